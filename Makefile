@@ -1,0 +1,60 @@
+# make demo, make test: each does all of its own set-up. `make help` lists the rest.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SIZE ?= small
+CASE ?=
+WORKERS ?= 2
+
+# Spark's workers must run the interpreter that has Braid in it.
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
+WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$$java_home";
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check format test test-all bench clean
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## a virtual environment with everything in it, pinned
+
+$(STAMP): pyproject.toml requirements.lock tools/find_python.sh
+	@python="$$(tools/find_python.sh)" || exit 1; \
+	echo "Setting up $(VENV) with $$python ..."; \
+	"$$python" -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP)  ## 1,000 standing queries over a stock stream on local Spark; files in demo-output/
+	@$(WITH_JAVA) $(BIN)/python -m braid.demo
+
+check: $(STAMP)  ## format, lint, types, import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/project/test_imports.py
+
+format: $(STAMP)  ## rewrite the sources in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check  ## every check and test but the slow ones
+	@$(WITH_JAVA) set -e; \
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark"; \
+	$(BIN)/pytest -q -m "spark and not slow"
+
+test-all: check  ## the slow ones too
+	@$(WITH_JAVA) set -e; \
+	$(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
+	$(BIN)/pytest -q -m "spark"
+
+bench: $(STAMP)  ## measure; CASE=name (all without), SIZE=small|full
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(CASE) --size $(SIZE)
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) build dist demo-output benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

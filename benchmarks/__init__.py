@@ -1,0 +1,1 @@
+"""Measurements: ratios of two things measured in the same run. `make bench` runs them."""

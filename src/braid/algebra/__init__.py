@@ -1,0 +1,1 @@
+"""Immutable expressions, schemas, streams and queries: what every other room speaks of."""

@@ -1,0 +1,126 @@
+"""Bound scalar expressions: typed, immutable, every name resolved.
+
+Three-valued as in SQL. Where the value comes from is part of a reference:
+
+| source   | in the language | means                                                            |
+| -------- | --------------- | ---------------------------------------------------------------- |
+| `INPUT`  | a bare name     | the one input of FILTER, SELECT, SAMETIME                        |
+| `FIRST`  | `$1.a`          | the event of the first input of NEXT or FOLD, as it came         |
+| `SECOND` | `$2.a`          | the event of the second input that is being looked at            |
+| `LAST`   | `$.a`           | FOLD: the value after the previous iteration (at first: FIRST's) |
+
+Values of literals, and the values that the reference semantics computes with, are plain
+Python: None for NULL, bool, int, float, decimal.Decimal, str, bytes; timestamps and durations
+are int microseconds, dates int days since 1970-01-01, arrays lists, structs dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from braid.algebra.types import BOOLEAN
+
+
+class Source(Enum):
+    INPUT = "input"
+    FIRST = "first"
+    SECOND = "second"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class Literal:
+    value: Any
+    type: pa.DataType
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), str(self.type)))
+
+    def __eq__(self, other: object) -> bool:
+        # repr tells 1 from 1.0 from True and makes NaN equal to itself.
+        return (
+            isinstance(other, Literal)
+            and repr(self.value) == repr(other.value)
+            and self.type == other.type
+        )
+
+
+@dataclass(frozen=True)
+class Ref:
+    source: Source
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Duration:
+    """DUR: `end - start` of the event the predicate is applied to.
+
+    In NEXT and FOLD predicates that is the composite of the instance and the second event.
+    Its type is DURATION on streams of timestamps and BIGINT on streams of ticks.
+    """
+
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function applied to arguments; `functions.py` lists the functions and their types."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+
+
+Expression = Literal | Ref | Duration | Call
+
+TRUE = Literal(True, BOOLEAN)
+
+
+def is_true(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value is True
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, parents first."""
+    yield expression
+    if isinstance(expression, Call):
+        for arg in expression.args:
+            yield from walk(arg)
+
+
+def refs(expression: Expression) -> Iterator[Ref]:
+    return (e for e in walk(expression) if isinstance(e, Ref))
+
+
+def transform(
+    expression: Expression, change: Callable[[Expression], Expression | None]
+) -> Expression:
+    """Rebuild from the top: where `change` returns something, that replaces the part."""
+    changed = change(expression)
+    if changed is not None:
+        return changed
+    if isinstance(expression, Call):
+        args = tuple(transform(arg, change) for arg in expression.args)
+        return Call(expression.function, args, expression.type)
+    return expression
+
+
+def conjuncts(expression: Expression) -> tuple[Expression, ...]:
+    """The parts that must all be true for the whole to be true; none for TRUE."""
+    if is_true(expression):
+        return ()
+    if isinstance(expression, Call) and expression.function == "and":
+        return tuple(part for arg in expression.args for part in conjuncts(arg))
+    return (expression,)
+
+
+def conjunction(parts: tuple[Expression, ...]) -> Expression:
+    if not parts:
+        return TRUE
+    return parts[0] if len(parts) == 1 else Call("and", parts, BOOLEAN)

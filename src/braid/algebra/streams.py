@@ -1,0 +1,57 @@
+"""Declared streams: a name, a schema, where its time is, how late its events may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from braid.algebra.schema import MICROSECONDS, TICKS, Schema
+from braid.algebra.types import Kind, kind_of
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A source of events.
+
+    `columns` are all columns in the order of the declaration, `time` the names of none (stamped
+    on arrival), one (point events) or two (intervals) of them. Time columns are not attributes.
+    `lateness` is in ticks of the stream's clock; `sequence` names a column that orders events
+    of equal time; `sharable` the streams declared interchangeable with this one.
+    """
+
+    name: str
+    columns: Schema
+    time: tuple[str, ...] = ()
+    lateness: int = 0
+    sequence: str | None = None
+    sharable: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.time) <= 2
+        assert self.lateness >= 0
+        for name in self.time:
+            assert name in self.columns, f"time column {name} is not a column"
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes: what queries can name."""
+        return Schema(tuple(a for a in self.columns if a.name not in self.time))
+
+    @property
+    def unit(self) -> str:
+        """What the clock counts: an integer time column counts ticks, everything else microseconds."""
+        if self.time and kind_of(self.time_type) is Kind.INTEGER:
+            return TICKS
+        return MICROSECONDS
+
+    @property
+    def time_type(self) -> pa.DataType:
+        """The type in which `start` and `end` of results are shown."""
+        if not self.time:
+            return pa.timestamp("us", "UTC")
+        return self.columns.type_of(self.time[0])
+
+    @property
+    def stamped_on_arrival(self) -> bool:
+        return not self.time

@@ -1,0 +1,1 @@
+"""The command line: `braid run`, `braid check`, `braid explain`, `braid version`."""

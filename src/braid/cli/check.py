@@ -1,0 +1,45 @@
+"""`braid check`: are these query files right? Without Spark, without Java."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from braid.cli import show
+from braid.cli.catalog import catalog_of, check_files
+from braid.cli.job import expand, load_job
+from braid.errors import ConfigError
+from braid.lang import Catalog
+
+
+def check_command(patterns: Sequence[str], streams: Path | None) -> int:
+    """Exit code 0 if every file is right, 1 if not."""
+    catalog = Catalog() if streams is None else catalog_of(load_job(streams))
+    files = find(patterns)
+    checked = check_files(files, catalog)
+    show.notices(checked.notices)
+    errors = [error for path in files for error in checked.errors.get(path, [])]
+    for error in errors:
+        show.error(error)
+    queries = show.plural(sum(checked.queries.values()), "query")
+    if not errors:
+        show.out.print(f"[green]ok[/]: {queries} in {show.plural(len(files), 'file')}")
+        return 0
+    if streams is None and not checked.catalog.streams:
+        show.err.print("no stream is declared: add CREATE STREAM, or give --streams JOB.TOML")
+    bad = show.plural(len(checked.errors), "file")
+    show.err.print(
+        f"{show.plural(len(errors), 'error')} in {bad}; {queries} in the others are right"
+    )
+    return 1
+
+
+def find(patterns: Sequence[str]) -> list[Path]:
+    """The files, each once; a pattern that the shell left as it is, is expanded here."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        matches = expand(pattern, Path())
+        if not matches:
+            raise ConfigError("E456", f"nothing matches '{pattern}'", "give paths of query files")
+        found.update(dict.fromkeys(matches))
+    return list(found)

@@ -1,0 +1,213 @@
+"""`braid run`: a job file as a running pipeline."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from braid.cli import show
+from braid.cli.catalog import catalog_of, check_files, check_sinks, load_in_turns, raise_all
+from braid.cli.job import Job, SinkConfig, StreamConfig, load_job
+from braid.cli.progress import Watch, stop_signals
+from braid.errors import BraidError, ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from braid.spark import Session
+
+FAILED = 3
+INTERRUPTED = 130
+#: Formats that are directories of files: a batch that is written again replaces itself.
+FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
+#: Spark's own log, without the noise of its start.
+LOG = Path(__file__).with_name("log4j2.properties")
+QUIET = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG.as_uri()}"}
+
+
+def run_job(path: Path, *, checkpoint: str | None = None, quiet: bool = False) -> int:
+    """Start a job and follow it to its end; returns the exit code."""
+    job = load_job(path)
+    if checkpoint is not None:
+        job = replace(job, checkpoint=str(Path(checkpoint).resolve()))
+    if job.checkpoint is None:
+        hint = 'add checkpoint = "..." to [job], or use --checkpoint'
+        raise ConfigError("E461", f"{job.file}: the job has no checkpoint", hint)
+    check_before_spark(job)
+    if not quiet:
+        show.err.print(f"[dim]starting Spark for {job.name} ...[/]")
+    log = spark_log(job.name)
+    with output_of_children(log):
+        spark = start_spark(job)
+    try:
+        status = _run(job, spark, quiet, log)
+    finally:
+        spark.stop()
+    if status != FAILED:
+        log.unlink(missing_ok=True)
+    return status
+
+
+def check_before_spark(job: Job) -> None:
+    """What can be wrong is best known before a JVM has started: needs the schemas in the job file."""
+    if any(stream.schema is None for stream in job.streams):
+        return
+    checked = check_files(job.query_files, catalog_of(job))
+    raise_all(error for found in checked.errors.values() for error in found)
+    check_sinks(job, [name for q in checked.catalog.queries.values() for name in q.publishes])
+
+
+def _run(job: Job, spark: SparkSession, quiet: bool, log: Path) -> int:
+    with stop_signals() as asked:
+        session = open_session(job, spark)
+        show.notices(session.notices)
+        running = session.start(
+            {sink.output: writer_of(sink) for sink in job.sinks},
+            checkpoint=job.checkpoint,
+            trigger=job.trigger,
+            name=job.name,
+        )
+        watch = Watch(running)
+        try:
+            done = watch.until_done(asked, quiet=quiet)
+        except BraidError:
+            raise
+        except Exception as failure:
+            show.err.print(
+                f"the pipeline failed: {cause_of(failure)}", style="bold red", markup=False
+            )
+            log.write_text(f"{failure}\n\n{_text_of(log)}", encoding="utf-8")
+            show.err.print(f"Spark's log: {log}\n{resume_hint(job)}", markup=False, soft_wrap=True)
+            return FAILED
+    if not quiet:
+        show.err.print(watch.line())
+    if done:
+        return 0
+    show.err.print(f"stopped. {resume_hint(job)}", markup=False)
+    return INTERRUPTED
+
+
+#: The last line of a Python traceback: what was raised.
+_RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt)\b: .+)$", re.MULTILINE)
+
+
+def cause_of(failure: BaseException) -> str:
+    """Spark's errors are pages of stack trace; what a Python function raised, else the first line."""
+    text = str(failure).strip()
+    raised = _RAISED.findall(text)
+    if raised:
+        return str(raised[0])
+    return text.splitlines()[0] if text else type(failure).__name__
+
+
+def spark_log(name: str) -> Path:
+    """Where the JVM and its Python workers write what would otherwise cover the screen."""
+    handle, path = tempfile.mkstemp(prefix=f"braid-{name}-", suffix=".log")
+    os.close(handle)
+    return Path(path)
+
+
+@contextmanager
+def output_of_children(log: Path) -> Iterator[None]:
+    """Processes that are started inside write to the log; this process goes on as before."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = {number: os.dup(number) for number in (1, 2)}
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        for number in saved:
+            os.dup2(handle, number)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.close(handle)
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+def _text_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
+
+
+def resume_hint(job: Job) -> str:
+    """The command that goes on from the checkpoint; with the option if that was given."""
+    command = ["braid", "run", str(job.file)]
+    if job.checkpoint != load_job(job.file).checkpoint:
+        command += ["--checkpoint", str(job.checkpoint)]
+    return f"To resume where it stopped: {shlex.join(command)}"
+
+
+def start_spark(job: Job) -> SparkSession:
+    from braid.spark import local_spark
+
+    conf: dict[str, Any] = {"spark.app.name": job.name, **QUIET, **job.spark_conf}
+    if job.master is not None:
+        conf["spark.master"] = job.master
+    return local_spark(**conf)
+
+
+def open_session(job: Job, spark: SparkSession) -> Session:
+    """The job's streams and queries in a session."""
+    from braid.spark import Session
+
+    session = Session(spark) if job.shards is None else Session(spark, shards=job.shards)
+    for stream in job.streams:
+        frame = read_stream(spark, stream)
+        session.stream(
+            stream.name,
+            frame,
+            time=stream.time or None,
+            lateness=stream.lateness,
+            sequence=stream.sequence,
+        )
+    errors = load_in_turns(
+        job.query_files, lambda text, path: session.execute(text, name=str(path))
+    )
+    raise_all(error for found in errors.values() for error in found)
+    return session
+
+
+def read_stream(spark: SparkSession, stream: StreamConfig) -> DataFrame:
+    reader = spark.readStream.format(stream.format).options(**stream.options)
+    if stream.schema is not None:
+        reader = reader.schema(stream.schema)
+    return reader.load(stream.path) if stream.path else reader.load()
+
+
+def writer_of(sink: SinkConfig) -> Any:
+    """What `Session.start` takes for a sink of the job file."""
+    from braid.spark.sinks import FileSink
+
+    if sink.format in {"console", "noop"}:
+        return sink.format
+    if sink.format in FILE_FORMATS and sink.path is not None:
+        return FileSink(sink.path, sink.format, dict(sink.options))
+    return TableWriter(sink)
+
+
+class TableWriter:
+    """Appends a batch to whatever the format means.
+
+    Delta skips a batch that it has already: exactly once. Other formats (Kafka, JDBC) may see a
+    batch twice after a crash.
+    """
+
+    def __init__(self, sink: SinkConfig) -> None:
+        self.sink = sink
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        writer = frame.write.format(self.sink.format).mode("append").options(**self.sink.options)
+        if self.sink.format == "delta":
+            writer = writer.option("txnAppId", f"braid:{self.sink.output}:{self.sink.path}")
+            writer = writer.option("txnVersion", str(batch_id))
+        writer.save(self.sink.path) if self.sink.path else writer.save()

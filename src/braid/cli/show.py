@@ -1,0 +1,51 @@
+"""What the command line writes: errors and warnings to stderr, results to stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from braid.errors import BraidError, Notice
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def error(problem: BraidError) -> None:
+    """As `render` gives it, with colour where there is a terminal; never wrapped, so carets fit."""
+    first, _, rest = problem.render().partition("\n")
+    err.print(Text(first, style="bold red"), soft_wrap=True)
+    if rest:
+        err.print(Text(rest), soft_wrap=True)
+    err.print()
+
+
+def notices(found: Iterable[Notice]) -> None:
+    for notice in found:
+        err.print(Text(notice.render(), style="yellow"), soft_wrap=True)
+
+
+def count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def plural(number: int, word: str) -> str:
+    """`1 query`, `2 queries`."""
+    if number == 1:
+        return f"{number:,} {word}"
+    return f"{number:,} {word[:-1]}ies" if word.endswith("y") else f"{number:,} {word}s"
+
+
+def figures(rows: Mapping[str, Any]) -> Table:
+    """Names and figures in two columns."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    for name, value in rows.items():
+        shown = count(value) if isinstance(value, int | float) else str(value)
+        table.add_row(name, shown)
+    return table

@@ -1,0 +1,18 @@
+"""Runs a plan in process over ordered batches: ordering, watermarks, execution, snapshots."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from braid.engine.engine import Engine, run
+
+__all__ = ["Engine", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    # Ingest tasks on Spark import parts of this room and need no kernels.
+    if name not in __all__:
+        raise AttributeError(f"module 'braid.engine' has no attribute {name!r}")
+    return getattr(import_module("braid.engine.engine"), name)

@@ -1,0 +1,167 @@
+"""From whatever a source delivers to canonical events; what does not fit is set apart with a reason.
+
+Stateless and picklable: the same code runs in process and in every ingest task on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from braid.algebra.streams import Stream
+from braid.algebra.types import Kind, canonical, kind_of, sql_name
+from braid.engine.payload import to_json
+from braid.errors import ConfigError
+
+START = "__start"
+END = "__end"
+#: Marks a free slot in the kernels, so no event may end then.
+_FOREVER = np.iinfo(np.int64).max
+
+REJECTED = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """Canonical events (times, if the stream has them, then attributes), and rejected rows."""
+
+    events: pa.RecordBatch
+    rejected: pa.Table | None
+
+
+class _Reasons:
+    """The first reason against each row."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._codes = np.zeros(count, np.int64)
+        self._texts: list[str] = [""]
+
+    def add(self, bad: np.ndarray, text: str) -> None:
+        fresh = bad & (self._codes == 0)
+        if fresh.any():
+            self._texts.append(text)
+            self._codes[fresh] = len(self._texts) - 1
+
+    @property
+    def bad(self) -> np.ndarray | None:
+        return self._codes > 0 if len(self._texts) > 1 else None
+
+    def texts(self) -> pa.Array:
+        return pa.array(self._texts).take(pa.array(self._codes[self._codes > 0]))
+
+
+class Ingest:
+    """The way in for one stream; `attributes` are those that somebody reads (None: all)."""
+
+    def __init__(self, stream: Stream, attributes: Sequence[str] | None = None) -> None:
+        self.stream = stream
+        wanted = stream.schema.names if attributes is None else tuple(attributes)
+        self.attributes = tuple(a for a in stream.schema if a.name in wanted)
+
+    def __call__(self, data: pa.Table | pa.RecordBatch) -> Ingested:
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        self._check_columns(table)
+        reasons = _Reasons(table.num_rows)
+        names: list[str] = []
+        arrays: list[pa.Array] = []
+        if self.stream.time:
+            names += [START, END]
+            arrays += self._times(table, reasons)
+        for attribute in self.attributes:
+            names.append(attribute.name)
+            arrays.append(_fitted(table, attribute.name, attribute.type, reasons))
+        events = pa.RecordBatch.from_arrays(arrays, names) if names else _no_columns(table.num_rows)
+        bad = reasons.bad
+        if bad is None:
+            return Ingested(events, None)
+        rejected = table.filter(pa.array(bad))
+        rows = pa.table(
+            {
+                "stream": pa.array([self.stream.name] * rejected.num_rows, pa.string()),
+                "reason": reasons.texts(),
+                "row": to_json(rejected),
+            },
+            schema=REJECTED,
+        )
+        return Ingested(events.filter(pa.array(~bad)), rows)
+
+    def _check_columns(self, table: pa.Table) -> None:
+        wanted = [*self.stream.time, *(a.name for a in self.attributes)]
+        missing = [name for name in wanted if name not in table.column_names]
+        if missing:
+            raise ConfigError(
+                "E301",
+                f"the data for stream {self.stream.name} lack {', '.join(missing)}",
+                f"columns there are: {', '.join(table.column_names)}",
+            )
+
+    def _times(self, table: pa.Table, reasons: _Reasons) -> list[pa.Array]:
+        words = [self._time(table, name, reasons) for name in self.stream.time]
+        start, end = words[0], words[-1]
+        reasons.add(start > end, f"{self.stream.time[0]} is after {self.stream.time[-1]}")
+        reasons.add(end == _FOREVER, f"{self.stream.time[-1]} is out of range")
+        return [pa.array(start), pa.array(end)]
+
+    def _time(self, table: pa.Table, name: str, reasons: _Reasons) -> np.ndarray:
+        """A time column in ticks: microseconds, or the integers themselves."""
+        column = _chunk(table, name)
+        reasons.add(_flags(column.is_null()), f"time {name} is NULL")
+        declared = self.stream.columns.type_of(name)
+        fitted = _fitted(table, name, declared, reasons)
+        if kind_of(declared) is Kind.DATE:
+            fitted = fitted.cast(pa.timestamp("us"))
+        elif kind_of(declared) is Kind.TIMESTAMP:
+            fitted = fitted.cast(pa.timestamp("us", fitted.type.tz), safe=False)
+        return fitted.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+
+
+def _no_columns(count: int) -> pa.RecordBatch:
+    """Events of which nothing but their number is read still need a length."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], ["__row"])
+
+
+def _chunk(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    chunk = chunk if isinstance(chunk, pa.Array) else pa.array([], column.type)
+    return chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
+
+
+def _flags(array: pa.Array) -> np.ndarray:
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _fitted(table: pa.Table, name: str, type_: pa.DataType, reasons: _Reasons) -> pa.Array:
+    """A column in its declared type; rows whose value does not fit get a reason."""
+    column = _chunk(table, name)
+    if column.type == type_:
+        return column
+    try:
+        return column.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        fitted = _cast_one_by_one(column, type_)
+        bad = _flags(pc.and_(column.is_valid(), fitted.is_null()))
+        reasons.add(bad, f"a value of {name} does not fit {sql_name(type_)}")
+        return fitted
+
+
+def _cast_one_by_one(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Each distinct value by itself: only the bad ones are lost."""
+    if pa.types.is_nested(column.type):
+        return pa.array([_try_cast(v, type_) for v in column], type_)
+    encoded = column.dictionary_encode()
+    return pa.array([_try_cast(v, type_) for v in encoded.dictionary], type_).take(encoded.indices)
+
+
+def _try_cast(value: pa.Scalar, type_: pa.DataType) -> object:
+    try:
+        if kind_of(canonical(type_)) is Kind.TIMESTAMP and pa.types.is_string(value.type):
+            return pc.cast(pa.array([value.as_py().strip()]), type_)[0].as_py()
+        return value.cast(type_).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
+        return None

@@ -1,0 +1,178 @@
+"""Holding events back until the watermark has passed them.
+
+Each stream has a mark: the highest `end` seen anywhere on it, less its lateness; a stream that
+is stamped on arrival has the present as its mark. The watermark of a clock is the smallest mark
+of its streams, idle ones left out: events that end before it are complete and are released, the
+newest epoch stays until time moves on. An event that ends before the watermark when it arrives
+is late.
+
+Events are kept in chunks as they came, each sorted by `end`. A chunk is saved once, when it
+comes, and forgotten when all of it has been released: how much has been is told by the
+watermark alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.streams import Stream
+from braid.engine.ingest import END, START
+
+#: Before any event.
+NEVER = np.iinfo(np.int64).min
+FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass
+class Chunk:
+    """Events of one channel, sorted by `end`; the first `released` of them have gone."""
+
+    number: int
+    channel: str
+    events: pa.RecordBatch
+    ends: np.ndarray
+    released: int = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.ends) - self.released
+
+
+@dataclass
+class Progress:
+    """How far one stream is: its highest `end`, and when something last came, in processing time."""
+
+    highest: int | None = None
+    active: int | None = None
+
+
+@dataclass
+class Ordering:
+    """The events of one shard that wait for their time."""
+
+    streams: Mapping[str, Stream]
+    channels: Mapping[str, str]
+    idle_timeout: int | None
+    bounds: dict[str, int] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
+    chunks: list[Chunk] = field(default_factory=list)
+    next_number: int = 0
+    last_stamp: int = 0
+
+    def stream_of(self, channel: str) -> Stream:
+        return self.streams[self.channels[channel]]
+
+    def bound(self, unit: str) -> int:
+        return self.bounds.get(unit, NEVER)
+
+    def accept(self, channel: str, events: pa.RecordBatch, now: int) -> pa.RecordBatch | None:
+        """Take events; the late ones come back."""
+        stream = self.stream_of(channel)
+        if stream.stamped_on_arrival:
+            events = self._stamped(events, now)
+        ends = events.column(END).to_numpy(zero_copy_only=False)
+        late = ends < self.bound(stream.unit)
+        rest = None
+        if late.any():
+            rest = events.filter(pa.array(late))
+            events = events.filter(pa.array(~late))
+        self._keep(channel, events)
+        return rest
+
+    def _stamped(self, events: pa.RecordBatch, now: int) -> pa.RecordBatch:
+        """Give events the moment of their arrival, each its own, later than all before it."""
+        first = max(now, self.last_stamp + 1)
+        stamps = pa.array(np.arange(first, first + events.num_rows, dtype=np.int64))
+        self.last_stamp = first + events.num_rows - 1
+        arrays = [stamps, stamps, *events.columns]
+        return pa.RecordBatch.from_arrays(arrays, [START, END, *events.schema.names])
+
+    def _keep(self, channel: str, events: pa.RecordBatch) -> None:
+        if not events.num_rows:
+            return
+        ends = events.column(END).to_numpy(zero_copy_only=False)
+        if not bool((ends[1:] >= ends[:-1]).all()):
+            order = np.argsort(ends, kind="stable")
+            events, ends = events.take(pa.array(order)), ends[order]
+        self.chunks.append(Chunk(self.next_number, channel, events, ends))
+        self.next_number += 1
+
+    def observe(self, stream: str, highest: int | None, now: int) -> None:
+        """Learn how far a stream is; `highest` None: it is there but has said nothing."""
+        progress = self.progress.setdefault(stream, Progress())
+        if progress.active is None:
+            progress.active = now
+        if highest is None:
+            return
+        progress.active = now
+        if progress.highest is None or highest > progress.highest:
+            progress.highest = highest
+
+    def watermark(self, unit: str, now: int) -> int:
+        """Before this, everything of the streams of one clock has been seen."""
+        streams = {self.channels[c] for c in self.channels}
+        marks = [
+            mark
+            for name in streams
+            if self.streams[name].unit == unit and (mark := self._mark(name, now)) is not None
+        ]
+        return max([self.bound(unit), min(marks, default=NEVER)])
+
+    def _mark(self, name: str, now: int) -> int | None:
+        """How far one stream is; None if it is idle and nobody waits for it."""
+        stream = self.streams[name]
+        if stream.stamped_on_arrival:
+            return max(now, self.last_stamp + 1)
+        progress = self.progress.setdefault(name, Progress(active=now))
+        if self.idle_timeout is not None and progress.active is not None:
+            if now - progress.active >= self.idle_timeout:
+                return None
+        if progress.highest is None:
+            return NEVER
+        return progress.highest - stream.lateness
+
+    def release(self, now: int) -> dict[str, list[pa.RecordBatch]]:
+        """The events that are complete now, by channel."""
+        for unit in {s.unit for s in self.streams.values()}:
+            self.bounds[unit] = self.watermark(unit, now)
+        return self._take()
+
+    def release_all(self) -> dict[str, list[pa.RecordBatch]]:
+        """Everything that is held: the input has ended."""
+        for chunk in self.chunks:
+            unit = self.stream_of(chunk.channel).unit
+            self.bounds[unit] = max(self.bound(unit), int(chunk.ends[-1]) + 1)
+        return self._take()
+
+    def _take(self) -> dict[str, list[pa.RecordBatch]]:
+        released: dict[str, list[pa.RecordBatch]] = {}
+        for chunk in self.chunks:
+            bound = self.bound(self.stream_of(chunk.channel).unit)
+            until = int(np.searchsorted(chunk.ends, bound, side="left"))
+            if until > chunk.released:
+                part = chunk.events.slice(chunk.released, until - chunk.released)
+                released.setdefault(chunk.channel, []).append(part)
+                chunk.released = until
+        self.chunks = [c for c in self.chunks if c.left]
+        return released
+
+    @property
+    def held(self) -> int:
+        return sum(c.left for c in self.chunks)
+
+    def restore_chunks(self, chunks: Iterable[tuple[int, str, pa.RecordBatch]]) -> None:
+        """Take back saved chunks, less what the watermark had already released."""
+        for number, channel, events in chunks:
+            if channel not in self.channels:
+                continue
+            ends = events.column(END).to_numpy(zero_copy_only=False)
+            bound = self.bound(self.stream_of(channel).unit)
+            chunk = Chunk(number, channel, events, ends, int(np.searchsorted(ends, bound)))
+            if chunk.left:
+                self.chunks.append(chunk)
+
+

@@ -1,0 +1,300 @@
+"""One shard: ordering, execution and state, behind an interface that knows nothing of Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.queries import Query
+from braid.algebra.schema import TICKS
+from braid.algebra.streams import Stream
+from braid.algebra.types import TIMESTAMP
+from braid.engine.executor import Executor
+from braid.engine.ingest import END, START
+from braid.engine.ordering import Ordering, Progress
+from braid.engine.pages import Delta, Pages, read_array
+from braid.errors import CheckpointError
+from braid.mops.base import Context, State
+from braid.mops.columns import Rows, rows_from_arrow, rows_to_arrow
+from braid.mops.values import Carried
+from braid.plan.build import build_plan
+from braid.plan.plan import Outlet, source_channel
+from braid.plan.specs import Shape
+
+#: The layout of saved state. A checkpoint of another one is refused.
+STATE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for all queries of a shard. Times in microseconds."""
+
+    instance_budget: int = 1_000_000
+    idle_timeout: int | None = 60_000_000
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one query put out: columns start, end, and its attributes."""
+
+    query: str
+    stream: str | None
+    table: pa.Table
+
+
+@dataclass
+class Emission:
+    """What a step gave: results, late events by channel, counters, suspended queries."""
+
+    results: list[Result] = field(default_factory=list)
+    late: list[tuple[str, pa.Table]] = field(default_factory=list)
+    stats: dict[str, int] = field(default_factory=dict)
+    suspended: dict[str, str] = field(default_factory=dict)
+
+
+class Shard:
+    """Takes events in any order, gives results in the order of time, can be saved at any moment."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        streams: Mapping[str, Stream],
+        *,
+        channels: Mapping[str, str] | None = None,
+        options: Options = Options(),  # noqa: B008 -- frozen
+        _pages: Mapping[str, bytes] | None = None,
+    ) -> None:
+        names = dict(channels) if channels is not None else {name: name for name in streams}
+        self._streams = {channel: streams[stream] for channel, stream in names.items()}
+        self.plan = build_plan(queries, self._streams)
+        self.options = options
+        read = {channel: names[channel] for channel in self.plan.sources}
+        self._ordering = Ordering(streams, read, options.idle_timeout)
+        self._context = Context(
+            instance_budget=options.instance_budget, functions=options.functions
+        )
+        self.suspended: dict[str, str] = {}
+        self._suspended_at: dict[str, int] = {}
+        self._pages = Pages(_pages)
+        self._late: list[tuple[str, pa.Table]] = []
+        self._counts = {"events": 0, "late": 0}
+        states = self._restore(_pages) if _pages else {}
+        self._executor = Executor(self.plan, self._context, states)
+        self._shapes = {source_channel(n): shape for n, shape in self.plan.sources.items()}
+        self._shapes.update((m.signature, m.spec.output) for m in self.plan.mops)
+        self._units = self._clocks()
+        self._note_suspended()
+
+    @classmethod
+    def load(
+        cls,
+        pages: Mapping[str, bytes],
+        queries: Sequence[Query],
+        streams: Mapping[str, Stream],
+        *,
+        channels: Mapping[str, str] | None = None,
+        options: Options = Options(),  # noqa: B008 -- frozen
+    ) -> Shard:
+        """Go on from saved pages; queries may have come and gone, the others keep their state."""
+        return cls(queries, streams, channels=channels, options=options, _pages=pages)
+
+    # ---- events ----
+
+    def accept(self, channel: str, events: pa.RecordBatch, *, now: int) -> None:
+        """Take canonical events of a channel, in any order."""
+        if channel not in self.plan.sources or not events.num_rows:
+            return
+        self._counts["events"] += events.num_rows
+        late = self._ordering.accept(channel, events, now)
+        if late is not None:
+            self._counts["late"] += late.num_rows
+            self._late.append((channel, self._shown(channel, late)))
+
+    def observe(self, stream: str, highest: int | None, *, now: int) -> None:
+        """Learn how far a declared stream is, wherever its events went."""
+        if stream in self._ordering.streams:
+            self._ordering.observe(stream, highest, now)
+
+    def advance(self, *, now: int) -> Emission:
+        """Run everything that is complete at this processing time."""
+        return self._run(self._ordering.release(now))
+
+    def finish(self) -> Emission:
+        """Run everything: the input has ended."""
+        return self._run(self._ordering.release_all())
+
+    def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
+        sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
+        results: list[Result] = []
+        if sources:
+            rows = self._executor.run(sources, self._bounds())
+            results = list(self._results(rows))
+            self._note_suspended()
+            self._executor.compact()
+        late, self._late = self._late, []
+        return Emission(results, late, self._stats(results), dict(self.suspended))
+
+    def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
+        shape = self.plan.sources[channel]
+        batch = parts[0] if len(parts) == 1 else _concatenated(parts)
+        starts = batch.column(START).to_numpy(zero_copy_only=False)
+        ends = batch.column(END).to_numpy(zero_copy_only=False)
+        if len(parts) > 1 and not bool((ends[1:] >= ends[:-1]).all()):
+            order = np.argsort(ends, kind="stable")
+            batch, starts, ends = batch.take(pa.array(order)), starts[order], ends[order]
+        return rows_from_arrow(
+            starts, ends, batch, shape.layout, shape.schema, self._context.values
+        )
+
+    def _clocks(self) -> dict[str, str]:
+        """The clock of each m-op: that of the streams it reads."""
+        units = {source_channel(c): s.unit for c, s in self._streams.items()}
+        for mop in self.plan.mops:
+            units[mop.signature] = units[mop.inputs[0]]
+        return units
+
+    def _bounds(self) -> dict[str, int]:
+        return {c: self._ordering.bound(unit) for c, unit in self._units.items()}
+
+    def _results(self, rows: Mapping[str, Rows]) -> Iterator[Result]:
+        for outlet in self.plan.outlets:
+            found = rows[outlet.channel]
+            until = self._suspended_at.get(outlet.query)
+            if until is not None:
+                found = found[found[:, 1] <= until]
+            if len(found):
+                yield Result(outlet.query, outlet.stream, self._table(outlet, found))
+
+    def _table(self, outlet: Outlet, rows: Rows) -> pa.Table:
+        shape = self._shape(outlet.channel)
+        return rows_to_arrow(
+            rows, shape.layout, outlet.schema, outlet.time_type, self._context.values
+        )
+
+    def empty(self, outlet: Outlet) -> pa.Table:
+        """A result of no rows, in the form that the outlet's results have."""
+        return self._table(outlet, np.empty((0, self._shape(outlet.channel).layout.width), np.int64))
+
+    def _shape(self, channel: str) -> Shape:
+        return self._shapes[channel]
+
+    def _shown(self, channel: str, events: pa.RecordBatch) -> pa.Table:
+        """Late events as a user knows them."""
+        stream = self._streams[channel]
+        type_ = pa.int64() if stream.unit == TICKS else stream.time_type
+        type_ = type_ if pa.types.is_timestamp(type_) or stream.unit == TICKS else TIMESTAMP
+        columns = {"start": events.column(START).cast(type_), "end": events.column(END).cast(type_)}
+        rest = {n: events.column(n) for n in events.schema.names if not n.startswith("__")}
+        return pa.table({**columns, **rest})
+
+    def _note_suspended(self) -> None:
+        for mop in self.plan.mops:
+            at = self._executor.logics[mop.signature].stopped
+            if at is None:
+                continue
+            for query in sorted(mop.members):
+                self._suspended_at[query] = min(at, self._suspended_at.get(query, at))
+                self.suspended[query] = (
+                    f"more than {self.options.instance_budget} instances at {at}: "
+                    "bound the pattern with DUR, or raise instance_budget"
+                )
+
+    def _stats(self, results: list[Result]) -> dict[str, int]:
+        counts, self._counts = self._counts, {"events": 0, "late": 0}
+        return {
+            **counts,
+            "matches": sum(r.table.num_rows for r in results),
+            "instances": self._executor.instances,
+            "held": self._ordering.held,
+        }
+
+    @property
+    def watermark(self) -> dict[str, int]:
+        """How far each clock has come."""
+        return dict(self._ordering.bounds)
+
+    # ---- state ----
+
+    def save(self) -> Delta:
+        """What changed since the last save, or since the pages that this shard was loaded from."""
+        pages, ordering = self._pages, self._ordering
+        states = {m.signature: self._executor.logics[m.signature].snapshot() for m in self.plan.mops}
+        meta = {
+            "format": STATE_FORMAT,
+            "bounds": ordering.bounds,
+            "progress": {n: [p.highest, p.active] for n, p in ordering.progress.items()},
+            "chunks": [[c.number, c.channel] for c in ordering.chunks],
+            "next": ordering.next_number,
+            "stamp": ordering.last_stamp,
+            "mops": {s: sorted(arrays) for s, arrays in states.items() if arrays},
+            "strings": self._context.values.strings.count,
+            "carried": len(self._context.values.carried),
+        }
+        pages.put("meta", json.dumps(meta).encode())
+        for chunk in ordering.chunks:
+            key = f"chunk/{chunk.number}"
+            if not pages.keep(key):
+                pages.put(key, _ipc(chunk.events))
+        for signature, arrays in states.items():
+            for name, array in arrays.items():
+                pages.put_array(f"mop/{signature}/{name}", array)
+        strings = self._context.values.strings
+        pages.put_array("strings/offsets", strings.offsets[: strings.count + 1])
+        pages.put_array("strings/bytes", strings.pool[: strings.size])
+        for number, store in enumerate(self._context.values.carried.values()):
+            pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
+        return pages.delta()
+
+    def _restore(self, pages: Mapping[str, bytes]) -> dict[str, State]:
+        meta = json.loads(pages["meta"])
+        if meta["format"] != STATE_FORMAT:
+            raise CheckpointError(
+                "E420",
+                f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
+                "start with a new checkpoint, or use the version that wrote this one",
+            )
+        ordering, values = self._ordering, self._context.values
+        ordering.bounds = dict(meta["bounds"])
+        ordering.progress = {n: Progress(*p) for n, p in meta["progress"].items()}
+        ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
+        ordering.restore_chunks(
+            (number, channel, _read_ipc(pages[f"chunk/{number}"]))
+            for number, channel in meta["chunks"]
+        )
+        if meta["strings"]:
+            offsets = read_array(pages, "strings/offsets", np.dtype(np.int64))
+            data = read_array(pages, "strings/bytes", np.dtype(np.uint8))
+            values.strings.load_pool(offsets, data)
+        for number in range(meta["carried"]):
+            array = _read_ipc(pages[f"carried/{number}"]).column(0)
+            store = Carried(array.type)
+            store.values = array
+            values.carried[array.type] = store
+        word = np.dtype(np.int64)
+        return {
+            signature: {name: read_array(pages, f"mop/{signature}/{name}", word) for name in names}
+            for signature, names in meta["mops"].items()
+        }
+
+
+def _concatenated(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(parts).combine_chunks()
+    return table.to_batches()[0]
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _read_ipc(page: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(page).read_next_batch()

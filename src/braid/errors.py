@@ -1,0 +1,130 @@
+"""What users can cause, as exceptions with stable codes.
+
+Assertions are for our own mistakes; everything that a query text, an event, a
+configuration or a disk can cause is a `BraidError`. The code is part of the
+public interface: docs/errors.md lists them all, and a test checks that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class BraidError(Exception):
+    """An error with a stable code and an optional hint that says what to do."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        text = f"error[{self.code}]: {self.message}"
+        return f"{text}\n  {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, self.message, self.hint))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where in a source text something stands: 1-based line and column, length in characters."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a query text comes from, so that an error can point into the user's own file.
+
+    `line` and `column` are where the text starts in `name`; an error inside the text is
+    shown at its place in the file.
+    """
+
+    name: str | None = None
+    query: str | None = None
+    line: int = 1
+    column: int = 1
+
+
+class QueryError(BraidError):
+    """A query that does not parse or bind; points at the source with a caret."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        text: str = "",
+        span: Span | None = None,
+        origin: Origin | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.text = text
+        self.span = span
+        self.origin = origin or Origin()
+        super().__init__(code, message, hint)
+
+    def render(self) -> str:
+        where = f" in query '{self.origin.query}'" if self.origin.query else ""
+        if self.span is None:
+            text = f"error[{self.code}]{where}: {self.message}"
+            return f"{text}\n  {self.hint}" if self.hint else text
+        line = self.origin.line + self.span.line - 1
+        column = self.span.column + (self.origin.column - 1 if self.span.line == 1 else 0)
+        place = f"{self.origin.name}:{line}:{column}" if self.origin.name else f"{line}:{column}"
+        lines = self.text.splitlines()
+        source = lines[self.span.line - 1] if self.span.line <= len(lines) else ""
+        gutter = f"{line:>4}"
+        caret = " " * (self.span.column - 1) + "^" * max(1, self.span.length)
+        shown = f"error[{self.code}]{where} ({place}): {self.message}\n{gutter} | {source}\n"
+        shown += f"{' ' * len(gutter)} | {caret}"
+        return f"{shown} {self.hint}" if self.hint else shown
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_query_error, (self.code, self.message, self.text, self.span, self.origin, self.hint))
+
+
+def _query_error(
+    code: str, message: str, text: str, span: Span | None, origin: Origin, hint: str | None
+) -> QueryError:
+    return QueryError(code, message, text=text, span=span, origin=origin, hint=hint)
+
+
+class QueryErrors(BraidError):
+    """Every error of a file or a set of queries at once: nobody wants them one by one."""
+
+    def __init__(self, errors: Sequence[BraidError]) -> None:
+        assert errors
+        self.errors = tuple(errors)
+        super().__init__(self.errors[0].code, "\n\n".join(e.render() for e in self.errors))
+
+    def render(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (QueryErrors, (self.errors,))
+
+
+class ConfigError(BraidError):
+    """A job file, an option or an environment that cannot work."""
+
+
+class CheckpointError(BraidError):
+    """A checkpoint that does not fit what is being started."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that will run but that the user should know, shown when a query is registered."""
+
+    code: str
+    query: str
+    message: str
+
+    def render(self) -> str:
+        return f"warning[{self.code}] in query '{self.query}': {self.message}"

@@ -1,0 +1,1 @@
+"""Numba and NumPy only: arrays and scalars in, arrays out. No knowledge of queries or of Arrow."""

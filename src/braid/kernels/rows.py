@@ -1,0 +1,54 @@
+"""Loops over the rows of one batch that call generated code."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from braid.kernels.runtime import (
+    PREDICATE_TYPE,
+    ROWS,
+    WORDS,
+    WRITER_TYPE,
+    address,
+    kernel,
+)
+
+
+@kernel(WORDS(ROWS, PREDICATE_TYPE, WORDS))
+def select_rows(rows, predicate, context):  # type: ignore[no-untyped-def]
+    """The numbers of the rows that satisfy a predicate."""
+    n = rows.shape[0]
+    found = np.empty(n, np.int64)
+    count = 0
+    base, stride = address(rows), np.int64(rows.shape[1] * 8)
+    parameters, strings = context[0], context[1]
+    for r in range(n):
+        if predicate(np.int64(0), base + r * stride, parameters, strings):
+            found[count] = r
+            count += 1
+    return found[:count].copy()
+
+
+@kernel(types.void(ROWS, WRITER_TYPE, WORDS, ROWS))
+def write_rows(rows, writer, context, output):  # type: ignore[no-untyped-def]
+    """Compute columns of each output row from the input row of the same number."""
+    base, stride = address(rows), np.int64(rows.shape[1] * 8)
+    out, out_stride = address(output), np.int64(output.shape[1] * 8)
+    parameters, strings = context[0], context[1]
+    for r in range(rows.shape[0]):
+        writer(np.int64(0), base + r * stride, parameters, strings, out + r * out_stride)
+
+
+@kernel()
+def ordered_sums(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The sum of floats in each group, term by term in the given order."""
+    values = words.view(np.float64)
+    out = np.zeros(starts.shape[0], np.float64)
+    for g in range(starts.shape[0]):
+        end = starts[g + 1] if g + 1 < starts.shape[0] else values.shape[0]
+        total = 0.0
+        for k in range(starts[g], end):
+            total += values[k]
+        out[g] = total
+    return out

@@ -1,0 +1,23 @@
+"""Which streams a text declares itself, so that a caller need not declare them for it."""
+
+from __future__ import annotations
+
+from braid.lang import syntax
+from braid.lang.parser import parse
+from braid.lang.problems import Problem, Problems
+from braid.lang.tokens import pieces
+
+
+def declared_streams(text: str) -> set[str]:
+    """The names of all CREATE STREAM statements; what does not parse is left to `load` to report."""
+    found: set[str] = set()
+    if "create" not in text.lower():
+        return found
+    for piece in pieces(text):
+        try:
+            statement = parse(piece)
+        except (Problem, Problems):
+            continue
+        if isinstance(statement, syntax.CreateStream):
+            found.add(statement.name.name)
+    return found

@@ -1,0 +1,283 @@
+"""Tokens -> syntax tree.
+
+The LALR tables are built when the first text is parsed, so that importing this costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Any, cast
+
+from lark import Lark, Token, Transformer, UnexpectedToken, v_args
+from lark.lexer import Lexer
+
+from braid.lang import syntax
+from braid.lang.durations import microseconds
+from braid.lang.expectations import explain
+from braid.lang.problems import At, Problem, Problems
+from braid.lang.tokens import Piece, unquote
+
+#: How deep a text may be nested: everything that walks a query does so by recursion.
+MAX_DEPTH = 100
+
+
+class _Feed(Lexer):
+    """Hands the tokens that the lexer has already made to the parser."""
+
+    def __init__(self, conf: object) -> None:
+        pass
+
+    def lex(self, tokens: Any, parser_state: Any = None) -> Iterator[Token]:
+        return iter(tokens)
+
+
+def _at(token: Token) -> At:
+    return (token.start_pos or 0, token.end_pos or 0)
+
+
+def _from_to(first: Any, last: Any) -> At:
+    start = first.start_pos if isinstance(first, Token) else first.at[0]
+    end = last.end_pos if isinstance(last, Token) else last.at[1]
+    return (start or 0, end or 0)
+
+
+def _given(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(v for v in values if v is not None)
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Any]):
+    """One method for each alternative of the grammar, called with what it kept."""
+
+    # --- names and types ---
+
+    def name(self, token: Token) -> syntax.Ident:
+        value = unquote(token) if token.type == "QUOTED" else str(token)
+        return syntax.Ident(value, _at(token))
+
+    def plain_type(self, name: syntax.Ident) -> syntax.TypeName:
+        return syntax.TypeName(name, (), (), name.at)
+
+    def sized_type(self, name: syntax.Ident, *rest: Token) -> syntax.TypeName:
+        *sizes, close = rest
+        for size in sizes:
+            if not size.isdigit():
+                raise Problem("E121", "the size of a type is a whole number", _at(size))
+        return syntax.TypeName(name, tuple(map(int, sizes)), (), _from_to(name, close))
+
+    def nested_type(self, name: syntax.Ident, _: Token, *rest: Any) -> syntax.TypeName:
+        *fields, close = rest
+        return syntax.TypeName(name, (), tuple(fields), _from_to(name, close))
+
+    def parameter(self, type_: syntax.TypeName) -> tuple[None, syntax.TypeName]:
+        return (None, type_)
+
+    def named_parameter(self, *parts: Any) -> tuple[syntax.Ident, syntax.TypeName]:
+        name, type_ = _given(parts)
+        return (name, type_)
+
+    # --- scalar expressions ---
+
+    def number(self, token: Token) -> syntax.Number:
+        return syntax.Number(str(token), _at(token))
+
+    ticks = number
+
+    def period(self, *tokens: Token) -> syntax.Period:
+        at = _from_to(tokens[0], tokens[-1])
+        parts = zip(tokens[::2], tokens[1::2], strict=True)
+        return syntax.Period(sum(microseconds(n.value, u.value, _at(u)) for n, u in parts), at)
+
+    def text(self, token: Token) -> syntax.Text:
+        return syntax.Text(unquote(token), _at(token))
+
+    def constant(self, token: Token) -> syntax.Constant:
+        value = {"TRUE": True, "FALSE": False}.get(token.type)
+        return syntax.Constant(value, _at(token))
+
+    def dur(self, token: Token) -> syntax.Dur:
+        return syntax.Dur(_at(token))
+
+    def reference(self, name: syntax.Ident) -> syntax.Name:
+        return syntax.Name(None, name.name, name.at)
+
+    def decorated(self, dollar: Token, name: syntax.Ident) -> syntax.Name:
+        return syntax.Name(str(dollar), name.name, _from_to(dollar, name))
+
+    def inner(self, expression: syntax.Scalar, _: Token) -> syntax.Scalar:
+        return expression
+
+    def call(self, name: syntax.Ident, *rest: Any) -> syntax.Apply:
+        *args, close = rest
+        return syntax.Apply(name, _given(tuple(args)), False, False, _from_to(name, close))
+
+    def call_star(self, name: syntax.Ident, _: Token, close: Token) -> syntax.Apply:
+        return syntax.Apply(name, (), False, True, _from_to(name, close))
+
+    def call_distinct(self, name: syntax.Ident, _: Token, *rest: Any) -> syntax.Apply:
+        *args, close = rest
+        return syntax.Apply(name, tuple(args), True, False, _from_to(name, close))
+
+    def cast(
+        self, word: Token, operand: syntax.Scalar, type_: syntax.TypeName, close: Token
+    ) -> syntax.Cast:
+        return syntax.Cast(operand, type_, _from_to(word, close))
+
+    def branch(self, condition: syntax.Scalar, value: syntax.Scalar) -> tuple[Any, Any]:
+        return (condition, value)
+
+    def case(self, word: Token, subject: Any, *rest: Any) -> syntax.Case:
+        *branches, otherwise = rest
+        last = otherwise or branches[-1][1]
+        at = _from_to(word, last)
+        return syntax.Case(subject, tuple(branches), otherwise, at)
+
+    def field(self, operand: syntax.Scalar, name: syntax.Ident) -> syntax.Field:
+        return syntax.Field(operand, name, _from_to(operand, name))
+
+    def element(self, operand: syntax.Scalar, index: syntax.Scalar, close: Token) -> syntax.Element:
+        return syntax.Element(operand, index, _from_to(operand, close))
+
+    def prefix(self, operator: Token, operand: syntax.Scalar) -> syntax.Scalar:
+        at = _from_to(operator, operand)
+        match operand:
+            case syntax.Number(text=text) if operator.type == "MINUS" and text[0] != "-":
+                return syntax.Number(f"-{text}", at)
+        return syntax.Prefix(operator.upper(), operand, at)
+
+    def infix(self, left: syntax.Scalar, operator: Token, right: syntax.Scalar) -> syntax.Infix:
+        return syntax.Infix(operator.upper(), left, right, _from_to(left, right))
+
+    def any_of(self, *parts: syntax.Scalar) -> syntax.Junction:
+        return _junction("or", parts)
+
+    def all_of(self, *parts: syntax.Scalar) -> syntax.Junction:
+        return _junction("and", parts)
+
+    def is_null(self, operand: syntax.Scalar, *words: Token) -> syntax.IsNull:
+        negated = len(words) == 3
+        return syntax.IsNull(operand, negated, _from_to(operand, words[-1]))
+
+    def between(self, operand: syntax.Scalar, *rest: Any) -> syntax.Between:
+        low, high = rest[-2:]
+        return syntax.Between(operand, low, high, len(rest) == 4, _from_to(operand, high))
+
+    def among(self, operand: syntax.Scalar, *rest: Any) -> syntax.Among:
+        *parts, close = rest
+        choices = tuple(p for p in parts if not isinstance(p, Token))
+        negated = len(parts) - len(choices) == 2
+        return syntax.Among(operand, choices, negated, _from_to(operand, close))
+
+    def like(self, operand: syntax.Scalar, *rest: Any) -> syntax.Like:
+        return syntax.Like(operand, rest[-1], len(rest) == 3, _from_to(operand, rest[-1]))
+
+    # --- streams ---
+
+    def everything(self, star: Token) -> syntax.Everything:
+        return syntax.Everything(_at(star))
+
+    def item(self, expression: syntax.Scalar, name: syntax.Ident | None) -> syntax.Item:
+        return syntax.Item(expression, name, _from_to(expression, name or expression))
+
+    def items(self, *items: Any) -> tuple[Any, ...]:
+        return items
+
+    def select(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        return items
+
+    def query(self, items: Any, stream: syntax.Stream, publish: Any) -> syntax.Query:
+        return syntax.Query(items, stream, publish, stream.at)
+
+    def source(self, name: syntax.Ident) -> syntax.Source:
+        return syntax.Source(name, name.at)
+
+    def filter(self, word: Token, predicate: Any, stream: syntax.Stream) -> syntax.Filter:
+        return syntax.Filter(predicate, stream, _at(word))
+
+    def sametime(self, word: Token, items: Any, stream: syntax.Stream) -> syntax.SameTime:
+        return syntax.SameTime(items, stream, _at(word))
+
+    def nested(self, stream: syntax.Stream, _: Token) -> syntax.Stream:
+        return stream
+
+    def next(
+        self, first: syntax.Stream, word: Token, predicate: Any, second: syntax.Stream
+    ) -> syntax.Next:
+        return syntax.Next(first, second, predicate, _at(word))
+
+    def fold(self, first: syntax.Stream, word: Token, *rest: Any) -> syntax.Fold:
+        predicate, rebind, aggregates, second = rest
+        return syntax.Fold(first, second, predicate, rebind, aggregates or (), _at(word))
+
+    def union(self, first: syntax.Stream, word: Token, second: syntax.Stream) -> syntax.Union:
+        return syntax.Union(first, second, _at(word))
+
+    # --- statements ---
+
+    def column(self, name: syntax.Ident, type_: syntax.TypeName) -> tuple[Any, Any]:
+        return (name, type_)
+
+    def time(self, *names: Any) -> syntax.Option:
+        known = tuple(n for n in names if isinstance(n, syntax.Ident))
+        return syntax.Option("time", known, None, _from_to(known[0], known[-1]))
+
+    def sequence(self, name: syntax.Ident) -> syntax.Option:
+        return syntax.Option("sequence", (name,), None, name.at)
+
+    def lateness(self, amount: syntax.Period | syntax.Number) -> syntax.Option:
+        return syntax.Option("lateness", (), amount, amount.at)
+
+    def sharable(self, *names: syntax.Ident) -> syntax.Option:
+        return syntax.Option("sharable", names, None, _from_to(names[0], names[-1]))
+
+    def create_stream(self, name: syntax.Ident, *rest: Any) -> syntax.CreateStream:
+        columns = tuple(r for r in rest if isinstance(r, tuple))
+        options = tuple(r for r in rest if isinstance(r, syntax.Option))
+        return syntax.CreateStream(name, columns, options, name.at)
+
+    def create_query(self, name: syntax.Ident, query: syntax.Query) -> syntax.CreateQuery:
+        return syntax.CreateQuery(name, query, name.at)
+
+    def drop_query(self, name: syntax.Ident) -> syntax.DropQuery:
+        return syntax.DropQuery(name, name.at)
+
+
+def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junction:
+    return syntax.Junction(operator, parts, _from_to(parts[0], parts[-1]))
+
+
+@cache
+def _parser() -> Lark:
+    grammar = resources.files("braid.lang").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer=_Feed, start="statement", transformer=_Builder())
+
+
+def parse(piece: Piece) -> syntax.Statement:
+    """One statement; raises `Problem` or `Problems` with everything that is known to be wrong."""
+    if piece.problems:
+        raise Problems(piece.problems)
+    try:
+        statement = cast(syntax.Statement, _parser().parse(cast(Any, piece.tokens)))
+    except UnexpectedToken as error:
+        raise explain(error, piece.tokens) from None
+    if len(piece.tokens) > MAX_DEPTH:
+        _check_depth(statement)
+    return statement
+
+
+def _check_depth(statement: syntax.Statement) -> None:
+    """Refuse what recursion could not walk. Depth costs at least a token, so few need a look."""
+    todo: list[tuple[Any, int]] = [(statement, 0)]
+    while todo:
+        part, depth = todo.pop()
+        if isinstance(part, tuple):
+            todo.extend((p, depth) for p in part)
+            continue
+        if not hasattr(part, "at"):
+            continue
+        if depth > MAX_DEPTH:
+            hint = "publish a part of it as a stream of its own and read that"
+            raise Problem("E122", f"more than {MAX_DEPTH} levels of nesting", part.at, hint)
+        todo.extend((getattr(part, n), depth + 1) for n in part.__slots__ if n != "at")

@@ -1,0 +1,308 @@
+"""The syntax tree: what a text says, before any name has a meaning.
+
+Immutable; `at` is where in the text each part stands, as character offsets (lines and columns
+are computed only when there is an error to show).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from braid.lang.problems import At
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    """A name as written: of a stream, an attribute, a query, a type."""
+
+    name: str
+    at: At
+
+
+# --- scalar expressions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An attribute; `decorator` is "$1", "$2", "$" or None."""
+
+    decorator: str | None
+    name: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    text: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    value: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: bool | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A length of time such as `10min`."""
+
+    microseconds: int
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Dur:
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    operator: str
+    operand: Scalar
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Infix:
+    operator: str
+    left: Scalar
+    right: Scalar
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """AND or OR of two or more parts; `operator` is "and" or "or"."""
+
+    operator: str
+    parts: tuple[Scalar, ...]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    operand: Scalar
+    low: Scalar
+    high: Scalar
+    negated: bool
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """`x IN (...)`."""
+
+    operand: Scalar
+    choices: tuple[Scalar, ...]
+    negated: bool
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    operand: Scalar
+    pattern: Scalar
+    negated: bool
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    operand: Scalar
+    negated: bool
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    subject: Scalar | None
+    branches: tuple[tuple[Scalar, Scalar], ...]
+    otherwise: Scalar | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    operand: Scalar
+    type: TypeName
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A function call; `star` is `count(*)`."""
+
+    function: Ident
+    args: tuple[Scalar, ...]
+    distinct: bool
+    star: bool
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    operand: Scalar
+    name: Ident
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    operand: Scalar
+    index: Scalar
+    at: At
+
+
+Scalar = (
+    Name
+    | Number
+    | Text
+    | Constant
+    | Period
+    | Dur
+    | Prefix
+    | Infix
+    | Junction
+    | Between
+    | Among
+    | Like
+    | IsNull
+    | Case
+    | Cast
+    | Apply
+    | Field
+    | Element
+)
+
+
+# --- streams ---
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """`*` in SELECT."""
+
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`expression [AS name]`."""
+
+    expression: Scalar
+    name: Ident | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    name: Ident
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    predicate: Scalar
+    input: Stream
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    first: Stream
+    second: Stream
+    predicate: Scalar | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`at` is the word FOLD: what is wrong with it as a whole is shown there."""
+
+    first: Stream
+    second: Stream
+    predicate: Scalar | None
+    rebind: Scalar | None
+    aggregates: tuple[Item | Everything, ...]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    first: Stream
+    second: Stream
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class SameTime:
+    aggregates: tuple[Item | Everything, ...]
+    input: Stream
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`[SELECT items] FROM stream [PUBLISH name]`; without SELECT, `items` is None."""
+
+    items: tuple[Item | Everything, ...] | None
+    stream: Stream
+    publish: Ident | None
+    at: At
+
+
+Stream = Source | Filter | Next | Fold | Union | SameTime | Query
+
+
+# --- types and statements ---
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A type as written: `sizes` of DECIMAL(10, 2), `fields` of ARRAY, MAP and STRUCT."""
+
+    name: Ident
+    sizes: tuple[int, ...]
+    fields: tuple[tuple[Ident | None, TypeName], ...]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A clause of CREATE STREAM: `kind` is time, sequence, lateness or sharable."""
+
+    kind: str
+    names: tuple[Ident, ...]
+    amount: Period | Number | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    name: Ident
+    columns: tuple[tuple[Ident, TypeName], ...]
+    options: tuple[Option, ...]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    name: Ident
+    query: Query
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class DropQuery:
+    name: Ident
+    at: At
+
+
+Statement = CreateStream | CreateQuery | DropQuery | Query

@@ -1,0 +1,145 @@
+"""Text -> tokens, and where statements end.
+
+One regular expression for all tokens. The file is cut into statements here and not by the
+grammar, so that an error in one statement cannot hide those of the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lark import Token
+
+from braid.errors import Span
+from braid.lang.problems import Problem
+
+#: Words with a meaning of their own; a terminal with an underscore is dropped from the tree.
+KEYWORDS = {
+    "SELECT": "_SELECT", "FROM": "_FROM", "PUBLISH": "_PUBLISH", "AS": "_AS",
+    "NEXT": "NEXT", "FOLD": "FOLD", "UNION": "UNION", "FILTER": "FILTER", "SAMETIME": "SAMETIME",
+    "AND": "_AND", "OR": "_OR", "NOT": "NOT", "IS": "IS", "NULL": "NULL", "BETWEEN": "BETWEEN",
+    "IN": "IN", "LIKE": "LIKE", "TRUE": "TRUE", "FALSE": "FALSE", "DUR": "DUR", "CAST": "CAST",
+    "CASE": "CASE", "WHEN": "_WHEN", "THEN": "_THEN", "ELSE": "_ELSE", "DISTINCT": "DISTINCT",
+    "CREATE": "_CREATE", "DROP": "_DROP", "STREAM": "_STREAM", "QUERY": "_QUERY",
+    "TIME": "_TIME", "SEQUENCE": "_SEQUENCE", "LATENESS": "_LATENESS", "SHARABLE": "_SHARABLE",
+    "WITH": "_WITH", "END": "_END", "DIV": "DIV",
+}  # fmt: skip
+
+#: Keywords that are names wherever a name can stand.
+SOFT = frozenset(
+    {"CREATE", "DROP", "STREAM", "QUERY", "TIME", "SEQUENCE", "LATENESS", "SHARABLE", "WITH"}
+    | {"END", "DIV"}
+)
+
+SYMBOLS = {
+    "(": "_LPAR", ")": "RPAR", "{": "_LBRACE", "}": "_RBRACE", "[": "_LBRACKET", "]": "RBRACKET",
+    ",": "_COMMA", ".": "_DOT", ":": "_COLON", ";": "END_OF_STATEMENT",
+    "<": "LT", ">": "GT", "+": "PLUS", "-": "MINUS", "*": "STAR", "/": "SLASH", "%": "PERCENT",
+    "||": "CONCAT",
+    **dict.fromkeys(("=", "==", "<=", ">=", "<>", "!=", "<=>", "≤", "≥", "≠"), "COMPARE"),
+}  # fmt: skip
+
+_TOKEN = re.compile(
+    r"""
+      (?P<skip>(?:\s+|--[^\n]*)+)
+    | (?P<NAME>[^\W\d]\w*)
+    | (?P<NUMBER>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<symbol><=>|<=|>=|<>|!=|==|\|\||->|//|[≤≥≠]|[-+*/%=<>(){}\[\],;.:@])
+    | (?P<DOLLAR>\$\d*)
+    | (?P<STRING>'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*")
+    | (?P<QUOTED>`(?:[^`\n]|``)+`)
+    | (?P<open>['"`][^\n]*)
+    | (?P<bad>.)
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The tokens of one statement, its place in the text, and what the lexer found wrong in it."""
+
+    tokens: list[Token]
+    start: int
+    end: int
+    problems: tuple[Problem, ...] = ()
+
+
+def pieces(text: str) -> list[Piece]:
+    """The statements of a text; those without any token are left out."""
+    found: list[Piece] = []
+    tokens: list[Token] = []
+    problems: list[Problem] = []
+    for token in _scan(text, problems):
+        if token.type == "END_OF_STATEMENT":
+            _close(found, tokens, problems)
+            tokens = []
+            problems.clear()
+        else:
+            tokens.append(token)
+    _close(found, tokens, problems)
+    return found
+
+
+def _close(found: list[Piece], tokens: list[Token], problems: list[Problem]) -> None:
+    if not tokens and not problems:
+        return
+    starts = [t.start_pos or 0 for t in tokens[:1]] + [p.at[0] for p in problems]
+    ends = [t.end_pos or 0 for t in tokens[-1:]] + [p.at[1] for p in problems]
+    found.append(Piece(tokens, min(starts), max(ends), tuple(problems)))
+
+
+def _scan(text: str, problems: list[Problem]) -> Iterator[Token]:
+    keywords, symbols = KEYWORDS, SYMBOLS
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "skip":
+            continue
+        value = match.group()
+        start, end = match.span()
+        if kind == "NAME":
+            kind = keywords.get(value.upper(), "NAME")
+        elif kind == "symbol":
+            kind = symbols.get(value, "UNKNOWN")
+        elif kind in ("open", "bad"):
+            problems.append(_lexical(kind, value, start, end))
+            if kind == "bad" or not value.rstrip().endswith(";"):
+                continue
+            # The line of an unclosed string ends its statement where the line says so.
+            kind = "END_OF_STATEMENT"
+        yield Token(kind or "", value, start, None, None, None, None, end)
+
+
+def _lexical(kind: str, value: str, start: int, end: int) -> Problem:
+    if kind == "bad":
+        return Problem("E104", f"the character {value!r} has no meaning here", (start, end))
+    what = "quoted name" if value[0] == "`" else "string"
+    hint = f"a {what} ends on its line with {value[0]}; write {value[0] * 2} for one inside it"
+    return Problem("E102", f"this {what} is not closed", (start, start + 1), hint)
+
+
+def unquote(value: str) -> str:
+    """The content of a string or quoted name: a doubled quote stands for one."""
+    quote = value[0]
+    inner = value[1:-1]
+    return inner.replace(quote * 2, quote) if quote in inner else inner
+
+
+def span_of(text: str, at: tuple[int, int]) -> Span:
+    """Offsets as line and column; what goes over several lines is shown to the end of the first."""
+    start, end = at
+    line = text.count("\n", 0, start) + 1
+    begin = text.rfind("\n", 0, start) + 1
+    stop = text.find("\n", start)
+    stop = len(text) if stop < 0 else stop
+    return Span(line, start - begin + 1, max(1, min(end, stop) - start))
+
+
+def published_by(tokens: Sequence[Token]) -> Iterator[str]:
+    """The streams that a statement would make, read off its tokens: it may not parse."""
+    for before, token in pairwise(tokens):
+        if before.type in ("_PUBLISH", "_STREAM") and token.type in ("NAME", "QUOTED"):
+            yield unquote(token) if token.type == "QUOTED" else str(token)

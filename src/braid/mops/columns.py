@@ -1,0 +1,159 @@
+"""Between Arrow columns and rows of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.schema import Schema
+from braid.algebra.types import Kind, kind_of
+from braid.mops.values import Values, Words
+from braid.plan.layout import END, MASK, START, Layout
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def empty_rows(layout: Layout, count: int = 0) -> Rows:
+    return np.zeros((count, layout.width), np.int64)
+
+
+def words_of(array: pa.Array, type_: pa.DataType, values: Values) -> Words:
+    """The words of a column, NULLs as any word."""
+    kind = kind_of(type_)
+    if kind is Kind.STRING:
+        return values.strings.codes(array)
+    if kind is Kind.OPAQUE:
+        return values.store(type_).codes(array)
+    if kind is Kind.NULL:
+        return np.zeros(len(array), np.int64)
+    if kind is Kind.DECIMAL:
+        return _decimal_words(array)
+    array = array.cast(_PRIMITIVE.get(kind, pa.int64()))
+    if array.null_count:
+        array = array.fill_null(0)
+    words = array.to_numpy(zero_copy_only=False)
+    return words.view(np.int64) if kind is Kind.FLOAT else words.astype(np.int64, copy=False)
+
+
+#: What a column is cast to on its way into words, if not to 64-bit integers.
+_PRIMITIVE = {Kind.FLOAT: pa.float64(), Kind.BOOLEAN: pa.int8(), Kind.DATE: pa.int32()}
+
+
+def _decimal_words(array: pa.Array) -> Words:
+    """Decimals of up to 18 digits lie as 128-bit little-endian integers: take the low half."""
+    if array.type.bit_width != 128:
+        array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    raw = np.frombuffer(array.buffers()[1], np.int64)
+    return raw[2 * array.offset : 2 * (array.offset + len(array)) : 2].copy()
+
+
+def array_of(words: Words, nulls: np.ndarray | None, type_: pa.DataType, values: Values) -> pa.Array:
+    """The Arrow column of words; the inverse of `words_of`."""
+    kind = kind_of(type_)
+    words = np.ascontiguousarray(words)
+    if kind is Kind.STRING:
+        return values.strings.array(words, nulls)
+    if kind is Kind.OPAQUE:
+        return values.store(type_).array(words, nulls)
+    if kind is Kind.NULL:
+        return pa.nulls(len(words))
+    if kind is Kind.DECIMAL:
+        return _decimal_array(words, nulls, type_)
+    if kind is Kind.FLOAT:
+        return pa.array(words.view(np.float64), pa.float64(), mask=nulls).cast(type_, safe=False)
+    if kind is Kind.BOOLEAN:
+        return pa.array(words != 0, pa.bool_(), mask=nulls)
+    if kind is Kind.DATE:
+        return pa.array(words.astype(np.int32), pa.int32(), mask=nulls).cast(type_)
+    return pa.array(words, pa.int64(), mask=nulls).cast(type_)
+
+
+def _decimal_array(words: Words, nulls: np.ndarray | None, type_: pa.DataType) -> pa.Array:
+    wide = np.empty((len(words), 2), np.int64)
+    wide[:, 0] = words
+    wide[:, 1] = words >> 63
+    valid = None if nulls is None else pa.array(~nulls).buffers()[1]
+    return pa.Array.from_buffers(type_, len(words), [valid, pa.py_buffer(wide)])
+
+
+def nulls_of(rows: Rows, column: int) -> np.ndarray | None:
+    """Which rows have NULL in a column; None if no row has."""
+    bits = (rows[:, MASK + column // 64] >> np.int64(column % 64)) & 1
+    return bits.astype(np.bool_) if bits.any() else None
+
+
+def set_nulls(rows: Rows, column: int, nulls: np.ndarray | None) -> None:
+    if nulls is not None:
+        bit = np.int64(1) << np.int64(column % 64)
+        rows[:, MASK + column // 64] |= np.where(nulls, bit, np.int64(0))
+
+
+def rows_from_arrow(
+    start: Words, end: Words, batch: pa.RecordBatch, layout: Layout, schema: Schema, values: Values
+) -> Rows:
+    """Rows with the named columns of a batch."""
+    rows = np.empty((len(start), layout.width), np.int64)
+    rows[:, START], rows[:, END] = start, end
+    rows[:, MASK : layout.base] = 0
+    for column, name in enumerate(layout.names):
+        array = batch.column(name)
+        rows[:, layout.base + column] = words_of(array, schema.type_of(name), values)
+        if array.null_count:
+            set_nulls(rows, column, array.is_null().to_numpy(zero_copy_only=False))
+    return rows
+
+
+def column_to_arrow(rows: Rows, layout: Layout, name: str, type_: pa.DataType, values: Values) -> pa.Array:
+    column = layout.column(name)
+    return array_of(rows[:, layout.base + column], nulls_of(rows, column), type_, values)
+
+
+def times_to_arrow(words: Words, type_: pa.DataType) -> pa.Array:
+    """start or end, as the user's clock shows them."""
+    return pa.array(np.ascontiguousarray(words), pa.int64()).cast(type_)
+
+
+def rows_to_arrow(
+    rows: Rows, layout: Layout, schema: Schema, time_type: pa.DataType, values: Values
+) -> pa.Table:
+    """A table of results: start, end, then the attributes of the schema."""
+    arrays = [times_to_arrow(rows[:, START], time_type), times_to_arrow(rows[:, END], time_type)]
+    arrays += [column_to_arrow(rows, layout, a.name, a.type, values) for a in schema]
+    return pa.table(dict(zip(_result_names(schema), arrays, strict=True)))
+
+
+def _result_names(schema: Schema) -> tuple[str, ...]:
+    """Attributes that are called like the interval give way to it."""
+    taken = {"start", "end"}
+    return ("start", "end", *(f"{n}_" if n in taken else n for n in schema.names))
+
+
+def moved(rows: Rows, source: Layout, target: Layout, columns: list[int]) -> Rows:
+    """Rows of another layout whose column k is column columns[k] of the given ones."""
+    out = np.empty((len(rows), target.width), np.int64)
+    out[:, :MASK] = rows[:, :MASK]
+    out[:, MASK : target.base] = 0
+    out[:, target.base :] = rows[:, [source.base + c for c in columns]]
+    if rows[:, MASK : source.base].any():
+        for k, column in enumerate(columns):
+            set_nulls(out, k, nulls_of(rows, column))
+    return out
+
+
+def _sorted_by_end(rows: Rows) -> Rows:
+    ends = rows[:, END]
+    if len(ends) < 2 or bool((ends[1:] >= ends[:-1]).all()):
+        return rows
+    return rows[np.argsort(ends, kind="stable")]
+
+
+def merged(parts: list[Rows]) -> Rows:
+    """The rows of several batches in order of `end`."""
+    filled = [p for p in parts if len(p)]
+    if len(filled) == 1:
+        return filled[0]
+    return _sorted_by_end(np.concatenate(filled or parts[:1]))
+
+

@@ -1,0 +1,180 @@
+"""NEXT and FOLD: sequence and iteration as one family, because NEXT is FOLD without a rebind edge.
+
+In the words of the automata: an instance waits at a state; the *filter predicate* says which
+events affect it, the *rebind predicate* whether it goes on with the event, and everything that
+is emitted takes the *forward* edge. The three invariants on these edges (a forward or rebind
+edge is only taken by an event that satisfies the filter predicate, a forward edge only by one
+that satisfies the rebind predicate) hold by construction: the kernel asks for the rebind
+predicate after the filter predicate held, and emits after both did.
+
+Of the filter predicate, the conjuncts `second.a = instance.b` become the hash key of the
+instances, `DUR <= horizon` is left to their expiry, and the rest is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+
+import numpy as np
+
+from braid.algebra.expressions import (
+    Expression,
+    Ref,
+    Source,
+    is_true,
+)
+from braid.kernels import pattern as kernel
+from braid.kernels.runtime import always, nothing
+from braid.mops import codegen
+from braid.mops.base import Context, Held, State
+from braid.mops.columns import Rows
+from braid.plan.layout import END, Layout
+from braid.plan.specs import PatternSpec
+
+
+class PatternLogic:
+    def __init__(self, spec: PatternSpec, context: Context, state: State | None) -> None:
+        self._spec = spec
+        self._layout = Layout(spec.columns.names)
+        self._compile(context)
+        self._shape = self._make_shape(context)
+        self.stopped: int | None = None
+        self._seen = 0
+        self._reset(np.empty((0, self._layout.width), np.int64))
+        if state is not None:
+            self._restore(state)
+
+    def _compile(self, context: Context) -> None:
+        spec = self._spec
+        places = {
+            Source.FIRST: codegen.Place("i", self._layout, "f:"),
+            Source.LAST: codegen.Place("i", self._layout, "l:"),
+            Source.SECOND: codegen.Place("e", spec.second.layout),
+        }
+        parameters: list[codegen.Parameter] = []
+        self._predicate = self._rebind = always
+        self._write = nothing
+        if not is_true(spec.residual):
+            function = codegen.predicate(spec.residual, places)
+            self._predicate = function.compiled
+            parameters += function.parameters
+        if spec.rebind is not None and not is_true(spec.rebind):
+            function = codegen.predicate(spec.rebind, places, len(parameters))
+            self._rebind = function.compiled
+            parameters += function.parameters
+        updates = self._updates()
+        if updates:
+            function = codegen.writer(updates, self._layout, places, len(parameters))
+            self._write = function.compiled
+            parameters += function.parameters
+        self._parameters = context.parameters(parameters)
+        self._context = context.addresses(self._parameters)
+
+    def _updates(self) -> list[tuple[str, Expression]]:
+        """How each `l:` column of an instance gets its value in an iteration."""
+        if not self._spec.iterates:
+            return []
+        aggregates = dict(self._spec.aggregates)
+        updates: list[tuple[str, Expression]] = []
+        for column in self._spec.columns:
+            if column.name.startswith("l:"):
+                name = column.name[2:]
+                event = Ref(Source.SECOND, name, column.type)
+                updates.append((column.name, aggregates.get(name, event)))
+        return updates
+
+    def _make_shape(self, context: Context) -> kernel.Shape:
+        spec = self._spec
+        first, second, layout = spec.first.layout, spec.second.layout, self._layout
+        bind = [
+            first.column(n[2:]) if n[2:] in spec.first.schema else -1 for n in layout.names
+        ]
+        emit = [
+            -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s)
+            for _, s in spec.emit
+        ]
+        numbers = np.zeros(8, np.int64)
+        numbers[kernel.ITERATES] = spec.iterates
+        numbers[kernel.HORIZON] = -1 if spec.horizon is None else max(spec.horizon, 0)
+        numbers[kernel.BUDGET] = context.instance_budget
+        numbers[kernel.RESIDUAL] = not is_true(spec.residual)
+        numbers[kernel.FIRST_MASKS] = first.masks
+        numbers[kernel.SECOND_MASKS] = second.masks
+        numbers[kernel.INSTANCE_MASKS] = layout.masks
+        numbers[kernel.OUT_MASKS] = spec.output.layout.masks
+        return kernel.Shape(
+            _words([layout.column(k.instance) for k in spec.keys]),
+            _words([second.column(k.event) for k in spec.keys]),
+            _words([int(k.floating) for k in spec.keys]),
+            _words(bind),
+            _words(emit),
+            numbers,
+        )
+
+    def _reset(self, rows: Rows) -> None:
+        """Start over with these instances."""
+        capacity = max(16, len(rows))
+        slots = np.empty((capacity, self._layout.width), np.int64)
+        slots[: len(rows)] = rows
+        numbers = np.zeros(4, np.int64)
+        numbers[kernel.HIGH] = len(rows)
+        links, hashes = np.full(capacity, -1, np.int64), np.zeros(capacity, np.int64)
+        heads = kernel.rebuild(self._shape, slots, links, hashes, numbers)
+        self._instances = kernel.Instances(slots, links, hashes, heads, numbers)
+
+    def on_batch(self, inputs: SequenceOf[Rows], bound: int) -> Rows:
+        first, second = inputs
+        if self.stopped is not None or not (len(first) or len(second)):
+            return np.empty((0, self._spec.output.layout.width), np.int64)
+        numbers = self._instances.numbers
+        run = kernel.follow(
+            self._shape,
+            self._instances,
+            np.ascontiguousarray(first),
+            np.ascontiguousarray(second),
+            self._predicate,
+            self._rebind,
+            self._write,
+            self._context,
+        )
+        self._instances = kernel.Instances(run.rows, run.links, run.hashes, run.heads, numbers)
+        if run.stopped:
+            self.stopped = int(run.at)
+            self._reset(np.empty((0, self._layout.width), np.int64))
+        self._seen += len(first) + len(second)
+        self._expire(bound)
+        return run.output
+
+    def _expire(self, bound: int) -> None:
+        """Sweep when as many events have gone by as there are instances: constant work for each."""
+        horizon = self._spec.horizon
+        if horizon is not None and self._seen >= self.instances > 0:
+            kernel.sweep(*self._instances, bound - horizon)
+            self._seen = 0
+
+    @property
+    def instances(self) -> int:
+        return int(self._instances.numbers[kernel.COUNT])
+
+    def snapshot(self) -> State:
+        high = int(self._instances.numbers[kernel.HIGH])
+        stopped = [] if self.stopped is None else [self.stopped]
+        return {"rows": self._instances.rows[:high], "stopped": np.array(stopped, np.int64)}
+
+    def _restore(self, state: State) -> None:
+        rows = state["rows"].reshape(-1, self._layout.width)
+        self._reset(rows)
+        if len(state["stopped"]):
+            self.stopped = int(state["stopped"][0])
+
+    def held(self) -> Held | None:
+        rows = self._instances.rows[: self._instances.numbers[kernel.HIGH]]
+        types = tuple(a.type for a in self._spec.columns)
+        return Held(rows[rows[:, END] != kernel.FREE], self._layout, types)
+
+    def replace_held(self, rows: Rows) -> None:
+        self._reset(rows)
+
+
+def _words(values: list[int]) -> np.ndarray:
+    return np.array(values, np.int64)

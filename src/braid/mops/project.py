@@ -1,0 +1,75 @@
+"""Projection, renaming and attribute introduction: each output column computed from one row.
+
+Columns that only move are moved as whole arrays; computed ones are written by generated code;
+functions that build strings or take nested values apart run over whole Arrow columns
+(`vector.py`). The planner has split expressions so that no item mixes the last two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.algebra.expressions import Expression, Literal, Ref, Source
+from braid.algebra.functions import is_vector
+from braid.algebra.types import Kind, kind_of
+from braid.kernels.rows import write_rows
+from braid.mops import codegen
+from braid.mops.base import Context, Stateless
+from braid.mops.columns import Rows, moved, nulls_of, set_nulls, words_of
+from braid.mops.vector import evaluate
+from braid.plan.layout import MASK
+from braid.plan.specs import ProjectSpec
+
+
+class ProjectLogic(Stateless):
+    def __init__(self, spec: ProjectSpec, context: Context) -> None:
+        self._source, self._target = spec.input.layout, spec.output.layout
+        self._context = context
+        self._spec = spec
+        moves, vectors, computed = [], [], []
+        for name, expression in spec.items:
+            if isinstance(expression, Ref):
+                moves.append((self._target.column(name), self._source.column(expression.name)))
+            elif is_vector(expression) or _carried_null(expression):
+                vectors.append((self._target.column(name), expression))
+            else:
+                computed.append((name, expression))
+        self._moves, self._vectors = moves, vectors
+        self._only_moves = [c for _, c in moves] if len(moves) == len(spec.items) else None
+        places = {Source.INPUT: codegen.Place("e", self._source)}
+        self._function = codegen.writer(computed, self._target, places) if computed else None
+        if self._function is not None:
+            self._parameters = context.parameters(self._function.parameters)
+            self._addresses = context.addresses(self._parameters)
+
+    def on_batch(self, inputs: Sequence[Rows], bound: int) -> Rows:
+        (rows,) = inputs
+        if self._only_moves is not None:
+            if self._only_moves == list(range(len(self._source.names))):
+                return rows
+            return moved(rows, self._source, self._target, self._only_moves)
+        out = np.zeros((len(rows), self._target.width), np.int64)
+        out[:, :MASK] = rows[:, :MASK]
+        if not len(rows):
+            return out
+        for target, source in self._moves:
+            out[:, self._target.base + target] = rows[:, self._source.base + source]
+            set_nulls(out, target, nulls_of(rows, source))
+        for target, expression in self._vectors:
+            self._write_vector(rows, out, target, expression)
+        if self._function is not None:
+            write_rows(rows, self._function.compiled, self._addresses, out)
+        return out
+
+    def _write_vector(self, rows: Rows, out: Rows, target: int, expression: Expression) -> None:
+        array = evaluate(expression, rows, self._spec.input, self._context)
+        out[:, self._target.base + target] = words_of(array, expression.type, self._context.values)
+        if array.null_count:
+            set_nulls(out, target, array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _carried_null(expression: Expression) -> bool:
+    """A NULL or constant of a type that has no word of its own."""
+    return isinstance(expression, Literal) and kind_of(expression.type) is Kind.OPAQUE

@@ -1,0 +1,191 @@
+"""Values that are not words by themselves: interned strings, and values that are only carried.
+
+Both tables belong to one shard. A code means something only together with the table that gave
+it; tables are part of the state, and forget what nothing refers to any more (`compact`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.kernels.runtime import address
+from braid.kernels.strings import fill_table, intern_strings
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Strings:
+    """Every distinct string once: equal strings have equal codes, for as long as they are held."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.offsets: Words = np.zeros(64, np.int64)
+        self.pool = np.zeros(1024, np.uint8)
+        self._table = np.zeros((128, 2), np.int64)
+        self._pinned: dict[str, int] = {}
+        self.description: Words = np.zeros(2, np.int64)
+        self._describe()
+
+    def _describe(self) -> None:
+        """Tell generated code where the pool is now; it holds the address of `description`."""
+        self.description[0] = address(self.offsets)
+        self.description[1] = address(self.pool)
+
+    @property
+    def size(self) -> int:
+        return int(self.offsets[self.count])
+
+    def pin(self, text: str) -> int:
+        """The code of a constant of a query, which is held for as long as the shard lives."""
+        if text not in self._pinned:
+            self._pinned[text] = int(self.codes(pa.array([text], pa.string()))[0])
+        return self._pinned[text]
+
+    def codes(self, array: pa.Array) -> Words:
+        """The code of each string; NULLs get any (the row's mask says that they are NULL)."""
+        if len(array) == 0:
+            return np.empty(0, np.int64)
+        encoded = array.dictionary_encode()
+        values, indices = encoded.dictionary, encoded.indices
+        if values.type != pa.string():
+            values = values.cast(pa.string())
+        known = self._intern(values)
+        if len(known) == 0:
+            return np.zeros(len(array), np.int64)
+        if indices.null_count:
+            indices = indices.fill_null(0)
+        return known[indices.to_numpy(zero_copy_only=False)]
+
+    def _intern(self, values: pa.Array) -> Words:
+        if len(values) == 0:
+            return np.empty(0, np.int64)
+        offsets, data = string_buffers(values)
+        self._reserve(len(values), int(offsets[-1] - offsets[0]))
+        codes, self.count = intern_strings(
+            self._table, self.offsets, self.pool, self.count, offsets, data
+        )
+        return codes
+
+    def _reserve(self, strings: int, size: int) -> None:
+        """Room for so many more strings of so many bytes in all."""
+        needed = self.count + strings + 1
+        if needed > len(self.offsets):
+            self.offsets = np.resize(self.offsets, max(needed, 2 * len(self.offsets)))
+        if self.size + size > len(self.pool):
+            self.pool = np.resize(self.pool, max(self.size + size, 2 * len(self.pool)))
+        if 2 * needed > len(self._table):
+            self._rebuild(needed)
+        self._describe()
+
+    def _rebuild(self, needed: int) -> None:
+        capacity = len(self._table)
+        while capacity < 4 * needed:
+            capacity *= 2
+        self._table = np.zeros((capacity, 2), np.int64)
+        fill_table(self._table, self.offsets, self.pool, self.count)
+
+    def array(self, codes: Words, nulls: np.ndarray | None) -> pa.Array:
+        """The strings of codes, as Arrow."""
+        if self.count == 0:
+            return pa.nulls(len(codes), pa.string())
+        used, inverse = np.unique(codes if nulls is None else np.where(nulls, 0, codes), return_inverse=True)
+        everything = self._arrow()
+        indices = pa.array(inverse, pa.int64(), mask=nulls)
+        return everything.take(pa.array(used, pa.int64())).take(indices)
+
+    def _arrow(self) -> pa.Array:
+        offsets = pa.py_buffer(self.offsets[: self.count + 1])
+        data = pa.py_buffer(self.pool[: self.size])
+        large = pa.Array.from_buffers(pa.large_string(), self.count, [None, offsets, data])
+        return _Large(large)
+
+    def compact(self, live: Iterable[Words]) -> Words | None:
+        """Forget strings that no live code nor constant refers to; the new code of each old one."""
+        keep = np.zeros(self.count, np.bool_)
+        for codes in live:
+            keep[codes] = True
+        for code in self._pinned.values():
+            keep[code] = True
+        if keep.all():
+            return None
+        mapping = np.cumsum(keep) - 1
+        kept = self._arrow().take(pa.array(np.flatnonzero(keep), pa.int64()))
+        self.load(kept)
+        self._pinned = {text: int(mapping[code]) for text, code in self._pinned.items()}
+        return mapping.astype(np.int64)
+
+    def load(self, values: pa.Array) -> None:
+        """Start over with these distinct strings as codes 0, 1, 2, ..."""
+        offsets, data = string_buffers(values)
+        self.load_pool(offsets - offsets[0], data[offsets[0] : offsets[-1]])
+
+    def load_pool(self, offsets: Words, data: np.ndarray) -> None:
+        """Start over with a pool as `offsets` and `pool` describe it."""
+        n, size = len(offsets) - 1, len(data)
+        self.offsets = np.zeros(max(64, 2 * n), np.int64)
+        self.offsets[: n + 1] = offsets
+        self.pool = np.zeros(max(1024, 2 * size), np.uint8)
+        self.pool[:size] = data
+        self.count = n
+        self._rebuild(n + 1)
+        self._describe()
+
+
+class _Large:
+    """A pool as an Arrow array of 64-bit offsets, whose parts come out as plain strings."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def take(self, indices: pa.Array) -> pa.Array:
+        return self._array.take(indices).cast(pa.string())
+
+
+def string_buffers(array: pa.Array) -> tuple[Words, np.ndarray]:
+    """Offsets (int64) and bytes of a string array without copying the bytes."""
+    if array.type != pa.string():
+        array = array.cast(pa.string())
+    _, raw_offsets, raw_data = array.buffers()
+    offsets = np.frombuffer(raw_offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(raw_data, np.uint8) if raw_data is not None else np.empty(0, np.uint8)
+    return offsets.astype(np.int64), data
+
+
+class Carried:
+    """Values that kernels only pass on (arrays, structs, wide decimals): a numbered store."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self.type = type_
+        self.values: pa.Array = pa.array([], type_)
+
+    def codes(self, array: pa.Array) -> Words:
+        start = len(self.values)
+        self.values = pa.concat_arrays([self.values, array.cast(self.type)])
+        return np.arange(start, len(self.values), dtype=np.int64)
+
+    def array(self, codes: Words, nulls: np.ndarray | None) -> pa.Array:
+        return self.values.take(pa.array(codes, pa.int64(), mask=nulls))
+
+    def compact(self, live: Iterable[Words]) -> Words | None:
+        keep = np.zeros(len(self.values), np.bool_)
+        for codes in live:
+            keep[codes] = True
+        if keep.all():
+            return None
+        self.values = self.values.filter(pa.array(keep))
+        return (np.cumsum(keep) - 1).astype(np.int64)
+
+
+class Values:
+    """The tables of one shard."""
+
+    def __init__(self) -> None:
+        self.strings = Strings()
+        self.carried: dict[pa.DataType, Carried] = {}
+
+    def store(self, type_: pa.DataType) -> Carried:
+        return self.carried.setdefault(type_, Carried(type_))

@@ -1,0 +1,1 @@
+"""The shared plan: m-op specs, channels, signatures, invariants, distribution, explain."""

@@ -1,0 +1,275 @@
+"""On which attributes the events of a query can be routed so that no pattern is torn apart.
+
+Routing sends each event of a stream to the shard that the hash of one of its attributes names.
+A stateful operator may then run on every shard by itself if all events that can meet in it
+have the same value there. This module finds, for one stream expression, the ways to choose a
+routing attribute for each of its leaves so that this holds.
+
+Its result for a node is a list of `Option`s. An option says which routing channel every leaf
+reads, and `located`: the attributes of the node's events whose value is the routing value, so
+that an operator above can be checked in turn.
+
+| node     | what must hold, and what is located                                              |
+| -------- | -------------------------------------------------------------------------------- |
+| Read     | any one attribute with a stable hash; that one is located                        |
+| Select   | nothing; as the input                                                            |
+| Project  | nothing; the attributes that are plain copies of located ones                    |
+| Union    | nothing; those located in both inputs                                            |
+| Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
+| Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
+| SameTime | cannot be keyed: it looks at all events of an instant                            |
+
+An equality is enough because a result then has one value for both sides: a pair of events
+with different routing values never satisfies the predicate, so no shard misses one. NULLs are
+equal to nothing (`eq`), or to each other only (`eq_null_safe`), and all go to one shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from braid.algebra.expressions import Call, Expression, Ref, Source, conjuncts
+from braid.algebra.nodes import (
+    Iterate,
+    Node,
+    Project,
+    Read,
+    SameTime,
+    Select,
+    Sequence,
+    Union,
+    walk_nodes,
+)
+from braid.algebra.types import Kind, kind_of
+
+#: The end of a channel's name: routed anywhere (each event once), or to whole components.
+SPREAD = "?"
+WHOLE = "*"
+
+#: How many options of one node are looked at; more than a handful means symmetric choices.
+MAX_OPTIONS = 64
+
+
+def channel(stream: str, route: str) -> str:
+    """The name under which a shard gets a stream by one route: `Stock@Name`, `Stock@*`, `Stock@?`."""
+    return f"{stream}@{route}"
+
+
+def split_channel(name: str) -> tuple[str, str]:
+    """The stream and the route of a channel's name."""
+    stream, _, route = name.partition("@")
+    return stream, route
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to route the leaves of a node: their channels in order, and what is located."""
+
+    located: frozenset[str]
+    leaves: tuple[str, ...]
+
+
+class Unkeyable(Exception):
+    """Why a node cannot be keyed, in words for a user."""
+
+
+def is_routable(name: str, type_: pa.DataType) -> bool:
+    """Whether equal values of an attribute can be given equal hashes, the same on every machine."""
+    return name not in (SPREAD, WHOLE) and kind_of(type_) not in (Kind.OPAQUE, Kind.NULL)
+
+
+def is_stateless(node: Node) -> bool:
+    return not any(isinstance(n, Sequence | Iterate | SameTime) for n in walk_nodes(node))
+
+
+def leaves(node: Node) -> Iterator[Read]:
+    """The reads of an expression by position, left to right: the order of `Option.leaves`."""
+    return (n for n in walk_nodes(node) if isinstance(n, Read))
+
+
+def plain_ref(expression: Expression) -> Ref | None:
+    """The attribute that an expression is a copy of, through casts that keep equality and hash."""
+    while isinstance(expression, Call) and expression.function == "cast":
+        inner = expression.args[0]
+        if not _widens(inner.type, expression.type):
+            return None
+        expression = inner
+    return expression if isinstance(expression, Ref) else None
+
+
+def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    for kind in (Kind.INTEGER, Kind.FLOAT):
+        if kind_of(narrow) is kind and kind_of(wide) is kind:
+            return bool(wide.bit_width >= narrow.bit_width)
+    return bool(narrow == wide)
+
+
+def equalities(predicate: Expression) -> Iterator[tuple[Ref, Ref]]:
+    """The conjuncts that say two attributes are equal; both orders are the caller's business."""
+    for part in conjuncts(predicate):
+        if isinstance(part, Call) and part.function in ("eq", "eq_null_safe"):
+            left, right = (plain_ref(arg) for arg in part.args)
+            if left is not None and right is not None:
+                yield left, right
+
+
+def correlating(node: Node) -> Iterator[str]:
+    """The attributes that equalities in an expression mention: the likely ones to route by."""
+    for inner in walk_nodes(node):
+        if isinstance(inner, Sequence | Iterate):
+            for left, right in equalities(inner.predicate):
+                yield from (left.name, right.name)
+
+
+@dataclass(frozen=True)
+class Router:
+    """Finds the options of nodes.
+
+    `published` gives the located attributes of streams that queries publish; a read of such a
+    stream has no choice of its own. `preferred` ranks attributes: low comes first, so that
+    queries with a choice agree and an event is sent once and not twice. `fixed` are the
+    channels of the leaves where an earlier run has decided them already.
+    """
+
+    published: Mapping[str, frozenset[str]]
+    preferred: Mapping[str, int]
+
+    def options(self, node: Node, fixed: tuple[str, ...] | None = None) -> list[Option]:
+        """The ways to route a node, the preferred first; raises `Unkeyable` if there is none."""
+        if fixed is not None and len(fixed) != sum(1 for _ in leaves(node)):
+            raise Unkeyable("its routes were saved for another expression")
+        return self._options(node, iter(fixed) if fixed is not None else None)
+
+    def _options(self, node: Node, fixed: Iterator[str] | None) -> list[Option]:
+        match node:
+            case Read():
+                return self._read(node, next(fixed) if fixed is not None else None)
+            case Select(input=inner):
+                return self._options(inner, fixed)
+            case Project():
+                return _distinct(_project(node, o) for o in self._options(node.input, fixed))
+            case SameTime():
+                raise Unkeyable("SAMETIME looks at all events of an instant")
+            case Union():
+                pairs = self._pairs(node, fixed)
+                return _distinct(
+                    Option(a.located & b.located, a.leaves + b.leaves) for a, b in pairs
+                )
+            case Sequence():
+                pairs = self._pairs(node, fixed)
+                found = _distinct(_sequence(node, a, b) for a, b in pairs)
+                return found or _refuse("NEXT", node.predicate)
+            case Iterate():
+                pairs = self._pairs(node, fixed)
+                found = _distinct(_iterate(node, a, b) for a, b in pairs)
+                return found or _refuse("FOLD", node.predicate)
+
+    def _pairs(
+        self, node: Union | Sequence | Iterate, fixed: Iterator[str] | None
+    ) -> list[tuple[Option, Option]]:
+        first = self._options(node.first, fixed)
+        second = self._options(node.second, fixed)
+        return [(a, b) for a in first for b in second]
+
+    def _read(self, node: Read, fixed: str | None) -> list[Option]:
+        if node.stream in self.published:
+            return [Option(self.published[node.stream], (node.stream,))]
+        if fixed is not None:
+            route = split_channel(fixed)[1]
+            located = frozenset() if route in (SPREAD, WHOLE) else frozenset({route})
+            return [Option(located, (fixed,))]
+        names = [a.name for a in node.schema if is_routable(a.name, a.type)]
+        last = len(self.preferred)
+        names.sort(key=lambda name: self.preferred.get(name, last))
+        options = [Option(frozenset({n}), (channel(node.stream, n),)) for n in names]
+        # A branch that nothing correlates may go anywhere, as long as each event goes once.
+        return [*options, Option(frozenset(), (channel(node.stream, SPREAD),))]
+
+
+def _distinct(options: Iterator[Option | None]) -> list[Option]:
+    """One option for each set of located attributes: those with the same set are as good."""
+    kept: dict[frozenset[str], Option] = {}
+    for option in options:
+        if option is not None and option.located not in kept:
+            kept[option.located] = option
+            if len(kept) == MAX_OPTIONS:
+                break
+    return list(kept.values())
+
+
+def _project(node: Project, option: Option) -> Option:
+    located = set()
+    for name, expression in node.items:
+        ref = plain_ref(expression)
+        if ref is not None and ref.name in option.located:
+            located.add(name)
+    return Option(frozenset(located), option.leaves)
+
+
+def _sequence(node: Sequence, first: Option, second: Option) -> Option | None:
+    if not _linked(node.predicate, first.located, second.located):
+        return None
+    attributes = (*node.first.schema, *node.second.schema)
+    split = len(node.first.schema)
+    located = {
+        name
+        for i, (name, a) in enumerate(zip(node.names, attributes, strict=True))
+        if a.name in (first.located if i < split else second.located)
+    }
+    return Option(frozenset(located), first.leaves + second.leaves)
+
+
+def _iterate(node: Iterate, first: Option, second: Option) -> Option | None:
+    updated = {name for name, _ in node.aggregates}
+    steady = (first.located & second.located) - updated
+    if not (
+        _linked(node.predicate, first.located, second.located)
+        or _linked_to_last(node.predicate, steady)
+    ):
+        return None
+    located = {
+        f"{name}_1" if name in node.second.schema else name
+        for name in first.located
+        if name not in updated
+    }
+    located |= second.located - updated
+    return Option(frozenset(located), first.leaves + second.leaves)
+
+
+def _linked(predicate: Expression, first: frozenset[str], second: frozenset[str]) -> bool:
+    """Whether an equality makes a located attribute of each side equal."""
+    for pair in equalities(predicate):
+        for a, b in (pair, pair[::-1]):
+            if a.source is Source.FIRST and b.source is Source.SECOND:
+                if a.name in first and b.name in second:
+                    return True
+    return False
+
+
+def _linked_to_last(predicate: Expression, steady: frozenset[str]) -> bool:
+    """Whether `$2.a = $.a` carries one value from the first event through every iteration."""
+    for pair in equalities(predicate):
+        for a, b in (pair, pair[::-1]):
+            if a.source is Source.LAST and b.source is Source.SECOND:
+                if a.name == b.name and a.name in steady:
+                    return True
+    return False
+
+
+def _refuse(word: str, predicate: Expression) -> list[Option]:
+    shown = {Source.FIRST: "$1", Source.SECOND: "$2", Source.LAST: "$"}
+    pairs = [
+        f"{shown.get(a.source, '')}.{a.name} = {shown.get(b.source, '')}.{b.name}"
+        for a, b in equalities(predicate)
+        if a.source is not b.source
+    ]
+    if not pairs:
+        raise Unkeyable(f"a {word} does not relate its inputs by an equality of attributes")
+    listed = " AND ".join(dict.fromkeys(pairs))
+    raise Unkeyable(
+        f"the equality {listed} of a {word} does not lead back to one routing attribute "
+        "of every stream below it"
+    )

@@ -1,0 +1,31 @@
+"""The reference semantics: the definitions in plain Python, slow and obvious.
+
+Everything that is fast is checked against this. It imports the algebra only, so that no
+mistake can be shared with what it judges.
+"""
+
+from __future__ import annotations
+
+from braid.reference.events import Bindings, Event, Udfs
+from braid.reference.operators import Streams, TooMany, evaluate
+from braid.reference.ordering import order_key
+from braid.reference.queries import Answers, answer
+from braid.reference.scalars import holds, value
+from braid.reference.tables import events_from_result, events_from_table, table_from_events
+
+__all__ = [
+    "Answers",
+    "Bindings",
+    "Event",
+    "Streams",
+    "TooMany",
+    "Udfs",
+    "answer",
+    "evaluate",
+    "events_from_result",
+    "events_from_table",
+    "holds",
+    "order_key",
+    "table_from_events",
+    "value",
+]

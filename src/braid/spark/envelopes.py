@@ -1,0 +1,115 @@
+"""Envelopes: many events as one row, so that they cross Spark's row-at-a-time paths as one.
+
+Two kinds of rows travel through the pipeline, both with Arrow data in a binary column:
+
+- from ingest to the shards: `(shard, kind, channel, time, rows, payload)`;
+- from the shards to the sinks: `(kind, query, stream, rows, payload)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+EVENTS, HEARTBEAT, REJECTED = 0, 1, 2
+RESULT, LATE, REFUSED, STATS = 10, 11, 12, 13
+
+#: Envelope rows. `time`: the lowest `end` of the events in it, or of a heartbeat the highest
+#: `end` that the task saw (NULL if none). `rows`: how many events the payload has; in the
+#: heartbeats of shard 0 how many the task saw, so that they are counted once.
+ENVELOPE = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("kind", pa.int32()),
+        ("channel", pa.string()),
+        ("time", pa.int64()),
+        ("rows", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+ENVELOPE_SQL = "shard int, kind int, channel string, time long, rows long, payload binary"
+
+PACKED = pa.schema(
+    [
+        ("kind", pa.int32()),
+        ("query", pa.string()),
+        ("stream", pa.string()),
+        ("rows", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+PACKED_SQL = "kind int, query string, stream string, rows long, payload binary"
+
+#: How much goes into one envelope. Fewer envelopes cost less, but an Arrow batch of envelopes
+#: must stay far below the 2 GB that its offsets can address.
+MAX_ROWS = 500_000
+MAX_BYTES = 32 << 20
+
+
+def payloads(parts: Sequence[Sequence[pa.RecordBatch]]) -> pa.Array:
+    """Each part as an Arrow IPC stream, all in one buffer: a binary array without another copy."""
+    sink = pa.BufferOutputStream()
+    offsets = [0]
+    for batches in parts:
+        if batches:
+            with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+        offsets.append(sink.tell())
+    buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), sink.getvalue()]
+    return pa.Array.from_buffers(pa.binary(), len(parts), buffers)
+
+
+def open_payload(payload: bytes | pa.Buffer) -> list[pa.RecordBatch]:
+    """The batches of a payload; they are views of its memory."""
+    if len(payload) == 0:
+        return []
+    with pa.ipc.open_stream(payload) as reader:
+        return list(reader)
+
+
+def open_table(payload: bytes | pa.Buffer) -> pa.Table:
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()
+
+
+@dataclass
+class Rows:
+    """Rows of one of the two schemas, gathered column by column."""
+
+    schema: pa.Schema
+    values: list[tuple[Any, ...]] = field(default_factory=list)
+    parts: list[Sequence[pa.RecordBatch]] = field(default_factory=list)
+
+    def add(self, *values: Any, batches: Sequence[pa.RecordBatch] = ()) -> None:
+        self.values.append(values)
+        self.parts.append(batches)
+
+    def batch(self) -> pa.RecordBatch:
+        """What was gathered; the gatherer is empty afterwards."""
+        columns: Iterable[Sequence[Any]] = list(zip(*self.values, strict=True))
+        if not self.values:
+            columns = [[] for _ in range(len(self.schema) - 1)]
+        arrays = [
+            pa.array(column, type_)
+            for column, type_ in zip(columns, self.schema.types[:-1], strict=True)
+        ]
+        arrays.append(payloads(self.parts))
+        self.values, self.parts = [], []
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def pieces(table: pa.Table) -> Iterator[list[pa.RecordBatch]]:
+    """A table cut so that each piece fits an envelope."""
+    if table.num_rows == 0:
+        return
+    rows = max(1, min(MAX_ROWS, int(MAX_BYTES * table.num_rows / max(1, table.nbytes))))
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows).to_batches()

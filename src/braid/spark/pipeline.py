@@ -1,0 +1,117 @@
+"""The pipeline: from the users' DataFrames to packed results, streaming or in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from braid.algebra.streams import Stream
+from braid.engine.ingest import Ingest
+from braid.engine.shard import Options
+from braid.plan.distribution import Distribution
+from braid.spark.envelopes import ENVELOPE_SQL, PACKED_SQL
+from braid.spark.environment import shard_labels
+from braid.spark.ingest import ARRIVAL, IngestJob
+from braid.spark.shards import BatchShards, ShardJob, ShardProcessor
+from braid.spark.shipping import Shipped
+from braid.spark.stateless import StatelessJob
+
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One pass over the sources for all queries."""
+
+    distribution: Distribution
+    frames: Mapping[str, DataFrame]
+    options: Options
+    #: Keep to the stateful form although no query needs it, because the checkpoint has it.
+    stateful: bool = False
+
+    @property
+    def is_streaming(self) -> bool:
+        return any(frame.isStreaming for frame in self.frames.values())
+
+    @property
+    def has_state(self) -> bool:
+        return self.stateful or not self.distribution.is_stateless
+
+    def packed(self) -> DataFrame:
+        """Everything that comes out, as rows of `envelopes.PACKED`."""
+        if not self.has_state:
+            return self._stateless()
+        return self._streaming() if self.is_streaming else self._batch()
+
+    def _sources(self) -> list[tuple[Stream, DataFrame]]:
+        """The streams by name, the same in every run: Spark knows its sources by their order.
+
+        In a streaming job also those that no query reads, so that a query that does can be added
+        to the checkpoint later.
+        """
+        wanted = self.frames if self.is_streaming else self.distribution.read_streams
+        return [(self.distribution.streams[name], self.frames[name]) for name in sorted(wanted)]
+
+    def _stateless(self) -> DataFrame:
+        """One pass without a shuffle: a result depends on one event."""
+        parts = []
+        for stream, frame in self._sources():
+            columns = self._columns(stream, frame)
+            job = Shipped(StatelessJob(self.distribution, stream.name, self.options))
+            parts.append(columns.mapInArrow(_opened(job), PACKED_SQL))
+        return reduce(DataFrame.unionAll, parts)
+
+    def _envelopes(self, labels: tuple[int, ...]) -> DataFrame:
+        parts = []
+        for stream, frame in self._sources():
+            routes = self.distribution.routes.get(stream.name)
+            job = IngestJob(stream.name, Ingest(stream), routes, labels, self.is_streaming)
+            columns = self._columns(stream, frame)
+            parts.append(columns.mapInArrow(_opened(Shipped(job)), ENVELOPE_SQL))
+        # The time of the batch, not of the task: the same on every shard, and when it is replayed.
+        return reduce(DataFrame.unionAll, parts).withColumn(
+            "now", F.unix_micros(F.current_timestamp())
+        )
+
+    def _columns(self, stream: Stream, frame: DataFrame) -> DataFrame:
+        if stream.time == (ARRIVAL,):
+            frame = frame.withColumn(ARRIVAL, F.current_timestamp())
+        if stream.name in self.distribution.read_streams:
+            names = list(stream.columns.names)
+        else:
+            names = list(stream.time)
+        return frame.select([F.col(f"`{name.replace('`', '``')}`") for name in names])
+
+    def _labels(self) -> tuple[int, ...]:
+        return tuple(shard_labels(self.distribution.shards))
+
+    def _streaming(self) -> DataFrame:
+        labels = self._labels()
+        job = Shipped(ShardJob(self.distribution, labels, self.options))
+        groups = self._envelopes(labels).groupBy("shard")
+        return groups.transformWithStateInPandas(
+            statefulProcessor=ShardProcessor(job),
+            outputStructType=PACKED_SQL,
+            outputMode="append",
+            timeMode="none",
+        )
+
+    def _batch(self) -> DataFrame:
+        labels = self._labels()
+        job = Shipped(ShardJob(self.distribution, labels, self.options))
+        sorted_envelopes = (
+            self._envelopes(labels)
+            .repartition(self.distribution.shards, "shard")
+            .sortWithinPartitions("shard", "time")
+        )
+        shards = BatchShards(job)
+        return sorted_envelopes.mapInArrow(lambda batches: shards(batches), PACKED_SQL)
+
+
+def _opened(job: Shipped[IngestJob] | Shipped[StatelessJob]) -> BatchFunction:
+    return lambda batches: job.open()(batches)

@@ -1,0 +1,149 @@
+"""`braid check` and the rest of the command line that needs no Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from braid import __version__
+from braid.cli.main import app, guarded
+
+STREAM = "CREATE STREAM Stock (Name STRING, Price DOUBLE, Volume BIGINT, ts TIMESTAMP) TIME ts;\n"
+GOOD = "CREATE QUERY cheap AS SELECT * FROM FILTER{Price < 5}(Stock) PUBLISH Cheap;\n"
+READER = "CREATE QUERY twice AS SELECT * FROM FILTER{Volume > 2}(Cheap);\n"
+BAD = "CREATE QUERY bad AS SELECT * FROM FILTER{Prise < 5}(Stock);\n"
+UNBOUNDED = (
+    "CREATE QUERY ever AS SELECT * FROM Stock NEXT{$1.Name = $2.Name AND $2.Price > 5} Stock;\n"
+)
+
+JOB = """
+[[stream]]
+name = "Stock"
+format = "json"
+schema = "Name STRING, Price DOUBLE, Volume BIGINT, ts TIMESTAMP"
+time = "ts"
+
+[queries]
+files = ["*.cel"]
+"""
+
+
+class Terminal:
+    """Runs commands as a shell would, in a directory, and keeps what they wrote."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.capsys = capsys
+        self.out = ""
+        self.err = ""
+
+    def file(self, name: str, text: str) -> str:
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return name
+
+    def run(self, *args: str) -> int:
+        status = guarded(lambda: app(list(args)))
+        self.out, self.err = self.capsys.readouterr()
+        return status
+
+
+@pytest.fixture
+def terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path, capsys)
+
+
+def test_version(terminal: Terminal) -> None:
+    assert terminal.run("version") == 0
+    assert terminal.out == f"braid {__version__}\n"
+
+
+def test_good_file(terminal: Terminal) -> None:
+    assert terminal.run("check", terminal.file("a.cel", STREAM + GOOD)) == 0
+    assert terminal.out == "ok: 1 query in 1 file\n"
+
+
+def test_every_error_of_every_file(terminal: Terminal) -> None:
+    terminal.file("a.cel", STREAM + BAD + GOOD + "SELECT FROM;\n")
+    terminal.file("b.cel", "SELECT * FROM Stok;\n")
+    assert terminal.run("check", "*.cel") == 1
+    assert "a.cel:2:" in terminal.err
+    assert "^^^^^" in terminal.err
+    assert "Price" in terminal.err
+    assert "a.cel:4:" in terminal.err
+    assert "b.cel:1:" in terminal.err
+    assert "in 2 files" in terminal.err
+
+
+def test_streams_of_a_job_file(terminal: Terminal) -> None:
+    terminal.file("a.cel", GOOD)
+    assert terminal.run("check", "a.cel") == 1
+    terminal.file("job.toml", JOB)
+    assert terminal.run("check", "a.cel", "--streams", "job.toml") == 0
+
+
+def test_files_may_read_what_later_ones_publish(terminal: Terminal) -> None:
+    terminal.file("a.cel", READER)
+    terminal.file("b.cel", STREAM + GOOD)
+    assert terminal.run("check", "a.cel", "b.cel") == 0
+    assert terminal.out == "ok: 2 queries in 2 files\n"
+
+
+def test_warnings_are_shown(terminal: Terminal) -> None:
+    assert terminal.run("check", terminal.file("a.cel", STREAM + UNBOUNDED)) == 0
+    assert "warning[W" in terminal.err
+    assert "'ever'" in terminal.err
+
+
+def test_a_stream_without_schema(terminal: Terminal) -> None:
+    terminal.file("a.cel", GOOD)
+    lines = [line for line in JOB.splitlines() if not line.startswith("schema")]
+    terminal.file("job.toml", "\n".join(lines))
+    assert terminal.run("check", "a.cel", "--streams", "job.toml") == 2
+    assert "error[E458]" in terminal.err
+
+
+def test_a_time_column_that_is_none(terminal: Terminal) -> None:
+    terminal.file("a.cel", GOOD)
+    terminal.file("job.toml", JOB.replace('time = "ts"', 'time = "when"'))
+    assert terminal.run("check", "a.cel", "--streams", "job.toml") == 2
+    assert "when" in terminal.err
+
+
+def test_a_schema_that_is_none(terminal: Terminal) -> None:
+    terminal.file("a.cel", GOOD)
+    terminal.file("job.toml", JOB.replace("DOUBLE", "DUBLE"))
+    assert terminal.run("check", "a.cel", "--streams", "job.toml") == 1
+    assert "DUBLE" in terminal.err
+
+
+def test_no_such_file(terminal: Terminal) -> None:
+    assert terminal.run("check", "none.cel") == 2
+    assert "nothing matches 'none.cel'" in terminal.err
+
+
+def test_wrong_job_file(terminal: Terminal) -> None:
+    assert terminal.run("run", "none.toml") == 2
+    assert "there is no job file" in terminal.err
+
+
+def test_unknown_command(terminal: Terminal) -> None:
+    assert terminal.run("chek") == 2
+
+
+def test_check_needs_neither_spark_nor_java(tmp_path: Path) -> None:
+    (tmp_path / "a.cel").write_text(STREAM + GOOD, encoding="utf-8")
+    code = (
+        "import sys; from braid.cli.main import app, guarded\n"
+        "status = guarded(lambda: app(['check', 'a.cel']))\n"
+        "assert 'pyspark' not in sys.modules and 'numba' not in sys.modules\n"
+        "sys.exit(status)"
+    )
+    env = {"PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)

@@ -1,0 +1,113 @@
+"""`braid run`: what is wrong is said before Spark starts; Ctrl-C stops cleanly, and it resumes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from braid.cli.job import SinkConfig, load_job
+from braid.cli.main import app, guarded
+from braid.cli.run import TableWriter, resume_hint, writer_of
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "job"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """The example's job file, in a directory of its own."""
+    folder = tmp_path / "job"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("output"))
+    return folder / "job.toml"
+
+
+def change(job: Path, old: str, new: str) -> None:
+    text = job.read_text(encoding="utf-8")
+    assert old in text
+    job.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_wrong_queries_are_found_before_spark(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job.parent / "rules" / "wrong.cel").write_text("SELECT * FROM FILTER{Prise > 1}(Stock);")
+    assert guarded(lambda: app(["run", str(job)])) == 1
+    shown = capsys.readouterr().err
+    assert "wrong.cel:1:" in shown
+    assert "starting Spark" not in shown
+
+
+def test_sinks_of_nothing(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(job, 'output = "Rebound"', 'output = "Rebond"')
+    assert guarded(lambda: app(["run", str(job)])) == 2
+    shown = capsys.readouterr().err
+    assert "error[E459]" in shown
+    assert "Rebound" in shown
+
+
+def test_a_checkpoint_is_needed(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(job, 'checkpoint = "output/checkpoint"', "")
+    assert guarded(lambda: app(["run", str(job)])) == 2
+    assert "--checkpoint" in capsys.readouterr().err
+
+
+def test_explain_needs_a_query_that_exists(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(lambda: app(["explain", str(job), "--query", "rebond"])) == 2
+    assert "rebound" in capsys.readouterr().err
+
+
+def test_how_to_resume(job: Path) -> None:
+    assert resume_hint(load_job(job)) == f"To resume where it stopped: braid run {job}"
+
+
+def test_sinks() -> None:
+    assert writer_of(SinkConfig("matches", "console", None, {})) == "console"
+    assert writer_of(SinkConfig("matches", "json", "out", {})).format == "json"
+    assert isinstance(writer_of(SinkConfig("matches", "kafka", None, {})), TableWriter)
+
+
+def start(job: Path) -> subprocess.Popen[str]:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-m", "braid.cli.main", "run", str(job)]
+    return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+
+
+def rows(job: Path) -> list[str]:
+    files = (job.parent / "output" / "rebound").rglob("*.json")
+    return sorted(line for file in files for line in file.read_text("utf-8").splitlines())
+
+
+@pytest.mark.spark
+def test_ctrl_c_and_resume(job: Path) -> None:
+    """Stopped after the first of three files, then resumed: the output of an undisturbed run."""
+    undisturbed = start(job)
+    assert "301 events" in undisturbed.communicate()[1]
+    expected = rows(job)
+    assert expected
+    shutil.rmtree(job.parent / "output")
+
+    change(job, 'trigger = "available now"', 'trigger = "1 hour"')
+    stopped = start(job)
+    assert stopped.stderr is not None
+    shown = ""
+    while " events (" not in shown:
+        shown = stopped.stderr.readline()
+        assert shown, "it ended before its first batch"
+    stopped.send_signal(signal.SIGINT)
+    rest = stopped.communicate(timeout=120)[1]
+    assert stopped.returncode == 130
+    assert f"To resume where it stopped: braid run {job}" in rest
+    assert "Traceback" not in rest
+    partial = rows(job)
+    assert len(partial) < len(expected)
+
+    change(job, 'trigger = "1 hour"', 'trigger = "available now"')
+    resumed = start(job)
+    resumed.communicate()
+    assert resumed.returncode == 0
+    assert rows(job) == expected

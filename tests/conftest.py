@@ -1,0 +1,45 @@
+"""What all rooms share: marks, the flag that rewrites scenarios, how long Hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SPARK = Path(__file__).parent / "spark"
+
+# The first run of a predicate shape compiles it, so single examples may be slow.
+settings.register_profile(
+    "quick",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("few", settings.get_profile("quick"), max_examples=12)
+settings.register_profile(
+    "thorough",
+    settings.get_profile("quick"),
+    max_examples=1500,
+    derandomize=False,
+    deadline=timedelta(minutes=5),
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--regenerate",
+        action="store_true",
+        help="rewrite the expected output in tests/scenarios from the reference semantics",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SPARK in item.path.parents:
+            item.add_marker(pytest.mark.spark)

@@ -1,0 +1,41 @@
+"""Every Python example in README and docs runs; links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.project import markdown
+
+PAGES = markdown.pages()
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    markdown.run(page, with_spark=False)
+
+
+SPARK_PAGES = [p for p in PAGES if any(e.needs_spark for e in markdown.examples(p))]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", SPARK_PAGES, ids=[p.name for p in SPARK_PAGES])
+def test_examples_run_on_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    markdown.run(page, with_spark=True)
+
+
+def documents() -> list[Path]:
+    root = markdown.ROOT
+    return [*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "benchmarks").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", documents(), ids=lambda p: str(p.relative_to(markdown.ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing

@@ -1,0 +1,72 @@
+"""The examples run, and say what they should."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(*command: str, cwd: Path = ROOT) -> str:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_quickstart() -> None:
+    shown = run("examples/quickstart.py")
+    assert shown.count("IBM") == 2
+    assert "97.0" in shown
+
+
+def test_incremental() -> None:
+    shown = run("examples/incremental.py")
+    assert "Warming" in shown
+    assert "Spreading" in shown
+    assert "late" in shown
+
+
+@pytest.mark.spark
+def test_on_spark() -> None:
+    shown = run("examples/on_spark.py")
+    assert "301 events" in shown
+    assert "1 late" in shown
+    assert "after the restart: 0 events" in shown
+
+
+def test_check_the_job() -> None:
+    rules = [str(path) for path in sorted((EXAMPLES / "job" / "rules").glob("*.cel"))]
+    shown = run("-m", "braid.cli.main", "check", *rules, "--streams", "examples/job/job.toml")
+    assert "ok: 4 queries in 2 files" in shown
+
+
+def test_explain_the_job() -> None:
+    shown = run("-m", "braid.cli.main", "explain", "examples/job/job.toml")
+    assert "rebound" in shown
+    shown = run("-m", "braid.cli.main", "explain", "examples/job/job.toml", "--query", "rebound")
+    assert "rebound" in shown
+    assert "run_up" not in shown
+
+
+@pytest.mark.spark
+def test_run_the_job_twice(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(EXAMPLES / "job", job, ignore=shutil.ignore_patterns("output"))
+    shown = run("-m", "braid.cli.main", "run", str(job / "job.toml"))
+    assert "301 events" in shown
+    rebounds = sorted((job / "output" / "rebound").rglob("*.json"))
+    lines = [line for path in rebounds for line in path.read_text("utf-8").splitlines()]
+    assert lines
+    shown = run("-m", "braid.cli.main", "run", str(job / "job.toml"))
+    assert " 0 events" in shown
+    assert sorted((job / "output" / "rebound").rglob("*.json")) == rebounds

@@ -1,0 +1,188 @@
+"""The one law: what the engine emits for a query equals the reference over the accepted events.
+
+A `Feed` says how the events reach the engine: in which order, in which batches, and after which
+batches its state is saved, or saved and loaded into a new shard.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import assume, note
+from hypothesis import strategies as st
+
+from braid.algebra.queries import Query
+from braid.algebra.schema import Schema
+from braid.engine.shard import Emission, Options, Shard
+from braid.reference import Event, TooMany, answer, events_from_result
+from braid.reference.tables import to_array
+from tests.properties.expressions import Draw
+from tests.properties.plans import Workload, describe
+from tests.scenarios.comparison import assert_same, multiset
+
+Key = tuple[str, str | None]
+Arrival = tuple[str, Event]
+
+#: Larger answers are not interesting enough for the time that the reference takes.
+LIMIT = 120
+OPTIONS = Options(instance_budget=1_000_000, idle_timeout=None)
+
+
+@dataclass(frozen=True)
+class Feed:
+    batches: tuple[tuple[Arrival, ...], ...]
+    save_after: frozenset[int] = frozenset()
+    reload_after: frozenset[int] = frozenset()
+
+
+@dataclass
+class Run:
+    """A shard being fed, with what it has emitted so far and the pages that it has saved."""
+
+    shard: Shard
+    workload: Workload
+    results: dict[Key, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    late: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    pages: dict[str, bytes] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)
+
+    def feed(self, batch: Sequence[Arrival], now: int) -> None:
+        for name in dict.fromkeys(name for name, _ in batch):
+            arrived = [event for of, event in batch if of == name]
+            schema = self.workload.streams[name].schema
+            self.shard.accept(name, to_batch(arrived, schema), now=now)
+            known = [self.highest[name]] if name in self.highest else []
+            self.highest[name] = max([*known, *(e.end for e in arrived)])
+        for name, highest in self.highest.items():
+            self.shard.observe(name, highest, now=now)
+        self.collect(self.shard.advance(now=now))
+
+    def collect(self, emission: Emission) -> None:
+        for result in emission.results:
+            self.results[result.query, result.stream] += events_from_result(result.table)
+        for channel, table in emission.late:
+            self.late[channel] += events_from_result(table)
+        assert not emission.suspended
+
+    def save(self) -> None:
+        delta = self.shard.save()
+        for key in delta.removals:
+            self.pages.pop(key, None)
+        self.pages.update(delta.puts)
+
+    def reload(self, queries: Sequence[Query] | None = None) -> None:
+        self.save()
+        chosen = self.workload.queries if queries is None else queries
+        self.shard = Shard.load(self.pages, chosen, self.workload.streams, options=OPTIONS)
+
+
+def to_batch(events: Sequence[Event], schema: Schema) -> pa.RecordBatch:
+    """Events as ingest hands them over: the interval, then the attributes."""
+    columns: dict[str, Any] = {
+        "__start": pa.array([e.start for e in events], pa.int64()),
+        "__end": pa.array([e.end for e in events], pa.int64()),
+    }
+    for i, attribute in enumerate(schema):
+        columns[attribute.name] = to_array([e.values[i] for e in events], attribute.type)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def start(workload: Workload) -> Run:
+    return Run(Shard(workload.queries, workload.streams, options=OPTIONS), workload)
+
+
+def run(workload: Workload, feed: Feed) -> Run:
+    current = start(workload)
+    for number, batch in enumerate(feed.batches):
+        current.feed(batch, now=number)
+        if number in feed.reload_after:
+            current.reload()
+        elif number in feed.save_after:
+            current.save()
+    current.collect(current.shard.finish())
+    return current
+
+
+def expected(workload: Workload, events: dict[str, list[Event]]) -> dict[Key, list[Event]]:
+    """What the reference says; examples with huge answers are not used."""
+    try:
+        return answer(workload.queries, events, limit=LIMIT)
+    except TooMany:
+        assume(False)
+        raise
+
+
+def check(workload: Workload, feed: Feed) -> None:
+    """The law, where every event arrives in time."""
+    wanted = expected(workload, workload.events)
+    note(describe(workload))
+    actual = run(workload, feed)
+    assert not any(actual.late.values()), f"late: {dict(actual.late)}"
+    compare(actual, wanted)
+
+
+def check_with_late(workload: Workload, feed: Feed) -> None:
+    """The law, where some events come too late: over those that did not."""
+    expected(workload, workload.events)
+    note(describe(workload))
+    actual = run(workload, feed)
+    accepted = {
+        name: remove(sent, actual.late.get(name, [])) for name, sent in workload.events.items()
+    }
+    compare(actual, expected(workload, accepted))
+
+
+def compare(actual: Run, wanted: dict[Key, list[Event]]) -> None:
+    for key, events in wanted.items():
+        assert_same(actual.results.get(key, []), events, f"output {key}")
+    assert set(actual.results) <= set(wanted)
+
+
+def remove(events: Sequence[Event], gone: Sequence[Event]) -> list[Event]:
+    """The events without those that are gone, each of which must be among them."""
+    left = multiset(gone)
+    kept = []
+    for event in events:
+        (key,) = multiset([event])
+        if left[key]:
+            left[key] -= 1
+        else:
+            kept.append(event)
+    assert not +left, "something is late that was never sent"
+    return kept
+
+
+# ---- feeds -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def feeds(draw: Draw, workload: Workload, lateness: int = 0, reloads: bool = True) -> Feed:
+    """Any order in which no event is later than `lateness`, cut into batches anywhere."""
+    sent = [(name, e) for name, found in workload.events.items() for e in found]
+    delays = [draw(st.integers(0, lateness)) for _ in sent] if lateness else [0] * len(sent)
+    order = draw(st.permutations(range(len(sent))))
+    order.sort(key=lambda i: sent[i][1].end + delays[i])
+    return draw(cut([sent[i] for i in order], reloads))
+
+
+@st.composite
+def unordered_feeds(draw: Draw, workload: Workload) -> Feed:
+    """Any order at all: some events may come too late."""
+    sent = [(name, e) for name, found in workload.events.items() for e in found]
+    return draw(cut(draw(st.permutations(sent)), reloads=True))
+
+
+@st.composite
+def cut(draw: Draw, sent: Sequence[Arrival], reloads: bool) -> Feed:
+    cuts = sorted(draw(st.sets(st.integers(0, len(sent)), max_size=5)))
+    batches = tuple(tuple(sent[a:b]) for a, b in pairwise([0, *cuts, len(sent)]))
+    if draw(st.integers(0, 9)) == 0:
+        batches = tuple((arrival,) for arrival in sent)
+    numbers = st.sets(st.integers(0, max(0, len(batches) - 1)), max_size=3).map(frozenset)
+    nothing: frozenset[int] = frozenset()
+    return Feed(batches, draw(numbers), draw(numbers) if reloads else nothing)

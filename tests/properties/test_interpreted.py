@@ -1,0 +1,28 @@
+"""A lane with the compiler off: the kernels as plain Python must obey the law as well.
+
+It tells mistakes of the kernels from mistakes of the compiler, and catches what only compiled
+code would forgive.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LANE = [
+    "tests/properties/test_law.py::test_any_split_and_restart",
+    "tests/properties/test_expressions.py::test_projection",
+    "tests/properties/test_expressions.py::test_functions_of_integers",
+]
+
+
+def test_with_the_compiler_off() -> None:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "few"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [*command, *LANE], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

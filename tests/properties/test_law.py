@@ -1,0 +1,72 @@
+"""The law, for random queries over random streams, however they are fed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.law import (
+    Feed,
+    check,
+    check_with_late,
+    expected,
+    feeds,
+    start,
+    unordered_feeds,
+)
+from tests.properties.plans import workloads
+from tests.scenarios.comparison import assert_same
+
+
+@given(st.data())
+def test_one_batch(data: st.DataObject) -> None:
+    """Everything at once: the plain meaning of every operator."""
+    workload = data.draw(workloads(max_queries=2))
+    sent = tuple((name, e) for name, found in workload.events.items() for e in found)
+    check(workload, Feed((sent,)))
+
+
+@given(st.data())
+def test_any_split_and_restart(data: st.DataObject) -> None:
+    workload = data.draw(workloads())
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_out_of_order_within_lateness(data: st.DataObject) -> None:
+    lateness = data.draw(st.integers(1, 4))
+    workload = data.draw(workloads(max_queries=2, lateness=lateness))
+    check(workload, data.draw(feeds(workload, lateness)))
+
+
+@given(st.data())
+def test_late_events_are_left_out_and_reported(data: st.DataObject) -> None:
+    workload = data.draw(workloads(max_queries=1, lateness=data.draw(st.integers(0, 2))))
+    check_with_late(workload, data.draw(unordered_feeds(workload)))
+
+
+@given(st.data())
+def test_deep_plans(data: st.DataObject) -> None:
+    workload = data.draw(workloads(max_queries=4, depth=5))
+    check(workload, data.draw(feeds(workload, reloads=False)))
+
+
+@given(st.data())
+def test_queries_that_stay_keep_their_state(data: st.DataObject) -> None:
+    """A restart with other queries: those that were there before do not notice."""
+    workload = data.draw(workloads(max_queries=3))
+    wanted = expected(workload, workload.events)
+    feed = data.draw(feeds(workload, reloads=False))
+    last = workload.queries[-1]
+    others = [q for q in workload.queries if q is not last]
+    current = start(workload)
+    change = data.draw(st.integers(0, len(feed.batches)))
+    for number, batch in enumerate(feed.batches):
+        if number == change:
+            current.reload(others)
+        current.feed(batch, now=number)
+    current.collect(current.shard.finish())
+    for query in others:
+        for output in query.outputs:
+            key = (query.id, output.publish)
+            assert_same(current.results.get(key, []), wanted[key], f"output {key}")

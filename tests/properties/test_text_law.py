@@ -1,0 +1,99 @@
+"""The law through the whole engine: query texts in, Arrow tables out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+import braid
+from braid.algebra.schema import Schema
+from braid.algebra.streams import Stream
+from braid.algebra.types import BIGINT, DOUBLE, STRING
+from braid.lang import Catalog, compile_query
+from braid.reference import Event, TooMany, answer, events_from_result, table_from_events
+from tests.properties.expressions import Draw
+from tests.properties.law import LIMIT, Arrival, Feed, cut
+from tests.properties.plans import events
+from tests.scenarios.comparison import assert_same
+
+ATTRIBUTES = Schema.of([("Name", STRING), ("Price", DOUBLE), ("Volume", BIGINT)])
+STOCK = Stream("Stock", Schema.of([*((a.name, a.type) for a in ATTRIBUTES), ("t0", BIGINT), ("t1", BIGINT)]), ("t0", "t1"), 3)
+
+#: Shapes of queries; {0} and {1} are constants.
+TEXTS = [
+    "SELECT * FROM FILTER{{Price > {0} OR Volume IS NULL}}(Stock)",
+    "SELECT Name, Price * {0} AS scaled, Volume + 1 AS more FROM Stock",
+    "SELECT Name, Price_1 AS low, Price AS high FROM Stock"
+    " NEXT{{$2.Name = $1.Name AND $2.Price > $1.Price}} Stock",
+    "SELECT * FROM FILTER{{DUR <= {1}}}(Stock NEXT{{$1.Volume = $2.Volume}} Stock)",
+    "SELECT * FROM Stock FOLD{{$2.Name = $.Name, $2.Price >= $.Price, }} Stock",
+    "SELECT Name, cnt, total FROM FILTER{{cnt > 1}}((SELECT *, 1 AS cnt, Price AS total FROM Stock)"
+    " FOLD{{$2.Name = $.Name AND DUR < {1}, , $.cnt + 1 AS cnt, $.total + $2.Price AS total}} Stock)",
+    "SELECT * FROM SAMETIME{{count(*) AS n, sum(Price) AS s, max_by(Name, Price) AS top}}(Stock)",
+    "SELECT * FROM FILTER{{Price < {0}}} Stock UNION FILTER{{Volume > {1}}} Stock",
+    "SELECT CASE WHEN Price BETWEEN {0} AND 2 THEN 'mid' ELSE upper(Name) END AS band FROM Stock",
+    "SELECT * FROM (SELECT Name AS a FROM Stock) NEXT{{b LIKE 'a%'}} (SELECT Name AS b, Price FROM"
+    " FILTER{{Name IN ('a', 'ab', 'abc')}}(Stock))",
+    "SELECT * FROM First NEXT{{$1.Name = $2.Name}} Stock",
+]
+PUBLISHER = "SELECT Name, Price AS Initial FROM FILTER{{Volume >= {1}}}(Stock) PUBLISH First"
+
+
+@st.composite
+def query_sets(draw: Draw) -> dict[str, str]:
+    def constants() -> tuple[Any, Any]:
+        return draw(st.sampled_from([0, 0.5, 1, 2])), draw(st.integers(0, 6))
+
+    chosen = draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3))
+    texts = {f"q{i}": text.format(*constants()) for i, text in enumerate(chosen)}
+    return {"first": PUBLISHER.format(*constants()), **texts}
+
+
+@given(query_sets(), events(ATTRIBUTES), st.data())
+def test_engine(texts: dict[str, str], sent: list[Event], data: st.DataObject) -> None:
+    """In order, cut anywhere, with a snapshot and restore after any batch."""
+    order = data.draw(st.permutations(sent))
+    order.sort(key=lambda e: e.end)
+    feed = data.draw(cut([("Stock", e) for e in order], reloads=True))
+    catalog = Catalog()
+    catalog.add_stream(STOCK)
+    for query_id, text in texts.items():
+        catalog.add_query(compile_query(text, catalog, query_id=query_id).query)
+    try:
+        wanted = answer(list(catalog.queries.values()), {"Stock": sent}, limit=LIMIT)
+    except TooMany:
+        return
+    actual = run_engine(texts, feed)
+    for key, expected in wanted.items():
+        assert_same(actual.get(key, []), expected, f"{key}: {texts[key[0]]}")
+
+
+def run_engine(texts: dict[str, str], feed: Feed) -> dict[tuple[str, str | None], list[Event]]:
+    engine = braid.Engine()
+    schema = pa.schema([(a.name, a.type) for a in STOCK.columns])
+    engine.stream("Stock", schema, time=["t0", "t1"], lateness=STOCK.lateness)
+    for query_id, text in texts.items():
+        engine.query(query_id, text)
+    results: dict[tuple[str, str | None], list[Event]] = defaultdict(list)
+    for number, batch in enumerate(feed.batches):
+        engine.process({"Stock": to_table(batch)})
+        collect(engine, results)
+        if number in feed.reload_after:
+            engine = braid.Engine.restore(engine.snapshot())
+    engine.finish()
+    collect(engine, results)
+    return results
+
+
+def collect(engine: braid.Engine, results: dict[tuple[str, str | None], list[Event]]) -> None:
+    for key, table in engine.results.items():
+        results[key] += events_from_result(table)
+
+
+def to_table(batch: tuple[Arrival, ...]) -> pa.Table:
+    found = [event for _, event in batch]
+    return table_from_events(found, ATTRIBUTES, start="t0", end="t1", time_type=BIGINT)
