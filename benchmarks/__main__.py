@@ -25,7 +25,7 @@ def main() -> int:
     unknown = [name for name in options.case if name not in cases.names()]
     if unknown:
         parser.error(f"no case {', '.join(unknown)}; there are: {', '.join(cases.names())}")
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     disagree = False
     for name in options.case or cases.names():
         case = cases.find(name)

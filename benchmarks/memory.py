@@ -1,4 +1,4 @@
-"""Peak resident memory of a process and of the ones it started (a JVM, Python workers)."""
+"""Memory counted: peak resident size of a process and its children, bytes of state in arrays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import resource
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 PROC = Path("/proc")
 
@@ -54,3 +57,18 @@ def _parent(pid: int) -> int | None:
 def _high_water_mark(pid: int) -> int:
     value = _status(pid, "VmHWM")
     return 0 if value is None else int(value) * 1024
+
+
+def array_bytes(holder: Any) -> int:
+    """Bytes of all arrays that an object holds, itself or in tuples; capacity, not only what is used."""
+    if isinstance(holder, np.ndarray):
+        return holder.nbytes
+    if isinstance(holder, tuple | list):
+        return sum(array_bytes(item) for item in holder)
+    return sum(array_bytes(v) for v in vars(holder).values() if isinstance(v, np.ndarray | tuple))
+
+
+def engine_state_bytes(engine: Any) -> int:
+    """What the operators of an in-process engine hold, without texts."""
+    shard = engine._running()
+    return sum(array_bytes(logic) for logic in shard._executor.logics.values())

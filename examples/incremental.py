@@ -40,7 +40,7 @@ def readings(*rows: tuple[int, str, float]) -> pa.Table:
 ARRIVALS = [
     readings((0, "hall", 20.0), (5, "attic", 22.0)),
     readings((40, "hall", 24.0), (30, "attic", 22.5)),  # the second is 10 seconds behind: in time
-    readings((55, "attic", 26.0), (130, "hall", 24.0)),
+    readings((50, "attic", 22.4), (70, "attic", 26.0), (130, "hall", 24.0)),
     readings((10, "hall", 50.0)),  # two minutes behind: late
 ]
 
@@ -48,13 +48,14 @@ ARRIVALS = [
 def show(when: str, found: dict[str, pa.Table]) -> None:
     for name, table in found.items():
         for row in table.to_pylist():
-            print(f"{when}: {name} {row}")
+            start, end = row.pop("start"), row.pop("end")
+            print(f"{when}: {name} from {start:%H:%M:%S} to {end:%H:%M:%S} {row}")
 
 
 def main() -> None:
     engine = braid.Engine()
     engine.stream("Reading", SCHEMA, time="at", lateness="30 seconds")
-    engine.load(RULES)
+    engine.execute(RULES)
     for number, table in enumerate(ARRIVALS[:2], 1):
         show(f"arrival {number}", engine.process({"Reading": table}))
 

@@ -28,7 +28,7 @@ def main() -> None:
     spark = local_spark(2)
     spark.sparkContext.setLogLevel("ERROR")
     session = braid.Session(spark)
-    quotes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(DATA))
+    quotes = spark.readStream.schema(SCHEMA).json(str(DATA))
     session.stream("Stock", quotes, time="ts", lateness="10 seconds")
     session.query("rebound", REBOUND)
     session.query("strong", STRONG)

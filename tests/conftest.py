@@ -24,7 +24,7 @@ settings.register_profile("few", settings.get_profile("quick"), max_examples=12)
 settings.register_profile(
     "thorough",
     settings.get_profile("quick"),
-    max_examples=1500,
+    max_examples=400,
     derandomize=False,
     deadline=timedelta(minutes=5),
 )

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Case, Measured, Prepared, Ratio, Size
+from benchmarks.memory import engine_state_bytes
 from benchmarks.workloads import GAIN, SCHEMA, answer_of, expected_jumps, pattern, quotes
 
 SMALL = {
@@ -93,9 +94,7 @@ class Braid:
         engine = self.engine()
         for table in self.tables[:2]:
             engine.process({"Stock": table})
-        stats = engine.stats
-        instances = stats["instances"]
-        size = stats["state_bytes"]
+        instances, size = engine.stats["instances"], engine_state_bytes(engine)
         return {"instances": instances, "bytes_per_instance": size / max(1, instances)}, size
 
     def close(self) -> None:

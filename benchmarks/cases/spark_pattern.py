@@ -8,6 +8,7 @@ writes, and must be that of a plain loop; the measured runs must find as many ma
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -80,7 +81,9 @@ def write_files(size: Size, folder: Path) -> None:
     rows = -(-len(data) // files)
     for number in range(files):
         table = data.table(number * rows, (number + 1) * rows)
-        pq.write_table(table, folder / f"{number:04d}.parquet")
+        path = folder / f"{number:04d}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest files first
 
 
 def trigger_seconds(query: Any) -> tuple[float, int]:

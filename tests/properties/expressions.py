@@ -244,14 +244,19 @@ _VECTOR_SHAPES: dict[pa.DataType, list[Callable[[Draw, Part, pa.DataType], Expre
 # ---- the pool: predicates of patterns, few shapes and many constants ------------------------------
 
 
+_KINDS = ("constant", "constant", "true", "either", "two", "unknown", "free", "text")
+
+
 @st.composite
 def predicates(draw: Draw, sources: Sources, unit: str) -> Expression:
     """A predicate as patterns have them: comparisons of attributes with constants, mostly."""
-    kind = draw(st.sampled_from(["constant", "constant", "true", "either", "two", "unknown", "free"]))
+    kind = draw(st.sampled_from([*_KINDS]))
     if kind == "true":
         return Literal(draw(st.sampled_from([True, True, True, None])), BOOLEAN)
     if kind == "free":
         return draw(expressions(BOOLEAN, sources, 2, vector=len(sources) == 1))
+    if kind == "text":
+        return _of_built_text(draw, sources)
     if kind == "two":
         return call("and", _simple(draw, sources), _simple(draw, sources))
     if kind == "either":
@@ -265,6 +270,16 @@ def _simple(draw: Draw, sources: Sources) -> Expression:
     of = draw(st.sampled_from([DOUBLE, BIGINT, STRING]))
     function = draw(st.sampled_from(["ge", "lt", "ge", "ne", "eq"]))
     return call(function, attribute(draw, of, sources), Literal(draw(present(of)), of))
+
+
+def _of_built_text(draw: Draw, sources: Sources) -> Expression:
+    """String-building functions look at one source; what they built may meet another."""
+    source = draw(st.sampled_from(list(sources)))
+    schema = sources[source]
+    if source is Source.LAST:  # not of running values: aggregates update numbers only
+        schema = Schema(tuple(a for a in schema if a.type == STRING))
+    built = draw(expressions(STRING, {source: schema}, 2))
+    return call(draw(st.sampled_from(["eq", "ne", "lt"])), built, leaf(draw, STRING, sources))
 
 
 def duration_type(unit: str) -> pa.DataType:

@@ -73,7 +73,6 @@ def nodes(draw: Draw, sources: Sequence[Read], depth: int) -> Node:
         return draw(st.sampled_from(list(sources)))
     shape = draw(st.sampled_from(list(_SHAPES)))
 
-
     def child() -> Node:
         return draw(nodes(sources, max(0, depth - draw(st.integers(1, 2)))))
 
@@ -210,9 +209,7 @@ def _rebind(draw: Draw, sources: dict[Source, Schema], unit: str) -> Expression:
     return Literal(True, BOOLEAN)
 
 
-def _gather(
-    draw: Draw, sources: dict[Source, Schema], type_: pa.DataType, name: str
-) -> Expression:
+def _gather(draw: Draw, sources: dict[Source, Schema], type_: pa.DataType, name: str) -> Expression:
     """A running aggregate: a sum, a count, an extreme, or anything."""
     last = Ref(Source.LAST, name, type_)
     kind = draw(st.sampled_from(["sum", "count", "greatest", "free"]))

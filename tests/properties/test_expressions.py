@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import example, given, note
 from hypothesis import strategies as st
 
-from braid.algebra.expressions import Call, Expression, Literal, Ref, Source
+from braid.algebra.expressions import TRUE, Call, Expression, Literal, Ref, Source
 from braid.algebra.nodes import Node, Project, Read, Select
 from braid.algebra.queries import Output, Query
 from braid.algebra.schema import TICKS, Schema
@@ -134,6 +134,21 @@ def close(left: Any, right: Any) -> bool:
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
     return math.isclose(left, right, rel_tol=1e-14)
+
+
+FLAGS = Schema.of([("f", BOOLEAN)])
+
+
+def test_casts_of_booleans() -> None:
+    """Found by `test_selection`: the compiler has no conversion from a boolean to a float."""
+    read, flag = Read("E", FLAGS, TICKS), Ref(Source.INPUT, "f", BOOLEAN)
+    targets = (DOUBLE, BIGINT, STRING, pa.decimal128(9, 2))
+    computed = [call("cast", of, type_=t) for of in (flag, TRUE) for t in targets]
+    node = Project(read, tuple((f"r{i}", e) for i, e in enumerate(computed)))
+    rows: list[tuple[Any, ...]] = [(True,), (False,), (None,)]
+    (actual,) = results(FLAGS, rows, [node])
+    wanted = evaluate(node, {"E": [Event(row, t, t) for t, row in enumerate(rows)]})
+    assert_same(actual, wanted, "casts of booleans")
 
 
 INTEGERS = Schema.of([("m", BIGINT), ("n", BIGINT)])

@@ -21,23 +21,34 @@ from tests.properties.plans import events
 from tests.scenarios.comparison import assert_same
 
 ATTRIBUTES = Schema.of([("Name", STRING), ("Price", DOUBLE), ("Volume", BIGINT)])
-STOCK = Stream("Stock", Schema.of([*((a.name, a.type) for a in ATTRIBUTES), ("t0", BIGINT), ("t1", BIGINT)]), ("t0", "t1"), 3)
+STOCK = Stream(
+    "Stock",
+    Schema.of([*((a.name, a.type) for a in ATTRIBUTES), ("t0", BIGINT), ("t1", BIGINT)]),
+    ("t0", "t1"),
+    3,
+)
 
 #: Shapes of queries; {0} and {1} are constants.
 TEXTS = [
     "SELECT * FROM FILTER{{Price > {0} OR Volume IS NULL}}(Stock)",
     "SELECT Name, Price * {0} AS scaled, Volume + 1 AS more FROM Stock",
-    "SELECT Name, Price_1 AS low, Price AS high FROM Stock"
-    " NEXT{{$2.Name = $1.Name AND $2.Price > $1.Price}} Stock",
+    (
+        "SELECT Name, Price_1 AS low, Price AS high FROM Stock"
+        " NEXT{{$2.Name = $1.Name AND $2.Price > $1.Price}} Stock"
+    ),
     "SELECT * FROM FILTER{{DUR <= {1}}}(Stock NEXT{{$1.Volume = $2.Volume}} Stock)",
     "SELECT * FROM Stock FOLD{{$2.Name = $.Name, $2.Price >= $.Price, }} Stock",
-    "SELECT Name, cnt, total FROM FILTER{{cnt > 1}}((SELECT *, 1 AS cnt, Price AS total FROM Stock)"
-    " FOLD{{$2.Name = $.Name AND DUR < {1}, , $.cnt + 1 AS cnt, $.total + $2.Price AS total}} Stock)",
+    (
+        "SELECT Name, cnt, total FROM FILTER{{cnt > 1}}((SELECT *, 1 AS cnt, Price AS total FROM Stock)"
+        " FOLD{{$2.Name = $.Name AND DUR < {1}, , $.cnt + 1 AS cnt, $.total + $2.Price AS total}} Stock)"
+    ),
     "SELECT * FROM SAMETIME{{count(*) AS n, sum(Price) AS s, max_by(Name, Price) AS top}}(Stock)",
     "SELECT * FROM FILTER{{Price < {0}}} Stock UNION FILTER{{Volume > {1}}} Stock",
     "SELECT CASE WHEN Price BETWEEN {0} AND 2 THEN 'mid' ELSE upper(Name) END AS band FROM Stock",
-    "SELECT * FROM (SELECT Name AS a FROM Stock) NEXT{{b LIKE 'a%'}} (SELECT Name AS b, Price FROM"
-    " FILTER{{Name IN ('a', 'ab', 'abc')}}(Stock))",
+    (
+        "SELECT * FROM (SELECT Name AS a FROM Stock) NEXT{{b LIKE 'a%'}} (SELECT Name AS b, Price FROM"
+        " FILTER{{Name IN ('a', 'ab', 'abc')}}(Stock))"
+    ),
     "SELECT * FROM First NEXT{{$1.Name = $2.Name}} Stock",
 ]
 PUBLISHER = "SELECT Name, Price AS Initial FROM FILTER{{Volume >= {1}}}(Stock) PUBLISH First"

@@ -31,7 +31,23 @@ EVERY_TYPE = (*LAW_TYPES, TIMESTAMP, DATE, DURATION, MONEY, SMALL_INT, SINGLE)
 
 _DAY = 86_400_000_000
 _POOLS: dict[pa.DataType, list[Any]] = {
-    STRING: ["a", "b", "ab", "abc", "", " a ", "B", "a%", "a_b", "\\", "é", "日本", "😀a", "1", "2.5"],
+    STRING: [
+        "a",
+        "b",
+        "ab",
+        "abc",
+        "",
+        " a ",
+        "B",
+        "a%",
+        "a_b",
+        "\\",
+        "é",
+        "日本",
+        "😀a",
+        "1",
+        "2.5",
+    ],
     DOUBLE: [0.0, 1.0, 2.0, -1.0, 0.5, 2.5, -0.0, math.nan, math.inf, -math.inf, 1e300, 0.1],
     BIGINT: [0, 1, 2, 3, -1, -2, 7, 10, 2**62, 2**63 - 1, -(2**63), 10**12],
     BOOLEAN: [True, False],

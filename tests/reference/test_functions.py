@@ -173,7 +173,9 @@ CASES: list[tuple[str, pa.DataType, tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("function", "type_", "arguments", "wanted"), CASES)
-def test_function(function: str, type_: pa.DataType, arguments: tuple[Any, ...], wanted: Any) -> None:
+def test_function(
+    function: str, type_: pa.DataType, arguments: tuple[Any, ...], wanted: Any
+) -> None:
     found = compute(function, type_, *arguments)
     assert normal(found) == normal(wanted), found
     assert type(found) is type(wanted)

@@ -89,6 +89,8 @@ def _single(value: float) -> float:
 
 
 def _decimal(value: Decimal, type_: pa.DataType) -> Decimal | None:
+    if value.adjusted() > type_.precision:  # far outside: it cannot even be rounded
+        return None
     with localcontext(WIDE):
         rounded = value.quantize(Decimal(1).scaleb(-type_.scale))
         return rounded if abs(rounded) < Decimal(10) ** (type_.precision - type_.scale) else None

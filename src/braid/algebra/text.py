@@ -23,7 +23,11 @@ def show(expression: Expression) -> str:
         case Duration():
             return "DUR"
         case Call(function="cast", args=(arg,)):
-            return f"CAST({show(arg)} AS {sql_name(expression.type)})" if _matters(expression) else show(arg)
+            return (
+                f"CAST({show(arg)} AS {sql_name(expression.type)})"
+                if _matters(expression)
+                else show(arg)
+            )
         case Call(function="not", args=(arg,)):
             return f"NOT {_inner(arg)}"
         case Call(function="is_null", args=(arg,)):
@@ -62,7 +66,13 @@ def _show_literal(literal: Literal) -> str:
 
 def show_duration(microseconds: int) -> str:
     """The largest unit that says it exactly."""
-    units = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
+    units = (
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "min"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    )
     for size, name in units:
         if microseconds and microseconds % size == 0:
             return f"{microseconds // size} {name}"

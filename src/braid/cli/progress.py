@@ -123,7 +123,7 @@ class Watch:
         p = self.running.progress
         return show.figures(
             {
-                "running": f"{self.seconds:.0f} s",
+                "running": f"{self.seconds:.0f} s{'' if p.batches else ' (workers start, queries compile)'}",
                 "batches": p.batches,
                 "events": p.events,
                 "events/s (last batch)": p.events_per_second,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,8 +12,11 @@ from rich.text import Text
 
 from braid.errors import BraidError, Notice
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+#: Wide where there is no terminal whose width would matter: nothing is cut in a log.
+_WIDTH = {True: None, False: 140}
+
+out = Console(highlight=False, width=_WIDTH[sys.stdout.isatty()])
+err = Console(stderr=True, highlight=False, width=_WIDTH[sys.stderr.isatty()])
 
 
 def error(problem: BraidError) -> None:

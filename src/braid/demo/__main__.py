@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from braid.spark import Running, Session
 
 LATENESS = "5 seconds"
-EXAMPLE_WIDTH = 60
 
 
 @dataclass
@@ -86,10 +85,12 @@ def run(market: Market, made: list[Rule], folder: Path, asked: threading.Event) 
     shown = report(made, folder / "matches")
     show.out.print(shown)
     show.out.print(
-        f"{progress.events:,} events against {len(made):,} queries in {seconds:.1f} s of streaming,"
-        f" Spark's start-up and the compilation of {len({r.shape for r in made})} shapes of query"
-        f" included.\nFiles: {folder}/matches (JSON), {folder}/late, {folder}/rules.cel,"
-        f" {folder}/input (Parquet)"
+        f"{progress.events:,} events against {len(made):,} queries, {progress.matches:,} matches, in"
+        f" {seconds:.1f} s of streaming\n(with the start of Spark's Python workers and the"
+        f" compilation of {len({r.shape for r in made})} shapes of query in the first batch).\n"
+        f"Files: {folder}/matches (JSON), {folder}/late (JSON), {folder}/input (Parquet),"
+        f" {folder}/rules.cel",
+        soft_wrap=True,
     )
     return 0
 
@@ -132,10 +133,10 @@ def report(made: list[Rule], folder: Path) -> Table:
         if not entry.example:
             entry.example = example(row)
     table = Table(title="What matched", title_justify="left")
-    table.add_column("shape")
+    table.add_column("shape", no_wrap=True)
     for heading in ("queries", "that matched", "matches"):
-        table.add_column(heading, justify="right")
-    table.add_column("for example", overflow="ellipsis", no_wrap=True, max_width=EXAMPLE_WIDTH)
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("for example", overflow="ellipsis", no_wrap=True)
     for shape, entry in found.items():
         figures = (entry.queries, len(entry.matched), entry.matches)
         table.add_row(shape, *(f"{n:,}" for n in figures), entry.example)

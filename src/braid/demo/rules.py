@@ -21,7 +21,7 @@ Writer = Callable[[str, float, np.random.Generator], str]
 
 
 def price_alert(name: str, level: float, random: np.random.Generator) -> str:
-    bound = level * random.uniform(1.02, 1.06)
+    bound = level * random.uniform(1.04, 1.08)
     return f"SELECT * FROM FILTER{{Name = '{name}' AND Price > {bound:.2f}}}(Stock)"
 
 
@@ -31,7 +31,7 @@ def block_trade(name: str, level: float, random: np.random.Generator) -> str:
 
 
 def rebound(name: str, level: float, random: np.random.Generator) -> str:
-    low, gain = level * random.uniform(0.95, 0.98), random.uniform(1.02, 1.05)
+    low, gain = level * random.uniform(0.93, 0.96), random.uniform(1.03, 1.06)
     return f"""\
 SELECT Name, Price_1 AS low, Price AS high
 FROM (FILTER{{Name = '{name}' AND Price < {low:.2f}}}(Stock))
@@ -75,7 +75,7 @@ def rules(market: Market) -> list[Rule]:
     """All queries: the shapes in turn over the names, and the one that publishes dips."""
     random = np.random.default_rng(market.seed + 2)
     known = list(levels(market).items())
-    made = [Rule("dips", "dips (read by double dips)", DIPS)]
+    made = [Rule("dips", "dip", DIPS)]
     for shape, (number, writer) in SHAPES.items():
         for index in range(number):
             name, level = known[index % len(known)]

@@ -22,8 +22,8 @@ from braid.plan.plan import explain
 #: Published streams by name: columns start, end, and the attributes.
 Tables = dict[str, pa.Table]
 
-#: Columns of `Engine.matches`; start and end are of the time type of the streams.
-MATCH_COLUMNS = ("query", "start", "end", "stream", "payload")
+_MATCHES = ("query", "start", "end", "stream", "payload")
+_LATE = ("stream", "start", "end", "payload")
 
 
 class Engine:
@@ -64,7 +64,10 @@ class Engine:
         self._saved: dict[str, bytes] = {}
         self.notices: list[Notice] = []
         self.suspended: dict[str, str] = {}
-        self._forget()
+        self.results: dict[tuple[str, str | None], pa.Table] = {}
+        self.late: pa.Table = pa.table({})
+        self.rejected: pa.Table = REJECTED.empty_table()
+        self.stats: dict[str, int] = {}
 
     # ---- what is there ----
 
@@ -171,10 +174,8 @@ class Engine:
         self.results = {(r.query, r.stream): r.table for r in emission.results}
         self.stats = emission.stats
         self.suspended = emission.suspended
-        for channel, table in emission.late:
-            known = self.late.get(channel)
-            self.late[channel] = table if known is None else pa.concat_tables([known, table])
         shard = self._running()
+        self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found = {r.stream: r.table for r in emission.results if r.stream is not None}
         return {
             outlet.stream: found.get(outlet.stream, shard.empty(outlet))
@@ -183,22 +184,23 @@ class Engine:
         }
 
     def _forget(self) -> None:
-        """What the last call reported."""
-        self.results: dict[tuple[str, str | None], pa.Table] = {}
-        self.late: dict[str, pa.Table] = {}
-        self.rejected: pa.Table = REJECTED.empty_table()
-        self.stats: dict[str, int] = {}
+        """Let go of what the last call reported."""
+        self.results, self.stats = {}, {}
+        self.rejected = REJECTED.empty_table()
 
     @property
     def matches(self) -> pa.Table:
         """Every result of the last call: query, start, end, stream, payload (JSON text)."""
+        return self._described(_MATCHES, self.results.items())
+
+    def _described(
+        self, columns: tuple[str, ...], tables: Iterable[tuple[tuple[str | None, ...], pa.Table]]
+    ) -> pa.Table:
+        """Tables of different attributes in one form: names, start, end, payload."""
         types = {outlet.time_type for outlet in self._running().plan.outlets}
-        shown = types.pop() if len(types) == 1 else pa.int64()
-        fields = zip(
-            MATCH_COLUMNS, (pa.string(), shown, shown, pa.string(), pa.string()), strict=True
-        )
-        schema = pa.schema(list(fields))
-        parts = [match_table(*key, table, schema) for key, table in self.results.items()]
+        clock = types.pop() if len(types) == 1 else pa.int64()
+        schema = pa.schema([(c, clock if c in ("start", "end") else pa.string()) for c in columns])
+        parts = [_described(names, table, schema) for names, table in tables]
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
     # ---- state ----
@@ -253,17 +255,18 @@ class Engine:
         return engine
 
 
-def match_table(query: str, stream: str | None, table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The results of one query in the form that is common to all."""
-    count = table.num_rows
+def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the names that hold for all of them, and their attributes as JSON."""
+    given = iter(names)
     payload = to_json(table.drop_columns(["start", "end"]))
-    columns = [
-        pa.array([query], pa.string()).take(pa.array([0] * count, pa.int64())),
-        table.column("start").cast(schema.field("start").type),
-        table.column("end").cast(schema.field("end").type),
-        pa.array([stream], pa.string()).take(pa.array([0] * count, pa.int64())),
-        payload,
-    ]
+    columns = []
+    for field in schema:
+        if field.name in ("start", "end"):
+            columns.append(table.column(field.name).cast(field.type))
+        elif field.name == "payload":
+            columns.append(payload)
+        else:
+            columns.append(pa.repeat(pa.scalar(next(given), pa.string()), table.num_rows))
     return pa.table(columns, schema=schema)
 
 
@@ -275,7 +278,9 @@ def _as_table(data: Any) -> pa.Table:
     try:
         return pa.table(data)
     except (TypeError, ValueError, pa.ArrowInvalid) as error:
-        raise ConfigError("E304", f"cannot read a table from a {type(data).__name__}: {error}") from error
+        raise ConfigError(
+            "E304", f"cannot read a table from a {type(data).__name__}: {error}"
+        ) from error
 
 
 def run(

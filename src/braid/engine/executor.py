@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from braid.algebra.types import Kind, kind_of
 from braid.mops.base import Context, Held, Logic, State
 from braid.mops.build import build
 from braid.mops.columns import Rows
-from braid.algebra.types import Kind, kind_of
 from braid.plan.plan import Plan, source_channel
 
 #: Compact the tables of values when they have grown to twice what was alive the last time.

@@ -174,5 +174,3 @@ class Ordering:
             chunk = Chunk(number, channel, events, ends, int(np.searchsorted(ends, bound)))
             if chunk.left:
                 self.chunks.append(chunk)
-
-

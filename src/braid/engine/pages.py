@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Pages:
             self._puts[key] = bytes(page)
 
     def put_array(self, key: str, array: np.ndarray) -> None:
-        data = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else memoryview(b"")
+        data = memoryview(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
         for number, start in enumerate(range(0, len(data), PAGE)):
             self.put(f"{key}/{number}", data[start : start + PAGE])
 
@@ -62,9 +63,9 @@ class Pages:
         return Delta(puts, removals)
 
 
-def read_array(pages: Mapping[str, bytes], key: str, dtype: np.dtype) -> np.ndarray:
+def read_array(pages: Mapping[str, bytes], key: str, dtype: np.dtype[Any]) -> np.ndarray:
     """An array that `put_array` saved."""
-    parts = []
+    parts: list[bytes] = []
     while (page := pages.get(f"{key}/{len(parts)}")) is not None:
         parts.append(page)
     return np.frombuffer(b"".join(parts), dtype).copy()

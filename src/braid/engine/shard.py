@@ -179,7 +179,9 @@ class Shard:
 
     def empty(self, outlet: Outlet) -> pa.Table:
         """A result of no rows, in the form that the outlet's results have."""
-        return self._table(outlet, np.empty((0, self._shape(outlet.channel).layout.width), np.int64))
+        return self._table(
+            outlet, np.empty((0, self._shape(outlet.channel).layout.width), np.int64)
+        )
 
     def _shape(self, channel: str) -> Shape:
         return self._shapes[channel]
@@ -224,7 +226,9 @@ class Shard:
     def save(self) -> Delta:
         """What changed since the last save, or since the pages that this shard was loaded from."""
         pages, ordering = self._pages, self._ordering
-        states = {m.signature: self._executor.logics[m.signature].snapshot() for m in self.plan.mops}
+        states = {
+            m.signature: self._executor.logics[m.signature].snapshot() for m in self.plan.mops
+        }
         meta = {
             "format": STATE_FORMAT,
             "bounds": ordering.bounds,

@@ -17,7 +17,7 @@ is dropped when it is met, and in a sweep when there are many.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -29,6 +29,8 @@ from braid.kernels.runtime import (
     WRITER_TYPE,
     address,
     kernel,
+    load_int,
+    store_int,
 )
 
 #: The `end` that marks a free slot. No event can have it: ingest rejects it.
@@ -36,9 +38,12 @@ FREE = np.int64(9223372036854775807)
 _NAN = np.int64(0x7FF8000000000000)
 _NEGATIVE_ZERO = np.int64(-9223372036854775808)
 
+#: Words that a slot has beyond the instance's row: the next slot of its chain, and its hash.
+EXTRA = 2
+
 #: Indexes into `Shape.numbers`.
 ITERATES, HORIZON, BUDGET, RESIDUAL, FIRST_MASKS, SECOND_MASKS, INSTANCE_MASKS, OUT_MASKS = range(8)
-#: Indexes into `Instances.numbers`.
+#: Indexes into `Slots.numbers`.
 COUNT, HIGH, FREE_HEAD, SWEPT = range(4)
 
 
@@ -58,12 +63,10 @@ class Shape(NamedTuple):
     numbers: np.ndarray
 
 
-class Instances(NamedTuple):
-    """Slots of instances: their rows, chain links, hashes; heads of the chains; counters."""
+class Slots(NamedTuple):
+    """Instances, a row and the `EXTRA` words each; the heads of the chains; counters."""
 
     rows: np.ndarray
-    links: np.ndarray
-    hashes: np.ndarray
     heads: np.ndarray
     numbers: np.ndarray
 
@@ -76,12 +79,55 @@ class Run(NamedTuple):
     """
 
     rows: np.ndarray
-    links: np.ndarray
-    hashes: np.ndarray
     heads: np.ndarray
     output: np.ndarray
     stopped: int
     at: int
+
+
+class Frame(NamedTuple):
+    """A shape as plain words, so that passing it around touches no reference count.
+
+    `*_base` is the word of the first column of a row, `link` and `hash` the extra words.
+    """
+
+    instance_keys: int
+    event_keys: int
+    float_keys: int
+    keys: int
+    bind: int
+    columns: int
+    emit: int
+    emitted: int
+    instance_base: int
+    event_base: int
+    first_base: int
+    out_base: int
+    link: int
+    hash: int
+
+
+@kernel()
+def frame_of(shape: Shape) -> Frame:
+    numbers = shape.numbers
+    columns = shape.bind.shape[0]
+    width = 2 + numbers[INSTANCE_MASKS] + columns
+    return Frame(
+        address(shape.instance_keys),
+        address(shape.event_keys),
+        address(shape.float_keys),
+        np.int64(shape.instance_keys.shape[0]),
+        address(shape.bind),
+        np.int64(columns),
+        address(shape.emit),
+        np.int64(shape.emit.shape[0]),
+        2 + numbers[INSTANCE_MASKS],
+        2 + numbers[SECOND_MASKS],
+        2 + numbers[FIRST_MASKS],
+        2 + numbers[OUT_MASKS],
+        width,
+        width + 1,
+    )
 
 
 @kernel()
@@ -105,77 +151,93 @@ def canonical_float(word: int) -> int:
 
 
 @kernel()
-def _hash_keys(row: np.ndarray, columns: np.ndarray, floats: np.ndarray, masks: int) -> int:
+def _is_null(row: int, column: int) -> bool:
+    return ((load_int(row, 2 + (column >> 6)) >> (column & 63)) & 1) != 0
+
+
+@kernel()
+def _set_null(row: int, column: int) -> None:
+    word = 2 + (column >> 6)
+    store_int(row, word, load_int(row, word) | (np.int64(1) << np.int64(column & 63)))
+
+
+@kernel()
+def _any_null(row: int, base: int) -> bool:
+    for word in range(2, base):
+        if load_int(row, word) != 0:
+            return True
+    return False
+
+
+@kernel()
+def _hash(row: int, base: int, columns: int, frame: Frame) -> int:
     """The hash of a row's key columns, or -1 if one of them is NULL (then nothing equals it)."""
     value = np.int64(0)
-    for k in range(columns.shape[0]):
-        column = columns[k]
-        if (row[2 + column // 64] >> (column % 64)) & 1:
+    for k in range(frame.keys):
+        column = load_int(columns, k)
+        if _is_null(row, column):
             return np.int64(-1)
-        word = row[2 + masks + column]
-        if floats[k]:
+        word = load_int(row, base + column)
+        if load_int(frame.float_keys, k) != 0:
             word = canonical_float(word)
-        value = mix(value + word + np.int64(0x9E3779B97F4A7C) * (k + 1))
+        value = mix(value + word + np.int64(0x9E3779B97F4A7C))
     return value & np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel()
-def _same_keys(shape: Shape, instance: np.ndarray, event: np.ndarray) -> bool:
+def _hash_instance(row: int, frame: Frame) -> int:
+    return _hash(row, frame.instance_base, frame.instance_keys, frame)
+
+
+@kernel()
+def _same_keys(instance: int, event: int, frame: Frame) -> bool:
     """Both rows are known to have no NULL key."""
-    a, b = 2 + shape.numbers[INSTANCE_MASKS], 2 + shape.numbers[SECOND_MASKS]
-    for k in range(shape.instance_keys.shape[0]):
-        x, y = instance[a + shape.instance_keys[k]], event[b + shape.event_keys[k]]
+    for k in range(frame.keys):
+        x = load_int(instance, frame.instance_base + load_int(frame.instance_keys, k))
+        y = load_int(event, frame.event_base + load_int(frame.event_keys, k))
         if x != y:
-            if not shape.float_keys[k] or canonical_float(x) != canonical_float(y):
+            if load_int(frame.float_keys, k) == 0 or canonical_float(x) != canonical_float(y):
                 return False
     return True
 
 
 @kernel()
-def _set_null(row: np.ndarray, column: int) -> None:
-    row[2 + column // 64] |= np.int64(1) << np.int64(column % 64)
-
-
-@kernel()
-def _is_null(row: np.ndarray, column: int) -> bool:
-    return ((row[2 + column // 64] >> np.int64(column % 64)) & 1) != 0
-
-
-@kernel()
-def _bind(row: np.ndarray, first: np.ndarray, shape: Shape) -> None:
+def _bind(row: int, first: int, frame: Frame) -> None:
     """Write the instance that an event of the first input starts."""
-    row[0], row[1] = first[0], first[1]
-    masks = shape.numbers[INSTANCE_MASKS]
-    for m in range(masks):
-        row[2 + m] = 0
-    base = 2 + shape.numbers[FIRST_MASKS]
-    for column in range(shape.bind.shape[0]):
-        source = shape.bind[column]
-        if source < 0 or _is_null(first, source):
+    store_int(row, 0, load_int(first, 0))
+    store_int(row, 1, load_int(first, 1))
+    for word in range(2, frame.instance_base):
+        store_int(row, word, 0)
+    nulls = _any_null(first, frame.first_base)
+    for column in range(frame.columns):
+        source = load_int(frame.bind, column)
+        if source < 0 or (nulls and _is_null(first, source)):
             _set_null(row, column)
-            row[2 + masks + column] = 0
+            store_int(row, frame.instance_base + column, 0)
         else:
-            row[2 + masks + column] = first[base + source]
+            word = load_int(first, frame.first_base + source)
+            store_int(row, frame.instance_base + column, word)
 
 
 @kernel()
-def _emit(out: np.ndarray, instance: np.ndarray, event: np.ndarray, shape: Shape) -> None:
+def _emit(out: int, instance: int, event: int, frame: Frame) -> None:
     """Write the composite of an instance and an event."""
-    out[0], out[1] = instance[0], event[1]
-    masks = shape.numbers[OUT_MASKS]
-    for m in range(masks):
-        out[2 + m] = 0
-    a, b = 2 + shape.numbers[INSTANCE_MASKS], 2 + shape.numbers[SECOND_MASKS]
-    for column in range(shape.emit.shape[0]):
-        source = shape.emit[column]
+    store_int(out, 0, load_int(instance, 0))
+    store_int(out, 1, load_int(event, 1))
+    for word in range(2, frame.out_base):
+        store_int(out, word, 0)
+    nulls = _any_null(instance, frame.instance_base) or _any_null(event, frame.event_base)
+    for column in range(frame.emitted):
+        source = load_int(frame.emit, column)
         if source >= 0:
-            out[2 + masks + column] = instance[a + source]
-            if _is_null(instance, source):
-                _set_null(out, column)
+            word = load_int(instance, frame.instance_base + source)
+            null = nulls and _is_null(instance, source)
         else:
-            out[2 + masks + column] = event[b - 1 - source]
-            if _is_null(event, -1 - source):
-                _set_null(out, column)
+            word = load_int(event, frame.event_base - 1 - source)
+            null = nulls and _is_null(event, -1 - source)
+        store_int(out, frame.out_base + column, word)
+        if null:
+            _set_null(out, column)
 
 
 @kernel()
@@ -193,59 +255,67 @@ def _grown_words(words: np.ndarray) -> np.ndarray:
 
 
 @kernel()
-def _unlink(slot: int, links: np.ndarray, hashes: np.ndarray, heads: np.ndarray) -> None:
-    bucket = hashes[slot] & (heads.shape[0] - 1)
+def _unlink(slot: int, rows: np.ndarray, heads: np.ndarray, frame: Frame) -> None:
+    bucket = rows[slot, frame.hash] & (heads.shape[0] - 1)
     at = heads[bucket]
     if at == slot:
-        heads[bucket] = links[slot]
+        heads[bucket] = rows[slot, frame.link]
         return
-    while links[at] != slot:
-        at = links[at]
-    links[at] = links[slot]
+    while rows[at, frame.link] != slot:
+        at = rows[at, frame.link]
+    rows[at, frame.link] = rows[slot, frame.link]
 
 
 @kernel()
-def _release(slot: int, rows: np.ndarray, links: np.ndarray, numbers: np.ndarray) -> None:
+def _release(slot: int, rows: np.ndarray, numbers: np.ndarray, frame: Frame) -> None:
     rows[slot, 1] = FREE
-    links[slot] = numbers[FREE_HEAD]
+    rows[slot, frame.link] = numbers[FREE_HEAD]
     numbers[FREE_HEAD] = slot
     numbers[COUNT] -= 1
 
 
 @kernel()
-def _link(slot: int, links: np.ndarray, hashes: np.ndarray, heads: np.ndarray) -> None:
-    bucket = hashes[slot] & (heads.shape[0] - 1)
-    links[slot] = heads[bucket]
+def _link(slot: int, rows: np.ndarray, heads: np.ndarray, frame: Frame) -> None:
+    bucket = rows[slot, frame.hash] & (heads.shape[0] - 1)
+    rows[slot, frame.link] = heads[bucket]
     heads[bucket] = slot
 
 
 @kernel()
-def _rehashed(size: int, high: int, rows: np.ndarray, links: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+def _rehashed(size: int, high: int, rows: np.ndarray, frame: Frame) -> np.ndarray:
     """New heads of `size` chains for all slots in use."""
     heads = np.full(size, -1, np.int64)
     for slot in range(high):
         if rows[slot, 1] != FREE:
-            _link(slot, links, hashes, heads)
+            _link(slot, rows, heads, frame)
     return heads
 
 
 @kernel()
-def sweep(
-    rows: np.ndarray, links: np.ndarray, hashes: np.ndarray, heads: np.ndarray,
-    numbers: np.ndarray, oldest: int,
+def _sweep(
+    rows: np.ndarray, heads: np.ndarray, numbers: np.ndarray, frame: Frame, oldest: int
 ) -> None:
-    """Drop every instance that started before `oldest`."""
     for slot in range(numbers[HIGH]):
         if rows[slot, 1] != FREE and rows[slot, 0] < oldest:
-            _unlink(slot, links, hashes, heads)
-            _release(slot, rows, links, numbers)
+            _unlink(slot, rows, heads, frame)
+            _release(slot, rows, numbers, frame)
     numbers[SWEPT] = numbers[COUNT]
 
 
-@kernel()
-def rebuild(shape: Shape, rows: np.ndarray, links: np.ndarray, hashes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+_SHAPE = types.NamedUniTuple(WORDS, 6, Shape)
+_SLOTS = types.NamedTuple([ROWS, WORDS, WORDS], Slots)
+
+
+@kernel((_SHAPE, _SLOTS, types.int64))
+def sweep(shape: Shape, slots: Slots, oldest: int) -> None:
+    """Drop every instance that started before `oldest`."""
+    _sweep(slots.rows, slots.heads, slots.numbers, frame_of(shape), oldest)
+
+
+@kernel(WORDS(_SHAPE, ROWS, WORDS))
+def rebuild(shape: Shape, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Chains and counters for rows that were read back from a snapshot."""
-    masks = shape.numbers[INSTANCE_MASKS]
+    frame = frame_of(shape)
     high = numbers[HIGH]
     numbers[COUNT] = 0
     numbers[FREE_HEAD] = -1
@@ -253,40 +323,47 @@ def rebuild(shape: Shape, rows: np.ndarray, links: np.ndarray, hashes: np.ndarra
     while size < 2 * high:
         size *= 2
     heads = np.full(size, -1, np.int64)
+    base, stride = address(rows), np.int64(rows.shape[1] * 8)
     for slot in range(high):
         if rows[slot, 1] == FREE:
-            links[slot] = numbers[FREE_HEAD]
+            rows[slot, frame.link] = numbers[FREE_HEAD]
             numbers[FREE_HEAD] = slot
         else:
-            hashes[slot] = _hash_keys(rows[slot], shape.instance_keys, shape.float_keys, masks)
-            _link(slot, links, hashes, heads)
+            rows[slot, frame.hash] = _hash_instance(base + slot * stride, frame)
+            _link(slot, rows, heads, frame)
             numbers[COUNT] += 1
     numbers[SWEPT] = numbers[COUNT]
     return heads
 
 
-_SHAPE = types.NamedUniTuple(WORDS, 6, Shape)
-_INSTANCES = types.NamedTuple([ROWS, WORDS, WORDS, WORDS, WORDS], Instances)
-
-
-@kernel((_SHAPE, _INSTANCES, ROWS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE, WORDS))
-def follow(shape, instances, first, second, predicate, rebind, write, context):  # type: ignore[no-untyped-def]
+@kernel((_SHAPE, _SLOTS, ROWS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE, WORDS))
+def follow(
+    shape: Shape,
+    slots: Slots,
+    first: np.ndarray,
+    second: np.ndarray,
+    predicate: Any,
+    rebind: Any,
+    write: Any,
+    context: np.ndarray,
+) -> Run:
     """Run a batch of whole epochs through one pattern operator; see the module's text.
 
     `first` and `second` are rows sorted by `end`; `context` holds the addresses of the
     parameters and of the description of the string pool.
     """
-    rows, links, hashes, heads = instances.rows, instances.links, instances.hashes, instances.heads
-    numbers = instances.numbers
+    rows, heads, numbers = slots.rows, slots.heads, slots.numbers
+    frame = frame_of(shape)
     iterates = shape.numbers[ITERATES] != 0
     horizon, budget = shape.numbers[HORIZON], shape.numbers[BUDGET]
     residual = shape.numbers[RESIDUAL] != 0
-    first_n, second_n = first.shape[0], second.shape[0]
     parameters, strings = context[0], context[1]
-    stride = np.int64(rows.shape[1] * 8)
-    event_stride = np.int64(second.shape[1] * 8)
-    rows_at, events_at = address(rows), address(second)
-    output = np.empty((1024, 2 + shape.numbers[OUT_MASKS] + shape.emit.shape[0]), np.int64)
+    first_n, second_n = first.shape[0], second.shape[0]
+    first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
+    second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
+    rows_at, stride = address(rows), np.int64(rows.shape[1] * 8)
+    output = np.empty((1024, frame.out_base + frame.emitted), np.int64)
+    out_at, out_stride = address(output), np.int64(output.shape[1] * 8)
     emitted = 0
     affected = np.empty(16, np.int64)
     pending = np.empty(16, np.int64)
@@ -303,153 +380,140 @@ def follow(shape, instances, first, second, predicate, rebind, write, context): 
         alone = until - s == 1
         affected_n, pending_n = 0, 0
         for e in range(s, until):
-            if numbers[COUNT] == 0 and pending_n == 0:
+            if numbers[COUNT] == 0:
                 break
-            event = second[e]
-            h = _hash_keys(event, shape.event_keys, shape.float_keys, shape.numbers[SECOND_MASKS])
+            event = second_at + e * second_stride
+            h = _hash(event, frame.event_base, frame.event_keys, frame)
             if h < 0:
                 continue
+            began = load_int(event, 0)
             bucket = h & (heads.shape[0] - 1)
             previous, slot = np.int64(-1), heads[bucket]
             while slot >= 0:
-                following = links[slot]
-                if horizon >= 0 and now - rows[slot, 0] > horizon:
+                instance = rows_at + slot * stride
+                following = load_int(instance, frame.link)
+                if horizon >= 0 and now - load_int(instance, 0) > horizon:
                     # Too old to give anything any more.
                     if previous < 0:
                         heads[bucket] = following
                     else:
-                        links[previous] = following
-                    _release(slot, rows, links, numbers)
+                        rows[previous, frame.link] = following
+                    _release(slot, rows, numbers, frame)
                     slot = following
                     continue
                 if (
-                    hashes[slot] == h
-                    and rows[slot, 1] < event[0]
-                    and (horizon < 0 or now - rows[slot, 0] <= horizon)
-                    and _same_keys(shape, rows[slot], event)
-                    and (
-                        not residual
-                        or predicate(
-                            rows_at + slot * stride, events_at + e * event_stride, parameters, strings
-                        )
-                    )
+                    load_int(instance, frame.hash) != h
+                    or load_int(instance, 1) >= began
+                    or not _same_keys(instance, event, frame)
+                    or (residual and not predicate(instance, event, parameters, strings))
                 ):
-                    if emitted == output.shape[0]:
-                        output = _grown(output)
-                    goes_on = False
-                    if not iterates:
-                        _emit(output[emitted], rows[slot], event, shape)
-                        emitted += 1
-                    else:
-                        goes_on = rebind(
-                            rows_at + slot * stride, events_at + e * event_stride, parameters, strings
-                        )
-                    if alone and goes_on:
-                        # Nobody else looks at this instance in this epoch: it becomes its successor.
-                        here = rows_at + slot * stride
-                        write(here, events_at + e * event_stride, parameters, strings, here)
-                        rows[slot, 1] = now
-                        _emit(output[emitted], rows[slot], event, shape)
-                        emitted += 1
-                        changed = _hash_keys(
-                            rows[slot], shape.instance_keys, shape.float_keys,
-                            shape.numbers[INSTANCE_MASKS],
-                        )
-                        if changed != h:
-                            if previous < 0:
-                                heads[bucket] = following
-                            else:
-                                links[previous] = following
-                            if changed < 0:
-                                _release(slot, rows, links, numbers)
-                            else:
-                                hashes[slot] = changed
-                                if pending_n == pending.shape[0]:
-                                    pending = _grown_words(pending)
-                                pending[pending_n] = slot
-                                pending_n += 1
-                            slot = following
-                            continue
-                    elif alone:
-                        if previous < 0:
-                            heads[bucket] = following
+                    previous = slot
+                    slot = following
+                    continue
+                # The event affects this instance.
+                if emitted == output.shape[0]:
+                    output = _grown(output)
+                    out_at = address(output)
+                goes_on = False
+                if not iterates:
+                    _emit(out_at + emitted * out_stride, instance, event, frame)
+                    emitted += 1
+                else:
+                    goes_on = rebind(instance, event, parameters, strings)
+                if not alone:
+                    # Others of this epoch must still find it as it is: successors are made aside.
+                    if goes_on:
+                        if numbers[FREE_HEAD] < 0 and numbers[HIGH] == rows.shape[0]:
+                            rows = _grown(rows)
+                            rows_at = address(rows)
+                            instance = rows_at + slot * stride
+                        if numbers[FREE_HEAD] >= 0:
+                            made = numbers[FREE_HEAD]
+                            numbers[FREE_HEAD] = rows[made, frame.link]
                         else:
-                            links[previous] = following
-                        _release(slot, rows, links, numbers)
-                        slot = following
-                        continue
+                            made = numbers[HIGH]
+                            numbers[HIGH] += 1
+                        numbers[COUNT] += 1
+                        for word in range(frame.link):
+                            rows[made, word] = rows[slot, word]
+                        successor = rows_at + made * stride
+                        write(instance, event, parameters, strings, successor)
+                        rows[made, 1] = now
+                        rows[made, frame.hash] = _hash_instance(successor, frame)
+                        _emit(out_at + emitted * out_stride, successor, event, frame)
+                        emitted += 1
+                        if pending_n == pending.shape[0]:
+                            pending = _grown_words(pending)
+                        pending[pending_n] = made
+                        pending_n += 1
+                    if affected_n == affected.shape[0]:
+                        affected = _grown_words(affected)
+                    affected[affected_n] = slot
+                    affected_n += 1
+                    previous = slot
+                    slot = following
+                    continue
+                stays = False
+                if goes_on:
+                    # Nobody else looks at it in this epoch: it becomes its own successor.
+                    write(instance, event, parameters, strings, instance)
+                    store_int(instance, 1, now)
+                    _emit(out_at + emitted * out_stride, instance, event, frame)
+                    emitted += 1
+                    changed = _hash_instance(instance, frame)
+                    stays = changed == h
+                    if changed >= 0 and not stays:
+                        store_int(instance, frame.hash, changed)
+                        if pending_n == pending.shape[0]:
+                            pending = _grown_words(pending)
+                        pending[pending_n] = slot
+                        pending_n += 1
+                if stays:
+                    previous = slot
+                else:
+                    if previous < 0:
+                        heads[bucket] = following
                     else:
-                        if goes_on:
-                            if numbers[FREE_HEAD] < 0 and numbers[HIGH] == rows.shape[0]:
-                                rows, links, hashes = _grown(rows), _grown_words(links), _grown_words(hashes)
-                                rows_at = address(rows)
-                            if numbers[FREE_HEAD] >= 0:
-                                made = numbers[FREE_HEAD]
-                                numbers[FREE_HEAD] = links[made]
-                            else:
-                                made = numbers[HIGH]
-                                numbers[HIGH] += 1
-                            numbers[COUNT] += 1
-                            rows[made] = rows[slot]
-                            write(
-                                rows_at + slot * stride, events_at + e * event_stride,
-                                parameters, strings, rows_at + made * stride,
-                            )
-                            rows[made, 1] = now
-                            _emit(output[emitted], rows[made], event, shape)
-                            emitted += 1
-                            hashes[made] = _hash_keys(
-                                rows[made], shape.instance_keys, shape.float_keys,
-                                shape.numbers[INSTANCE_MASKS],
-                            )
-                            if pending_n == pending.shape[0]:
-                                pending = _grown_words(pending)
-                            pending[pending_n] = made
-                            pending_n += 1
-                        if affected_n == affected.shape[0]:
-                            affected = _grown_words(affected)
-                        affected[affected_n] = slot
-                        affected_n += 1
-                previous = slot
+                        rows[previous, frame.link] = following
+                    if not goes_on or changed < 0:
+                        _release(slot, rows, numbers, frame)
                 slot = following
+        s = until
         for k in range(affected_n):
             slot = affected[k]
             if rows[slot, 1] != FREE:  # several events may have affected the same one
-                _unlink(slot, links, hashes, heads)
-                _release(slot, rows, links, numbers)
-        s = until
+                _unlink(slot, rows, heads, frame)
+                _release(slot, rows, numbers, frame)
         for k in range(pending_n):
             slot = pending[k]
-            if hashes[slot] < 0:
-                _release(slot, rows, links, numbers)
+            if rows[slot, frame.hash] < 0:
+                _release(slot, rows, numbers, frame)
             else:
-                _link(slot, links, hashes, heads)
+                _link(slot, rows, heads, frame)
         while f < first_n and first[f, 1] == now:
             if numbers[FREE_HEAD] < 0 and numbers[HIGH] == rows.shape[0]:
-                rows, links, hashes = _grown(rows), _grown_words(links), _grown_words(hashes)
+                rows = _grown(rows)
                 rows_at = address(rows)
-            slot = numbers[FREE_HEAD] if numbers[FREE_HEAD] >= 0 else numbers[HIGH]
-            row = rows[slot]
-            taken = links[slot]
-            _bind(row, first[f], shape)
+            recycled = numbers[FREE_HEAD] >= 0
+            slot = numbers[FREE_HEAD] if recycled else numbers[HIGH]
+            instance = rows_at + slot * stride
+            _bind(instance, first_at + f * first_stride, frame)
             f += 1
-            h = _hash_keys(
-                row, shape.instance_keys, shape.float_keys, shape.numbers[INSTANCE_MASKS]
-            )
+            h = _hash_instance(instance, frame)
             if h < 0:  # a NULL key equals nothing: this instance could never be affected
-                row[1] = FREE
+                store_int(instance, 1, FREE)
                 continue
-            if slot == numbers[FREE_HEAD]:
-                numbers[FREE_HEAD] = taken
+            if recycled:
+                numbers[FREE_HEAD] = rows[slot, frame.link]
             else:
                 numbers[HIGH] += 1
-            hashes[slot] = h
+            rows[slot, frame.hash] = h
             numbers[COUNT] += 1
-            _link(slot, links, hashes, heads)
+            _link(slot, rows, heads, frame)
         if numbers[COUNT] > heads.shape[0]:
-            heads = _rehashed(heads.shape[0] * 4, numbers[HIGH], rows, links, hashes)
+            heads = _rehashed(heads.shape[0] * 4, numbers[HIGH], rows, frame)
         if horizon >= 0 and (numbers[COUNT] > budget or numbers[COUNT] > 2 * numbers[SWEPT] + 1024):
-            sweep(rows, links, hashes, heads, numbers, now - horizon)
+            _sweep(rows, heads, numbers, frame, now - horizon)
         if numbers[COUNT] > budget:
-            return Run(rows, links, hashes, heads, output[:emitted].copy(), 1, now)
-    return Run(rows, links, hashes, heads, output[:emitted].copy(), 0, 0)
+            return Run(rows, heads, output[:emitted].copy(), 1, now)
+    return Run(rows, heads, output[:emitted].copy(), 0, 0)

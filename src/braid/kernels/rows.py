@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import types
 
@@ -16,7 +18,7 @@ from braid.kernels.runtime import (
 
 
 @kernel(WORDS(ROWS, PREDICATE_TYPE, WORDS))
-def select_rows(rows, predicate, context):  # type: ignore[no-untyped-def]
+def select_rows(rows: np.ndarray, predicate: Any, context: np.ndarray) -> np.ndarray:
     """The numbers of the rows that satisfy a predicate."""
     n = rows.shape[0]
     found = np.empty(n, np.int64)
@@ -31,7 +33,7 @@ def select_rows(rows, predicate, context):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.void(ROWS, WRITER_TYPE, WORDS, ROWS))
-def write_rows(rows, writer, context, output):  # type: ignore[no-untyped-def]
+def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.ndarray) -> None:
     """Compute columns of each output row from the input row of the same number."""
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     out, out_stride = address(output), np.int64(output.shape[1] * 8)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from braid.kernels.runtime import kernel
 
 LARGEST = 9223372036854775807
@@ -75,7 +77,7 @@ def int_mod(a: int, b: int) -> int:
 
 @kernel()
 def float_mod(a: float, b: float) -> float:
-    return math.nan if math.isinf(a) else math.fmod(a, b)
+    return math.nan if math.isinf(a) else np.fmod(a, b)
 
 
 @kernel()
@@ -133,12 +135,12 @@ def float_exp(value: float) -> float:
 def float_pow(base: float, exponent: float) -> float:
     """IEEE power: infinities and NaN instead of exceptions."""
     if base == 0.0 and exponent < 0.0:
-        odd = not math.isinf(exponent) and abs(math.fmod(exponent, 2.0)) == 1.0
+        odd = not math.isinf(exponent) and abs(np.fmod(exponent, 2.0)) == 1.0
         return -math.inf if odd and math.copysign(1.0, base) < 0 else math.inf
     if base < 0.0 and not math.isinf(base) and exponent != math.floor(exponent):
         return math.nan
     if base != 0.0 and exponent != 0.0 and math.isfinite(base) and math.isfinite(exponent):
         if exponent * math.log(abs(base)) > 709.8:
-            odd = abs(math.fmod(exponent, 2.0)) == 1.0
+            odd = abs(np.fmod(exponent, 2.0)) == 1.0
             return -math.inf if base < 0.0 and odd else math.inf
     return math.pow(base, exponent)

@@ -52,7 +52,7 @@ _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "DIV"
 
 
 #: How many parts the expressions of one place may have.
-MAX_SIZE = 100_000
+MAX_SIZE = 50_000
 
 
 class Expressions:

@@ -35,7 +35,8 @@ class Context:
     def parameters(self, lifted: Sequence[Parameter]) -> Words:
         """The parameter array of a generated function: strings become codes that stay."""
         words = [
-            self.values.strings.pin(p.value) if isinstance(p.value, str) else p.value for p in lifted
+            self.values.strings.pin(p.value) if isinstance(p.value, str) else p.value
+            for p in lifted
         ]
         return np.array(words or [0], np.int64)
 

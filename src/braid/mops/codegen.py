@@ -289,7 +289,8 @@ def _load(source: str) -> ModuleType:
 
 def _import(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # the compiler looks a cached function's module up by name
     spec.loader.exec_module(module)

@@ -49,7 +49,9 @@ def _decimal_words(array: pa.Array) -> Words:
     return raw[2 * array.offset : 2 * (array.offset + len(array)) : 2].copy()
 
 
-def array_of(words: Words, nulls: np.ndarray | None, type_: pa.DataType, values: Values) -> pa.Array:
+def array_of(
+    words: Words, nulls: np.ndarray | None, type_: pa.DataType, values: Values
+) -> pa.Array:
     """The Arrow column of words; the inverse of `words_of`."""
     kind = kind_of(type_)
     words = np.ascontiguousarray(words)
@@ -105,7 +107,9 @@ def rows_from_arrow(
     return rows
 
 
-def column_to_arrow(rows: Rows, layout: Layout, name: str, type_: pa.DataType, values: Values) -> pa.Array:
+def column_to_arrow(
+    rows: Rows, layout: Layout, name: str, type_: pa.DataType, values: Values
+) -> pa.Array:
     column = layout.column(name)
     return array_of(rows[:, layout.base + column], nulls_of(rows, column), type_, values)
 
@@ -155,5 +159,3 @@ def merged(parts: list[Rows]) -> Rows:
     if len(filled) == 1:
         return filled[0]
     return _sorted_by_end(np.concatenate(filled or parts[:1]))
-
-

@@ -86,9 +86,7 @@ class PatternLogic:
     def _make_shape(self, context: Context) -> kernel.Shape:
         spec = self._spec
         first, second, layout = spec.first.layout, spec.second.layout, self._layout
-        bind = [
-            first.column(n[2:]) if n[2:] in spec.first.schema else -1 for n in layout.names
-        ]
+        bind = [first.column(n[2:]) if n[2:] in spec.first.schema else -1 for n in layout.names]
         emit = [
             -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s)
             for _, s in spec.emit
@@ -113,23 +111,21 @@ class PatternLogic:
 
     def _reset(self, rows: Rows) -> None:
         """Start over with these instances."""
-        capacity = max(16, len(rows))
-        slots = np.empty((capacity, self._layout.width), np.int64)
-        slots[: len(rows)] = rows
+        width = self._layout.width
+        slots = np.empty((max(16, len(rows)), width + kernel.EXTRA), np.int64)
+        slots[: len(rows), :width] = rows
         numbers = np.zeros(4, np.int64)
         numbers[kernel.HIGH] = len(rows)
-        links, hashes = np.full(capacity, -1, np.int64), np.zeros(capacity, np.int64)
-        heads = kernel.rebuild(self._shape, slots, links, hashes, numbers)
-        self._instances = kernel.Instances(slots, links, hashes, heads, numbers)
+        heads = kernel.rebuild(self._shape, slots, numbers)
+        self._slots = kernel.Slots(slots, heads, numbers)
 
     def on_batch(self, inputs: SequenceOf[Rows], bound: int) -> Rows:
         first, second = inputs
         if self.stopped is not None or not (len(first) or len(second)):
             return np.empty((0, self._spec.output.layout.width), np.int64)
-        numbers = self._instances.numbers
         run = kernel.follow(
             self._shape,
-            self._instances,
+            self._slots,
             np.ascontiguousarray(first),
             np.ascontiguousarray(second),
             self._predicate,
@@ -137,7 +133,7 @@ class PatternLogic:
             self._write,
             self._context,
         )
-        self._instances = kernel.Instances(run.rows, run.links, run.hashes, run.heads, numbers)
+        self._slots = kernel.Slots(run.rows, run.heads, self._slots.numbers)
         if run.stopped:
             self.stopped = int(run.at)
             self._reset(np.empty((0, self._layout.width), np.int64))
@@ -149,17 +145,20 @@ class PatternLogic:
         """Sweep when as many events have gone by as there are instances: constant work for each."""
         horizon = self._spec.horizon
         if horizon is not None and self._seen >= self.instances > 0:
-            kernel.sweep(*self._instances, bound - horizon)
+            kernel.sweep(self._shape, self._slots, bound - horizon)
             self._seen = 0
 
     @property
     def instances(self) -> int:
-        return int(self._instances.numbers[kernel.COUNT])
+        return int(self._slots.numbers[kernel.COUNT])
 
     def snapshot(self) -> State:
-        high = int(self._instances.numbers[kernel.HIGH])
         stopped = [] if self.stopped is None else [self.stopped]
-        return {"rows": self._instances.rows[:high], "stopped": np.array(stopped, np.int64)}
+        return {"rows": self._rows(), "stopped": np.array(stopped, np.int64)}
+
+    def _rows(self) -> Rows:
+        """The slots that have been used, free ones included, without links and hashes."""
+        return self._slots.rows[: self._slots.numbers[kernel.HIGH], : self._layout.width]
 
     def _restore(self, state: State) -> None:
         rows = state["rows"].reshape(-1, self._layout.width)
@@ -168,7 +167,7 @@ class PatternLogic:
             self.stopped = int(state["stopped"][0])
 
     def held(self) -> Held | None:
-        rows = self._instances.rows[: self._instances.numbers[kernel.HIGH]]
+        rows = self._rows()
         types = tuple(a.type for a in self._spec.columns)
         return Held(rows[rows[:, END] != kernel.FREE], self._layout, types)
 

@@ -47,11 +47,10 @@ class SameTimeLogic(Stateless):
         (rows,) = inputs
         layout = self._spec.output.layout
         ends = rows[:, END]
-        starts = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]])) if len(rows) else []
-        starts = np.asarray(starts, np.int64)
-        out = np.zeros((len(starts), layout.width), np.int64)
         if not len(rows):
-            return out
+            return np.zeros((0, layout.width), np.int64)
+        starts = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]]))
+        out = np.zeros((len(starts), layout.width), np.int64)
         out[:, START] = out[:, END] = ends[starts]
         epoch = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
         columns = {name: self._column(rows, name) for name in self._names()}
@@ -85,7 +84,9 @@ class SameTimeLogic(Stateless):
             _, ranks = np.unique(floats, return_inverse=True)
             return (2 * ranks + np.isnan(words.view(np.float64))).astype(np.int64)
         if kind is Kind.STRING:
-            codes, inverse = np.unique(np.where(valid, words, words[valid][:1] if valid.any() else 0), return_inverse=True)
+            codes, inverse = np.unique(
+                np.where(valid, words, words[valid][:1] if valid.any() else 0), return_inverse=True
+            )
             if not valid.any():
                 return np.zeros(len(words), np.int64)
             texts = self._values.strings.array(codes, None).cast(pa.binary())
@@ -129,7 +130,12 @@ class SameTimeLogic(Stateless):
         return words, valid
 
     def _extreme_by(
-        self, aggregate: Aggregate, args: list[_Column], columns: dict[str, _Column], epoch: Words, count: int
+        self,
+        aggregate: Aggregate,
+        args: list[_Column],
+        columns: dict[str, _Column],
+        epoch: Words,
+        count: int,
     ) -> tuple[Words, np.ndarray]:
         """The value at the extreme; ties go to the event with the smallest attributes, NULL first."""
         value, by = args
@@ -140,7 +146,10 @@ class SameTimeLogic(Stateless):
             if column.kind is not Kind.OPAQUE:
                 keys += [np.where(column.valid, column.ranks, 0)[order], column.valid[order]]
         # Complement instead of negation: it reverses the order of every integer without overflow.
-        keys += [~by.ranks[order] if aggregate.function == "max_by" else by.ranks[order], epoch[order]]
+        keys += [
+            ~by.ranks[order] if aggregate.function == "max_by" else by.ranks[order],
+            epoch[order],
+        ]
         order = order[np.lexsort(keys)]
         groups, first = np.unique(epoch[order], return_index=True)
         chosen = order[first]

@@ -133,9 +133,7 @@ def _eq_null_safe(call: Call, args: list[Code], name: Name) -> Code:
 def _in(call: Call, args: list[Code], name: Name) -> Code:
     x, options = args[0], args[1:]
     equal = "float_eq({}, {})" if x.kind is Kind.FLOAT else "{} == {}"
-    hits = [
-        all_of([negated(o.null), equal.format(x.value, o.value)]) for o in options
-    ]
+    hits = [all_of([negated(o.null), equal.format(x.value, o.value)]) for o in options]
     found = name(all_of([negated(x.null), any_of(hits)]))
     unknown = any_of([x.null, *(o.null for o in options)])
     null = name(all_of([negated(found), unknown]))
@@ -269,7 +267,9 @@ RULES: dict[str, Rule] = {
     "not": strict("not {0}"),
     "is_null": _is_null,
     "is_nan": lambda call, args, name: Code(
-        NO, name(all_of([negated(args[0].null), f"{args[0].value} != {args[0].value}"])), Kind.BOOLEAN
+        NO,
+        name(all_of([negated(args[0].null), f"{args[0].value} != {args[0].value}"])),
+        Kind.BOOLEAN,
     ),
     "in": _in,
     "case": _case,
@@ -354,12 +354,12 @@ _CASTS: dict[tuple[Kind, Kind], Rule] = {
     (_I, _I): _to_integer,
     (_F, _I): _to_integer,
     (_D, _I): _decimal_to_integer,
-    (_B, _I): strict("int({0})"),
+    (_B, _I): strict("1 if {0} else 0"),
     (Kind.DURATION, _I): _to_integer,
     (Kind.TIMESTAMP, _I): strict("{0} // 1000000"),
     (_I, _F): _to_float,
     (_F, _F): _to_float,
-    (_B, _F): strict("float({0})"),
+    (_B, _F): strict("1.0 if {0} else 0.0"),
     (_D, _F): _decimal_to_float,
     (_I, _D): _integer_to_decimal,
     (_B, _D): _integer_to_decimal,

@@ -92,7 +92,9 @@ class Strings:
         """The strings of codes, as Arrow."""
         if self.count == 0:
             return pa.nulls(len(codes), pa.string())
-        used, inverse = np.unique(codes if nulls is None else np.where(nulls, 0, codes), return_inverse=True)
+        used, inverse = np.unique(
+            codes if nulls is None else np.where(nulls, 0, codes), return_inverse=True
+        )
         everything = self._arrow()
         indices = pa.array(inverse, pa.int64(), mask=nulls)
         return everything.take(pa.array(used, pa.int64())).take(indices)

@@ -31,7 +31,9 @@ def evaluate(expression: Expression, rows: Rows, shape: Shape, context: Context)
                 rows, shape.layout, expression.name, expression.type, context.values
             )
         case Literal():
-            return pa.array([to_arrow(expression.value, expression.type)] * len(rows), expression.type)
+            return pa.array(
+                [to_arrow(expression.value, expression.type)] * len(rows), expression.type
+            )
         case Call():
             return _apply(expression, rows, shape, context)
     raise AssertionError(f"not a vector expression: {expression}")
@@ -48,7 +50,9 @@ def _apply(call: Call, rows: Rows, shape: Shape, context: Context) -> pa.Array:
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
-def _user_function(function: Callable[..., Any], args: list[pa.Array], type_: pa.DataType) -> pa.Array:
+def _user_function(
+    function: Callable[..., Any], args: list[pa.Array], type_: pa.DataType
+) -> pa.Array:
     """A function registered by the user, row by row: its cost is the user's choice."""
     columns = [a.to_pylist() for a in args]
     return pa.array([function(*values) for values in zip(*columns, strict=True)], type_)
@@ -107,9 +111,11 @@ def _substring(call: Call, args: list[pa.Array]) -> pa.Array:
     if isinstance(first, Literal) and isinstance(length, Literal):
         return distinct(
             args[0],
-            lambda text: substring(text, first.value, length.value)
-            if first.value is not None and length.value is not None
-            else None,
+            lambda text: (
+                substring(text, first.value, length.value)
+                if first.value is not None and length.value is not None
+                else None
+            ),
             pa.string(),
             pa.string(),
         )

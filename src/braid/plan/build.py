@@ -9,7 +9,8 @@ into the NEXT or FOLD below it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence as SequenceOf
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -82,7 +83,9 @@ class _Builder:
                 channel = self.channel(lower(output.node), output.node.schema.names)
                 time_type = self._time_type(output.node)
                 outlets.append(
-                    Outlet(query.id, output.publish, channel.signature, output.node.schema, time_type)
+                    Outlet(
+                        query.id, output.publish, channel.signature, output.node.schema, time_type
+                    )
                 )
                 if output.publish is not None:
                     self.published[output.publish] = (channel, time_type)

@@ -15,7 +15,6 @@ above drops the hidden attributes, and the planner folds it into the operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -54,9 +53,13 @@ def _lower(node: Node) -> Node:
         case Union():
             return replace(node, first=_lower(node.first), second=_lower(node.second))
         case Sequence():
-            return _lower_sequence(replace(node, first=_lower(node.first), second=_lower(node.second)))
+            return _lower_sequence(
+                replace(node, first=_lower(node.first), second=_lower(node.second))
+            )
         case Iterate():
-            return _lower_iterate(replace(node, first=_lower(node.first), second=_lower(node.second)))
+            return _lower_iterate(
+                replace(node, first=_lower(node.first), second=_lower(node.second))
+            )
         case SameTime():
             return _lower_same_time(replace(node, input=_lower(node.input)))
 
@@ -161,7 +164,8 @@ def _lower_sequence(node: Sequence) -> Node:
     hidden = _names(node.first, node.second)
     predicate = _hoist(node.predicate, hidden)
     predicate = _constants_to(Source.SECOND, predicate)
-    first, second = [], []
+    first: list[tuple[str, Expression]] = []
+    second: list[tuple[str, Expression]] = []
     for expression, name in _new(hidden):
         side = first if _source(expression) is Source.FIRST else second
         side.append((name, _as_input(expression)))
@@ -193,9 +197,10 @@ def _lower_iterate(node: Iterate) -> Node:
     if not any(map(_has_vector, expressions)):
         return node
     hidden = _names(node.first, node.second)
-    rewritten: Callable[[Expression], Expression] = lambda e: _constants_to(  # noqa: E731
-        Source.SECOND, _hoist(e, hidden)
-    )
+
+    def rewritten(expression: Expression) -> Expression:
+        return _constants_to(Source.SECOND, _hoist(expression, hidden))
+
     predicate, rebind = rewritten(node.predicate), rewritten(node.rebind)
     aggregates = tuple((name, rewritten(e)) for name, e in node.aggregates)
     first: list[tuple[str, Expression]] = []

@@ -75,7 +75,9 @@ def explain(plan: Plan, query: str | None = None) -> str:
     lines = ["plan"]
     for stream, shape in sorted(plan.sources.items()):
         if source_channel(stream) in wanted:
-            lines.append(f"  stream {stream}: reads {', '.join(shape.schema.names) or 'times only'}")
+            lines.append(
+                f"  stream {stream}: reads {', '.join(shape.schema.names) or 'times only'}"
+            )
     for mop in plan.mops:
         if mop.signature in wanted:
             inputs = ", ".join(numbers.get(c, c.removeprefix("stream:")) for c in mop.inputs)
@@ -91,7 +93,9 @@ def explain(plan: Plan, query: str | None = None) -> str:
 
 def _members(members: frozenset[str]) -> str:
     shown = sorted(members)
-    return ", ".join(shown) if len(shown) <= 5 else f"{', '.join(shown[:5])} and {len(shown) - 5} more"
+    return (
+        ", ".join(shown) if len(shown) <= 5 else f"{', '.join(shown[:5])} and {len(shown) - 5} more"
+    )
 
 
 def _reachable(plan: Plan, query: str | None) -> set[str]:

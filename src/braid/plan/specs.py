@@ -224,7 +224,9 @@ class PatternSpec:
             parts += [f"{show(e)} AS {n}" for n, e in self.aggregates]
         shown = ", ".join(f"$2.{k.event} = {_shown(k.instance)}" for k in self.keys)
         index = f"hash on {shown}" if shown else "no index: every instance is looked at"
-        bound = "unbounded" if self.horizon is None else f"expires after {show_duration(self.horizon)}"
+        bound = (
+            "unbounded" if self.horizon is None else f"expires after {show_duration(self.horizon)}"
+        )
         return f"{name} {{{'; '.join(parts)}}} ({index}; {bound})"
 
 
@@ -271,7 +273,7 @@ def _implied_by_horizon(part: Expression, horizon: int | None) -> bool:
         case Call(function="le", args=(duration, Literal(value=value))) if horizon is not None:
             if isinstance(duration, Call) and duration.function == "cast":
                 duration = duration.args[0]
-            return isinstance(duration, Duration) and isinstance(value, int) and value >= horizon >= 0
+            return (
+                isinstance(duration, Duration) and isinstance(value, int) and value >= horizon >= 0
+            )
     return False
-
-

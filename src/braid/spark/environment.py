@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+import braid
 from braid.errors import ConfigError
 
 OLDEST_JAVA = 17
@@ -54,13 +56,18 @@ def _text(value: Any) -> str:
 
 
 def prepare() -> None:
-    """Check Java, and let workers run the interpreter that runs this."""
+    """Check Java, and let workers run the interpreter and the Braid that run this."""
     if SparkSession.getActiveSession() is None:
         check_java()
     # The versions that Braid pins are tested together; Spark's general warning helps nobody.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    home = str(Path(braid.__file__).parents[1])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in known:
+        # Where Braid is not installed but found by this process's path.
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
 
 
 def check_java() -> None:

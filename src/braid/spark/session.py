@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
@@ -318,7 +319,11 @@ class _Checkpoint:
                 f"{self._path} is a checkpoint that was not written by Session.start",
                 "give another directory",
             )
-        return SavedPlan.from_json(self._files.read_text(self._plan))
+        try:
+            text = self._files.read_text(self._plan)
+        except Py4JJavaError as failure:
+            text = f"not readable: {failure.java_exception.getMessage()}"
+        return SavedPlan.from_json(text)
 
     def write(self, plan: SavedPlan) -> None:
         self._files.write_text(self._plan, plan.to_json())

@@ -1,0 +1,174 @@
+"""Every error of the language: its code, what the caret stands under, what the message names."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from braid.errors import Origin, QueryError, QueryErrors
+from braid.lang import compile_query
+from tests.lang.support import catalog, error, pointed_at
+
+#: query, code, what the caret stands under, what message or hint contain
+CASES = [
+    ("SELECT Name FORM Stock", "E100", "FORM", "did you mean FROM?"),
+    ("SELECT Name FROM Stock PUBLISH", "E100", "", "expected a name"),
+    ("SELECT Name, FROM Stock", "E100", "FROM", "expected an expression or '*'"),
+    ("FROM FILTER{Price > 5 AND} Stock", "E100", "}", "expected an expression"),
+    ("SELECT Name AS select FROM Stock", "E100", "select", "write `select` as a name"),
+    ("FROM FILTER{Price > 5(Stock)", "E100", "(", "expected an operator or '}'"),
+    ("FROM FILTER{Price > 5} (Stock", "E101", "(", "never closed"),
+    ("FROM FILTER{(Price > 5} Stock", "E101", "(", "'}' came first"),
+    ("FROM FILTER{Price > 5} Stock)", "E101", ")", "closes nothing"),
+    ("FROM FILTER{Name = 'x} Stock", "E102", "'", "string is not closed"),
+    ("SELECT `Name FROM Stock", "E102", "`", "quoted name is not closed"),
+    ("SELECT Prise FROM Stock", "E103", "Prise", "did you mean Price?"),
+    ("SELECT Foo FROM Stock", "E103", "Foo", "attributes of Stock: Name, Price, Volume"),
+    ("SELECT ts FROM Stock", "E103", "ts", "the time of Stock"),
+    ("FROM Stock NEXT{Prise > 1} Stock", "E103", "Prise", "$1 has Name, Price, Volume"),
+    ("FROM Stock NEXT{$2.Foo > 1} Stock", "E103", "$2.Foo", "Stock has no attribute 'Foo'"),
+    ("FROM Stock FOLD{$.x = 1,,} Stock", "E103", "$.x", "the last iteration has no"),
+    ("FROM Stock FOLD{,,$.n + 1 AS n} Stock", "E103", "$.n", "before the first iteration"),
+    ("FROM (SELECT *, 1 AS c FROM Stock) FOLD{$.c>1,} Stock", "E103", "$.c", "write $1.c"),
+    ("SELECT rec.w FROM Wide", "E103", "w", "fields: u, v"),
+    ("SELECT Name ? FROM Stock", "E104", "?", "'?' has no meaning"),
+    ("SELECT Name FROM Stok", "E105", "Stok", "did you mean Stock?"),
+    ("SELECT uper(Name) FROM Stock", "E106", "uper", "did you mean upper?"),
+    ("FROM Stock NEXT{Name = 'x'} Stock", "E107", "Name", "$1.Name or $2.Name"),
+    ("FROM Stock FOLD{Name = 'x',} Stock", "E107", "Name", "$1.Name, $2.Name, or $.Name"),
+    ("SELECT Name, Price AS Name FROM Stock", "E108", "Price AS Name", "'Name' twice"),
+    ("SELECT *, Name FROM Stock", "E108", "Name", "'Name' twice"),
+    ("FROM Stock NEXT (Stock NEXT Stock)", "E108", "NEXT", "Name_1, Price_1, Volume_1 twice"),
+    ("FROM Stock NEXT Stock FOLD{,} Stock", "E108", "FOLD", "Name_1, Price_1, Volume_1 twice"),
+    ("FROM Stock FOLD{,,1 AS Price_1} Stock", "E108", "Price_1", "the first event's 'Price'"),
+    ("FROM Stock FOLD{,,1 AS a, 2 AS a} Stock", "E108", "a", "'a' twice"),
+    ("FROM SAMETIME{max(Price), max(Price)} Stock", "E108", "max(Price)", "AS"),
+    ("FROM (SELECT Name FROM Stock) FOLD{,} Stock", "E109", "FOLD", "second: Price, Volume"),
+    (
+        "FROM (SELECT Name, Volume AS Price, Volume FROM Stock) FOLD{,} Stock",
+        "E109",
+        "FOLD",
+        "BIGINT in the first, DOUBLE in the second",
+    ),
+    ("FROM FILTER{Price = 'x'} Stock", "E110", "Price = 'x'", "DOUBLE and STRING"),
+    ("FROM FILTER{Price} Stock", "E110", "Price", "must be BOOLEAN, and this is DOUBLE"),
+    ("FROM FILTER{Name + 1 > 2} Stock", "E110", "Name + 1", "STRING and BIGINT"),
+    ("FROM FILTER{list = list} Wide", "E110", "list = list", "ARRAY<STRING>"),
+    ("FROM FILTER{big > 1} Wide", "E110", "big > 1", "more than 18 digits"),
+    ("SELECT NULL AS x FROM Stock", "E110", "NULL", "CAST(NULL AS STRING)"),
+    ("SELECT upper(Price) AS x FROM Stock", "E110", "Price", "takes STRING here, not DOUBLE"),
+    ("SELECT Price || 'x' AS x FROM Stock", "E110", "Price", "|| needs a STRING"),
+    ("SELECT CAST(list AS INT) AS x FROM Wide", "E110", "CAST(list AS INT)", "no cast"),
+    ("SELECT CASE WHEN b THEN 1 ELSE 'x' END AS y FROM Wide", "E110", "CASE", "BIGINT, STRING"),
+    ("SELECT list[i] AS x FROM Wide", "E110", "i", "constant"),
+    ("SELECT replace(s, s, 'x') AS x FROM Wide", "E110", "s", "must be a constant"),
+    ("SELECT pow(1) AS x FROM Stock", "E111", "pow(1)", "takes 2 arguments, not 1"),
+    ("SELECT round() AS x FROM Stock", "E111", "round()", "takes 1 to 2 arguments, not 0"),
+    ("SELECT coalesce() AS x FROM Stock", "E111", "coalesce()", "1 or more arguments, not 0"),
+    ("SELECT 99999999999999999999 AS x FROM Stock", "E112", "9" * 20, "too large"),
+    ("FROM FILTER{at > '2024-13-01'} Wide", "E112", "'2024-13-01'", "TIMESTAMP_NTZ"),
+    ("FROM FILTER{regexp_like(s, '(')} Wide", "E112", "'('", "not a regular expression"),
+    ("FROM FILTER{DUR < 10 mn} Stock", "E113", "mn", "did you mean min?"),
+    ("FROM FILTER{DUR < 2 months} Stock", "E113", "months", "no fixed length"),
+    ("FROM FILTER{DUR < 10 min} Tick", "E114", "10 min", "counts ticks"),
+    ("FROM FILTER{$2.Price > 1} Stock", "E115", "$2.Price", "one input only"),
+    ("FROM Stock NEXT{$.Price > 1} Stock", "E115", "$.Price", "last iteration of FOLD"),
+    ("FROM Stock FOLD{$3.Price > 1,} Stock", "E115", "$3.Price", "$1, $2 or $"),
+    ("SELECT $1.Price FROM Stock NEXT Stock", "E115", "$1.Price", "Price_1, Price"),
+    ("FROM Stock NEXT{$1.$1.Name = 'x'} Stock", "E115", "$1", "do not nest"),
+    ("FROM SAMETIME{max(DUR)} Stock", "E115", "DUR", "DUR cannot be used in SAMETIME"),
+    ("FROM Stock FOLD{,,$.Price + 1} Stock", "E116", "$.Price + 1", "needs a name"),
+    ("SELECT max(Price) FROM Stock", "E117", "max(Price)", "stand in SAMETIME"),
+    ("FROM SAMETIME{Price} Stock", "E117", "Price", "aggregates only"),
+    ("FROM SAMETIME{median(Price)} Stock", "E117", "median", "is not an aggregate"),
+    ("FROM SAMETIME{max(DISTINCT Price)} Stock", "E117", "max(DISTINCT Price)", "DISTINCT"),
+    ("FROM SAMETIME{ARG_MAX(Price) AS x} Stock", "E117", "ARG_MAX(Price) AS x", "whole event"),
+    (
+        "FROM Stock NEXT{upper($1.Name || $2.Name) = 'X'} Stock",
+        "E118",
+        "upper($1.Name || $2.Name) = 'X'",
+        "move it to SELECT",
+    ),
+    ("FROM Stock NEXT{CAST(DUR AS STRING) = 'X'} Stock", "E118", None, "cast"),
+    ("FROM Stock UNION IBMStock", "E119", "UNION", "second: IBMPrice DOUBLE"),
+    ("FROM Stock NEXT Tick", "E120", "NEXT", "different clocks"),
+    ("SELECT CAST(Name AS DUBLE) AS x FROM Stock", "E121", "DUBLE", "did you mean DOUBLE?"),
+    ("SELECT CAST(Price AS DECIMAL(50, 2)) AS x FROM Stock", "E121", "DECIMAL(50, 2)", "38"),
+    (
+        "FROM (SELECT *, 0 AS n FROM Stock) FOLD{,,$.n + $2.Price AS n} Stock",
+        "E123",
+        "$.n + $2.Price AS n",
+        "starts as BIGINT and becomes DOUBLE",
+    ),
+    ("FROM (FROM Stock PUBLISH A) NEXT (FROM Stock PUBLISH A)", "E132", "A", "twice"),
+    ("SELECT * FROM X PUBLISH X", "E133", "X", "X -> X"),
+    ("CREATE STREAM Q (a INT)", "E137", "CREATE STREAM Q (a INT)", "not a query"),
+    ("FROM Stock; FROM Stock", "E137", "F", "more than one statement"),
+    ("", "E138", "", "no query"),
+    ("-- nothing", "E138", "-", "no query"),
+    ("SELECT Name FROM Stock [Range 10 minutes]", "E140", "[", "not available yet"),
+    ("SELECT Name FROM Stock WHERE Price > 5", "E140", "WHERE", "not available yet"),
+    ("SELECT * FROM Stock, Tick", "E140", ",", "not available yet"),
+    ("Istream(Select * From Stock [Rows 50,000])", "E140", "Istream", "not available yet"),
+    ("Select count(*) From Stock Group By Name", "E140", "Group", "not available yet"),
+    ("DETECT Fraud FROM A [Rows 10], B WHERE A.x = B.x", "E141", "DETECT", "not available"),
+    ("CREATE QUERY q FOR EACH (w STRING) AS FROM Stock", "E142", "FOR", "not available yet"),
+    ("FROM FILTER{Name = :who} Stock", "E142", ":", "not available yet"),
+    ("S//book->x1[./author->x2] FOLLOWED BY{x2=x5, 1 day} S//b->x4", "E143", "//", "XML"),
+    ("FROM A JOIN{x = y, 1 day} B", "E143", "JOIN", "XML"),
+    ("CREATE VIEW v AS SELECT * FROM Stock", "E144", "VIEW", "views"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "under", "words"), CASES, ids=[c[0] for c in CASES])
+def test_error(text: str, code: str, under: str | None, words: str) -> None:
+    problem = error(text)
+    assert problem.code == code, problem.render()
+    if under is not None:
+        shown = pointed_at(problem)
+        assert shown.startswith(under) if under == "CASE" else shown == under
+    assert words in f"{problem.message} {problem.hint}"
+
+
+def test_rendering_as_designed() -> None:
+    text = "SELECT *\nFROM\n  FILTER{Volume > 10000 AND Prise > 5}(Stock)"
+    origin = Origin("rules.cel", "rebound", line=12)
+    with pytest.raises(QueryError) as caught:
+        compile_query(text, catalog(), query_id="rebound", origin=origin)
+    assert caught.value.render() == (
+        "error[E103] in query 'rebound' (rules.cel:14:29): Stock has no attribute 'Prise'\n"
+        "  14 |   FILTER{Volume > 10000 AND Prise > 5}(Stock)\n"
+        "     |                             ^^^^^ "
+        "did you mean Price? attributes of Stock: Name, Price, Volume"
+    )
+
+
+def test_all_errors_of_a_query_are_shown() -> None:
+    problem = error("SELECT Nme, Prce FROM Stock")
+    assert isinstance(problem, QueryErrors)
+    assert [pointed_at(e) for e in problem.errors] == ["Nme", "Prce"]
+    problem = error("FROM FILTER{Nme = 'x' AND Prce > 1} Stock NEXT{$1.a = $2.b} Stok")
+    assert isinstance(problem, QueryErrors)
+    assert [pointed_at(e) for e in problem.errors] == ["Nme", "Prce", "Stok"]
+
+
+def test_the_query_is_named() -> None:
+    text = "CREATE QUERY low AS SELECT Prise FROM Stock"
+    assert "in query 'low'" in error(text).render()
+
+
+def test_errors_survive_pickling() -> None:
+    problem = error("SELECT Prise FROM Stock")
+    assert pickle.loads(pickle.dumps(problem)).render() == problem.render()
+
+
+def test_every_code_is_tested() -> None:
+    root = Path(__file__).parents[2]
+    sources = [*(root / "src/braid/lang").glob("*.py"), *(root / "src/braid/algebra").glob("*.py")]
+    used = {c for p in sources for c in re.findall(r'"([EW]\d{3})"', p.read_text("utf-8"))}
+    tests = [p.read_text("utf-8") for p in Path(__file__).parent.glob("test_*.py")]
+    tested = {code for text in tests for code in re.findall(r"\b[EW]\d{3}\b", text)}
+    assert used <= tested
