@@ -86,7 +86,10 @@ class QueryError(BraidError):
         return f"{shown} {self.hint}" if self.hint else shown
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_query_error, (self.code, self.message, self.text, self.span, self.origin, self.hint))
+        return (
+            _query_error,
+            (self.code, self.message, self.text, self.span, self.origin, self.hint),
+        )
 
 
 def _query_error(

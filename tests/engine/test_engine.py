@@ -212,7 +212,9 @@ def test_snapshots_go_on_where_they_were_taken() -> None:
     assert rows(e.finish()["Jump"]) == rows(other.finish()["Jump"]) != []
 
 
-@pytest.mark.parametrize("data", [b"", b"nonsense", b"BRAID1\n" + (2).to_bytes(8, "little") + b"{}"])
+@pytest.mark.parametrize(
+    "data", [b"", b"nonsense", b"BRAID1\n" + (2).to_bytes(8, "little") + b"{}"]
+)
 def test_what_is_not_a_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises((braid.CheckpointError, KeyError)):
         braid.Engine.restore(data)
@@ -278,7 +280,9 @@ def test_nested_values_are_carried_through_patterns_and_taken_apart() -> None:
 
 def test_more_columns_than_a_mask_word_has_bits() -> None:
     names = [f"c{i}" for i in range(150)]
-    columns = {n: pa.array([i, None if i % 7 == 0 else i + 1], pa.int64()) for i, n in enumerate(names)}
+    columns = {
+        n: pa.array([i, None if i % 7 == 0 else i + 1], pa.int64()) for i, n in enumerate(names)
+    }
     table = pa.table({**columns, "t": [1, 2]})
     out = braid.run("FROM S NEXT{$1.c3 + 1 = $2.c3} S PUBLISH P", {"S": table}, time="t")
     (row,) = rows(out["P"])

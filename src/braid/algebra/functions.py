@@ -88,4 +88,6 @@ def _is_vector_cast(source: pa.DataType, target: pa.DataType) -> bool:
         return False
     if Kind.OPAQUE in (a, b) or (a, b) == (Kind.FLOAT, Kind.DECIMAL):
         return True
-    return (Kind.STRING in (a, b) and a is not b) or (Kind.TIMESTAMP in (a, b) and Kind.FLOAT in (a, b))
+    return (Kind.STRING in (a, b) and a is not b) or (
+        Kind.TIMESTAMP in (a, b) and Kind.FLOAT in (a, b)
+    )

@@ -16,6 +16,7 @@ from braid.engine.payload import to_json
 from braid.engine.shard import Emission, Options, Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
+from braid.plan.automaton import describe, translate
 from braid.plan.build import build_plan
 from braid.plan.plan import explain
 
@@ -131,12 +132,15 @@ class Engine:
         return tuple(self._catalog.queries)
 
     def explain(self, query: str | None = None) -> str:
-        """The plan as text, of all queries or of one."""
+        """The plan as text, of all queries; or of one, with the automaton that it is."""
         if query is not None and query not in self._catalog.queries:
             known = ", ".join(self._catalog.queries) or "none"
             raise BraidError("E134", f"there is no query {query!r}", f"queries: {known}")
         plan = build_plan(list(self._catalog.queries.values()), self._catalog.streams)
-        return explain(plan, query)
+        if query is None:
+            return explain(plan)
+        automaton = translate(self._catalog.queries[query].node, query)
+        return f"{explain(plan, query)}\n{describe(automaton)}"
 
     # ---- events ----
 

@@ -103,21 +103,24 @@ class Ingest:
     def _times(self, table: pa.Table, reasons: _Reasons) -> list[pa.Array]:
         words = [self._time(table, name, reasons) for name in self.stream.time]
         start, end = words[0], words[-1]
-        reasons.add(start > end, f"{self.stream.time[0]} is after {self.stream.time[-1]}")
+        if len(words) == 2:
+            reasons.add(start > end, f"{self.stream.time[0]} is after {self.stream.time[1]}")
         reasons.add(end == _FOREVER, f"{self.stream.time[-1]} is out of range")
         return [pa.array(start), pa.array(end)]
 
     def _time(self, table: pa.Table, name: str, reasons: _Reasons) -> np.ndarray:
         """A time column in ticks: microseconds, or the integers themselves."""
         column = _chunk(table, name)
-        reasons.add(_flags(column.is_null()), f"time {name} is NULL")
+        if column.null_count:
+            reasons.add(_flags(column.is_null()), f"time {name} is NULL")
         declared = self.stream.columns.type_of(name)
         fitted = _fitted(table, name, declared, reasons)
         if kind_of(declared) is Kind.DATE:
             fitted = fitted.cast(pa.timestamp("us"))
         elif kind_of(declared) is Kind.TIMESTAMP:
             fitted = fitted.cast(pa.timestamp("us", fitted.type.tz), safe=False)
-        return fitted.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        words = fitted.cast(pa.int64())
+        return (words.fill_null(0) if words.null_count else words).to_numpy(zero_copy_only=False)
 
 
 def _no_columns(count: int) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ from braid.engine.ordering import Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.errors import CheckpointError
 from braid.mops.base import Context, State
-from braid.mops.columns import Rows, rows_from_arrow, rows_to_arrow
+from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.values import Carried
 from braid.plan.build import build_plan
 from braid.plan.plan import Outlet, source_channel
@@ -142,15 +142,15 @@ class Shard:
 
     def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
         shape = self.plan.sources[channel]
-        batch = parts[0] if len(parts) == 1 else _concatenated(parts)
-        starts = batch.column(START).to_numpy(zero_copy_only=False)
-        ends = batch.column(END).to_numpy(zero_copy_only=False)
-        if len(parts) > 1 and not bool((ends[1:] >= ends[:-1]).all()):
-            order = np.argsort(ends, kind="stable")
-            batch, starts, ends = batch.take(pa.array(order)), starts[order], ends[order]
-        return rows_from_arrow(
-            starts, ends, batch, shape.layout, shape.schema, self._context.values
-        )
+        rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
+        at = 0
+        for part in parts:
+            target = rows[at : at + part.num_rows]
+            target[:, 0] = part.column(START).to_numpy(zero_copy_only=False)
+            target[:, 1] = part.column(END).to_numpy(zero_copy_only=False)
+            write_columns(target, part, shape.layout, shape.schema, self._context.values)
+            at += part.num_rows
+        return sorted_by_end(rows)
 
     def _clocks(self) -> dict[str, str]:
         """The clock of each m-op: that of the streams it reads."""
@@ -285,11 +285,6 @@ class Shard:
             signature: {name: read_array(pages, f"mop/{signature}/{name}", word) for name in names}
             for signature, names in meta["mops"].items()
         }
-
-
-def _concatenated(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(parts).combine_chunks()
-    return table.to_batches()[0]
 
 
 def _ipc(batch: pa.RecordBatch) -> bytes:

@@ -72,7 +72,8 @@ class Slots(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a call gives back: the (perhaps grown) slots, output rows, and where it stopped.
+    """What a call gives back: the (perhaps grown) slots, output rows (the first
+    `emitted` of `output`), and where it stopped.
 
     `stopped` is 1 if the budget was exceeded in the epoch `at`; outputs up to and including
     that epoch are there.
@@ -81,6 +82,7 @@ class Run(NamedTuple):
     rows: np.ndarray
     heads: np.ndarray
     output: np.ndarray
+    emitted: int
     stopped: int
     at: int
 
@@ -242,16 +244,28 @@ def _emit(out: int, instance: int, event: int, frame: Frame) -> None:
 
 @kernel()
 def _grown(rows: np.ndarray) -> np.ndarray:
+    # Word by word: assigning a slice takes the compiler seconds, for its error messages.
     bigger = np.empty((max(16, rows.shape[0] * 2), rows.shape[1]), np.int64)
-    bigger[: rows.shape[0]] = rows
+    source, target = address(rows), address(bigger)
+    for word in range(rows.shape[0] * rows.shape[1]):
+        store_int(target, word, load_int(source, word))
     return bigger
 
 
 @kernel()
 def _grown_words(words: np.ndarray) -> np.ndarray:
     bigger = np.empty(max(16, words.shape[0] * 2), np.int64)
-    bigger[: words.shape[0]] = words
+    for k in range(words.shape[0]):
+        bigger[k] = words[k]
     return bigger
+
+
+@kernel()
+def _no_chains(size: int) -> np.ndarray:
+    heads = np.empty(size, np.int64)
+    for bucket in range(size):
+        heads[bucket] = -1
+    return heads
 
 
 @kernel()
@@ -284,7 +298,7 @@ def _link(slot: int, rows: np.ndarray, heads: np.ndarray, frame: Frame) -> None:
 @kernel()
 def _rehashed(size: int, high: int, rows: np.ndarray, frame: Frame) -> np.ndarray:
     """New heads of `size` chains for all slots in use."""
-    heads = np.full(size, -1, np.int64)
+    heads = _no_chains(size)
     for slot in range(high):
         if rows[slot, 1] != FREE:
             _link(slot, rows, heads, frame)
@@ -322,7 +336,7 @@ def rebuild(shape: Shape, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     size = 16
     while size < 2 * high:
         size *= 2
-    heads = np.full(size, -1, np.int64)
+    heads = _no_chains(size)
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     for slot in range(high):
         if rows[slot, 1] == FREE:
@@ -515,5 +529,5 @@ def follow(
         if horizon >= 0 and (numbers[COUNT] > budget or numbers[COUNT] > 2 * numbers[SWEPT] + 1024):
             _sweep(rows, heads, numbers, frame, now - horizon)
         if numbers[COUNT] > budget:
-            return Run(rows, heads, output[:emitted].copy(), 1, now)
-    return Run(rows, heads, output[:emitted].copy(), 0, 0)
+            return Run(rows, heads, output, emitted, 1, now)
+    return Run(rows, heads, output, emitted, 0, 0)

@@ -17,11 +17,10 @@ from braid.kernels.runtime import (
 )
 
 
-@kernel(WORDS(ROWS, PREDICATE_TYPE, WORDS))
-def select_rows(rows: np.ndarray, predicate: Any, context: np.ndarray) -> np.ndarray:
-    """The numbers of the rows that satisfy a predicate."""
+@kernel(types.int64(ROWS, PREDICATE_TYPE, WORDS, WORDS))
+def select_rows(rows: np.ndarray, predicate: Any, context: np.ndarray, found: np.ndarray) -> int:
+    """Write the numbers of the rows that satisfy a predicate into `found`; how many they are."""
     n = rows.shape[0]
-    found = np.empty(n, np.int64)
     count = 0
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     parameters, strings = context[0], context[1]
@@ -29,7 +28,7 @@ def select_rows(rows: np.ndarray, predicate: Any, context: np.ndarray) -> np.nda
         if predicate(np.int64(0), base + r * stride, parameters, strings):
             found[count] = r
             count += 1
-    return found[:count].copy()
+    return count
 
 
 @kernel(types.void(ROWS, WRITER_TYPE, WORDS, ROWS))

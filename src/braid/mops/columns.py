@@ -92,19 +92,16 @@ def set_nulls(rows: Rows, column: int, nulls: np.ndarray | None) -> None:
         rows[:, MASK + column // 64] |= np.where(nulls, bit, np.int64(0))
 
 
-def rows_from_arrow(
-    start: Words, end: Words, batch: pa.RecordBatch, layout: Layout, schema: Schema, values: Values
-) -> Rows:
-    """Rows with the named columns of a batch."""
-    rows = np.empty((len(start), layout.width), np.int64)
-    rows[:, START], rows[:, END] = start, end
+def write_columns(
+    rows: Rows, batch: pa.RecordBatch, layout: Layout, schema: Schema, values: Values
+) -> None:
+    """Write the named columns of a batch into its rows."""
     rows[:, MASK : layout.base] = 0
     for column, name in enumerate(layout.names):
         array = batch.column(name)
         rows[:, layout.base + column] = words_of(array, schema.type_of(name), values)
         if array.null_count:
             set_nulls(rows, column, array.is_null().to_numpy(zero_copy_only=False))
-    return rows
 
 
 def column_to_arrow(
@@ -146,7 +143,8 @@ def moved(rows: Rows, source: Layout, target: Layout, columns: list[int]) -> Row
     return out
 
 
-def _sorted_by_end(rows: Rows) -> Rows:
+def sorted_by_end(rows: Rows) -> Rows:
+    """The rows in order of `end`; the same array if they are."""
     ends = rows[:, END]
     if len(ends) < 2 or bool((ends[1:] >= ends[:-1]).all()):
         return rows
@@ -158,4 +156,4 @@ def merged(parts: list[Rows]) -> Rows:
     filled = [p for p in parts if len(p)]
     if len(filled) == 1:
         return filled[0]
-    return _sorted_by_end(np.concatenate(filled or parts[:1]))
+    return sorted_by_end(np.concatenate(filled or parts[:1]))

@@ -139,7 +139,7 @@ class PatternLogic:
             self._reset(np.empty((0, self._layout.width), np.int64))
         self._seen += len(first) + len(second)
         self._expire(bound)
-        return run.output
+        return run.output[: run.emitted]
 
     def _expire(self, bound: int) -> None:
         """Sweep when as many events have gone by as there are instances: constant work for each."""

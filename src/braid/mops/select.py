@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from braid.algebra.expressions import Source
 from braid.kernels.rows import select_rows
 from braid.mops import codegen
@@ -23,5 +25,6 @@ class SelectLogic(Stateless):
         (rows,) = inputs
         if not len(rows):
             return rows
-        found = select_rows(rows, self._function.compiled, self._context)
-        return rows if len(found) == len(rows) else rows[found]
+        found = np.empty(len(rows), np.int64)
+        count = select_rows(rows, self._function.compiled, self._context, found)
+        return rows if count == len(rows) else rows[found[:count]]

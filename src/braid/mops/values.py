@@ -92,18 +92,13 @@ class Strings:
         """The strings of codes, as Arrow."""
         if self.count == 0:
             return pa.nulls(len(codes), pa.string())
-        used, inverse = np.unique(
-            codes if nulls is None else np.where(nulls, 0, codes), return_inverse=True
-        )
-        everything = self._arrow()
-        indices = pa.array(inverse, pa.int64(), mask=nulls)
-        return everything.take(pa.array(used, pa.int64())).take(indices)
+        return self._arrow().take(pa.array(codes, pa.int64(), mask=nulls)).cast(pa.string())
 
     def _arrow(self) -> pa.Array:
+        """The pool as an Arrow array, which has offsets of 64 bits like ours."""
         offsets = pa.py_buffer(self.offsets[: self.count + 1])
         data = pa.py_buffer(self.pool[: self.size])
-        large = pa.Array.from_buffers(pa.large_string(), self.count, [None, offsets, data])
-        return _Large(large)
+        return pa.Array.from_buffers(pa.large_string(), self.count, [None, offsets, data])
 
     def compact(self, live: Iterable[Words]) -> Words | None:
         """Forget strings that no live code nor constant refers to; the new code of each old one."""
@@ -115,7 +110,7 @@ class Strings:
         if keep.all():
             return None
         mapping = np.cumsum(keep) - 1
-        kept = self._arrow().take(pa.array(np.flatnonzero(keep), pa.int64()))
+        kept = self._arrow().take(pa.array(np.flatnonzero(keep), pa.int64())).cast(pa.string())
         self.load(kept)
         self._pinned = {text: int(mapping[code]) for text, code in self._pinned.items()}
         return mapping.astype(np.int64)
@@ -135,16 +130,6 @@ class Strings:
         self.count = n
         self._rebuild(n + 1)
         self._describe()
-
-
-class _Large:
-    """A pool as an Arrow array of 64-bit offsets, whose parts come out as plain strings."""
-
-    def __init__(self, array: pa.Array) -> None:
-        self._array = array
-
-    def take(self, indices: pa.Array) -> pa.Array:
-        return self._array.take(indices).cast(pa.string())
 
 
 def string_buffers(array: pa.Array) -> tuple[Words, np.ndarray]:
