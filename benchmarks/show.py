@@ -27,7 +27,7 @@ def show(result: CaseResult, console: Console) -> None:
             f"{variant.events_per_s:,.0f}",
             f"{variant.compile_s:.2f}",
             f"{variant.register_s:.3f}",
-            _bytes(variant.state_bytes),
+            _bytes(variant.state_bytes) if variant.state_bytes else "-",
             _bytes(variant.peak_rss),
         )
     console.print(table)

@@ -317,3 +317,36 @@ def test_explain_names_operators_members_and_indexes() -> None:
     assert "query same" not in e.explain("jump")
     with pytest.raises(braid.BraidError, match="E134"):
         e.explain("nobody")
+
+
+def test_a_function_that_raises_gives_null() -> None:
+    e = engine()
+    e.function("inverse", lambda x: 1 / x, ["DOUBLE"], "DOUBLE")
+    e.query("q", "SELECT inverse(Price) AS p FROM Stock PUBLISH Q")
+    first = e.process({"Stock": stock(("a", 0.0, 1), ("b", 2.0, 2))})
+    assert first["Q"].column("p").to_pylist() == [None]
+    assert e.finish()["Q"].column("p").to_pylist() == [0.5]
+
+
+def test_averages_of_decimals_at_one_instant() -> None:
+    from decimal import Decimal
+
+    prices = pa.array([Decimal("1.25"), Decimal("2.25"), None], pa.decimal128(10, 2))
+    table = pa.table({"p": prices, "t": [1, 1, 1]})
+    text = "FROM SAMETIME{avg(p) AS a, sum(p) AS s, max(p) AS m, count(p) AS n} S PUBLISH Q"
+    (row,) = rows(braid.run(text, {"S": table}, time="t")["Q"])
+    assert (float(row["a"]), row["s"], row["m"], row["n"]) == (  # type: ignore[arg-type]
+        1.75,
+        Decimal("3.50"),
+        Decimal("2.25"),
+        2,
+    )
+
+
+def test_functions_that_build_strings_are_refused_on_running_values() -> None:
+    with pytest.raises(braid.BraidError, match=r"E124.*running value \$\.best"):
+        engine().execute(
+            """CREATE QUERY q AS FROM (SELECT Name, Price, Name AS best FROM Stock)
+               FOLD{$2.Name = $.Name, upper($.best) <> 'X', $2.Name AS best}
+               (SELECT Name, Price FROM Stock) PUBLISH Q;"""
+        )

@@ -30,6 +30,7 @@ from braid.kernels.runtime import (
     address,
     kernel,
     load_int,
+    prefetch,
     store_int,
 )
 
@@ -40,6 +41,9 @@ _NEGATIVE_ZERO = np.int64(-9223372036854775808)
 
 #: Words that a slot has beyond the instance's row: the next slot of its chain, and its hash.
 EXTRA = 2
+
+#: How many events ahead memory is asked for.
+AHEAD = 8
 
 #: Indexes into `Shape.numbers`.
 ITERATES, HORIZON, BUDGET, RESIDUAL, FIRST_MASKS, SECOND_MASKS, INSTANCE_MASKS, OUT_MASKS = range(8)
@@ -376,6 +380,7 @@ def follow(
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
     second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
     rows_at, stride = address(rows), np.int64(rows.shape[1] * 8)
+    heads_at = address(heads)
     output = np.empty((1024, frame.out_base + frame.emitted), np.int64)
     out_at, out_stride = address(output), np.int64(output.shape[1] * 8)
     emitted = 0
@@ -392,6 +397,14 @@ def follow(
         while until < second_n and second[until, 1] == now:
             until += 1
         alone = until - s == 1
+        if until + AHEAD < second_n:
+            # Memory is slow: ask for the chains of the events that come next.
+            event = second_at + (until + AHEAD) * second_stride
+            h = _hash(event, frame.event_base, frame.event_keys, frame)
+            prefetch(heads_at + 8 * (h & (heads.shape[0] - 1)))
+            event = second_at + (until + AHEAD // 2) * second_stride
+            h = _hash(event, frame.event_base, frame.event_keys, frame)
+            prefetch(rows_at + heads[h & (heads.shape[0] - 1)] * stride)
         affected_n, pending_n = 0, 0
         for e in range(s, until):
             if numbers[COUNT] == 0:
@@ -406,6 +419,7 @@ def follow(
             while slot >= 0:
                 instance = rows_at + slot * stride
                 following = load_int(instance, frame.link)
+                prefetch(rows_at + following * stride)
                 if horizon >= 0 and now - load_int(instance, 0) > horizon:
                     # Too old to give anything any more.
                     if previous < 0:
@@ -526,6 +540,7 @@ def follow(
             _link(slot, rows, heads, frame)
         if numbers[COUNT] > heads.shape[0]:
             heads = _rehashed(heads.shape[0] * 4, numbers[HIGH], rows, frame)
+            heads_at = address(heads)
         if horizon >= 0 and (numbers[COUNT] > budget or numbers[COUNT] > 2 * numbers[SWEPT] + 1024):
             _sweep(rows, heads, numbers, frame, now - horizon)
         if numbers[COUNT] > budget:

@@ -65,13 +65,30 @@ def _storer(value: Any, llvm: ir.Type) -> Any:
     return store
 
 
+@intrinsic
+def _prefetch(_context: Any, _address: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        pointer = builder.inttoptr(args[0], byte)
+        builder.call(function, [pointer, word(0), word(3), word(1)])
+        return _ctx.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
 if COMPILED:
+    prefetch = _prefetch
     load_int = _loader(types.int64, ir.IntType(64))
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
     store_int = _storer(types.int64, ir.IntType(64))
     store_float = _storer(types.float64, ir.DoubleType())
 else:
+
+    def prefetch(base: int) -> None:
+        """Nothing to gain without the compiler."""
 
     def load_int(base: int, index: int) -> int:
         return ctypes.c_int64.from_address(int(base) + 8 * int(index)).value

@@ -7,7 +7,7 @@ from typing import Any
 
 from braid.algebra import nodes
 from braid.algebra.expressions import TRUE, Call, Duration, Expression, Ref, Source, walk
-from braid.algebra.functions import UDF_PREFIX, VECTOR
+from braid.algebra.functions import UDF_PREFIX, is_vector
 from braid.algebra.queries import Output
 from braid.algebra.schema import Attribute, Schema
 from braid.algebra.types import Kind, common_type, sql_name
@@ -167,7 +167,7 @@ class Binder:
         for name, item in items.items():
             with gather:
                 value = binder.value(item.expression)
-                _check_one_source(value, item.expression.at)
+                _check_one_source(value, scope, item.expression.at)
                 found.append((name, _as_started(name, value, scope.first.schema, item)))
         gather.check()
         return tuple(found)
@@ -195,7 +195,7 @@ class Binder:
         if node is None:
             return TRUE
         predicate = self._expressions(scope).predicate(node)
-        _check_one_source(predicate, node.at)
+        _check_one_source(predicate, scope, node.at)
         return predicate
 
 
@@ -212,23 +212,23 @@ def _published_twice(name: syntax.Ident) -> Problem:
     return Problem("E132", f"this query publishes {name.name!r} twice", name.at)
 
 
-def _check_one_source(expression: Expression, at: At) -> None:
+def _check_one_source(expression: Expression, scope: Scope, at: At) -> None:
     """Functions that build strings run over the rows of one stream, not inside the pattern."""
+    running = scope.updated if isinstance(scope, FoldScope) else frozenset()
     for part in walk(expression):
-        if not isinstance(part, Call) or not _is_vector(part):
+        if not isinstance(part, Call) or not is_vector(part):
             continue
-        sources = {e.source for e in walk(part) if isinstance(e, Ref)}
-        if len(sources) > 1 or any(isinstance(e, Duration) for e in walk(part)):
-            function = part.function.removeprefix(UDF_PREFIX)
+        function = part.function.removeprefix(UDF_PREFIX)
+        refs = [e for e in walk(part) if isinstance(e, Ref)]
+        if len({r.source for r in refs}) > 1 or any(isinstance(e, Duration) for e in walk(part)):
             hint = "move it to SELECT, above or below the pattern"
             message = f"{function} cannot combine values of several events here"
             raise Problem("E118", message, at, hint)
-
-
-def _is_vector(call: Call) -> bool:
-    if call.function == "cast":
-        return Kind.STRING in (kind(call.type), kind(call.args[0].type))
-    return call.function in VECTOR or call.function.startswith(UDF_PREFIX)
+        for ref in refs:
+            if ref.source is Source.LAST and ref.name in running:
+                hint = "compute it in the SELECT above the FOLD"
+                message = f"{function} cannot be applied to the running value $.{ref.name}"
+                raise Problem("E124", message, at, hint)
 
 
 # --- FOLD ---

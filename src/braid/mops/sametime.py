@@ -182,8 +182,11 @@ def _averages(
     if pa.types.is_decimal(aggregate.type):
         return _decimal_averages(column, order, first, sizes, aggregate)
     words = column.words[order]
-    floats = words if column.kind is Kind.FLOAT else words.astype(np.float64).view(np.int64)
-    sums = ordered_sums(np.ascontiguousarray(floats), first)
+    if column.kind is not Kind.FLOAT:
+        type_ = aggregate.args[0].type
+        scale = 10**type_.scale if column.kind is Kind.DECIMAL else 1
+        words = (words / scale).view(np.int64)
+    sums = ordered_sums(np.ascontiguousarray(words), first)
     return (sums / sizes).view(np.int64), np.ones(len(first), np.bool_)
 
 

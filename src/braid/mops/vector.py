@@ -53,9 +53,30 @@ def _apply(call: Call, rows: Rows, shape: Shape, context: Context) -> pa.Array:
 def _user_function(
     function: Callable[..., Any], args: list[pa.Array], type_: pa.DataType
 ) -> pa.Array:
-    """A function registered by the user, row by row: its cost is the user's choice."""
+    """A function registered by the user, row by row: its cost is the user's choice.
+
+    Where it raises, or returns what is not of its type, the value is NULL.
+    """
     columns = [a.to_pylist() for a in args]
-    return pa.array([function(*values) for values in zip(*columns, strict=True)], type_)
+    results = [_called(function, values) for values in zip(*columns, strict=True)]
+    try:
+        return pa.array(results, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([_of_type(value, type_) for value in results], type_)
+
+
+def _called(function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+    try:
+        return function(*values)
+    except Exception:
+        return None
+
+
+def _of_type(value: Any, type_: pa.DataType) -> Any:
+    try:
+        return pa.scalar(value, type_).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
 
 
 def distinct(

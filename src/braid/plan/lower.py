@@ -9,7 +9,8 @@ computed first, as a hidden attribute of the input:
 
 In NEXT and FOLD each such function looks at one input (the binder sees to it), so it becomes a
 hidden attribute of that input. `$.a` of FOLD is the previous event's value, so a function of it
-becomes a hidden attribute of both inputs. What the query sees does not change: a projection
+becomes a hidden attribute of both inputs (the binder
+refuses one of a running aggregate, which is no event's). What the query sees does not change: a projection
 above drops the hidden attributes, and the planner folds it into the operator.
 """
 
@@ -32,7 +33,6 @@ from braid.algebra.nodes import (
     Sequence,
     Union,
 )
-from braid.errors import BraidError
 
 Hidden = dict[Expression, str]
 
@@ -207,8 +207,6 @@ def _lower_iterate(node: Iterate) -> Node:
     second: list[tuple[str, Expression]] = []
     for expression, name in _new(hidden):
         source, plain = _source(expression), _as_input(expression)
-        if source is Source.LAST:
-            _refuse_aggregates(expression, node)
         first.append((name, plain if source in (Source.FIRST, Source.LAST) else _null(expression)))
         if source is not Source.FIRST:
             second.append((name, plain))
@@ -225,18 +223,6 @@ def _lower_iterate(node: Iterate) -> Node:
 
 def _null(like: Expression) -> Expression:
     return Literal(None, like.type)
-
-
-def _refuse_aggregates(expression: Expression, node: Iterate) -> None:
-    """A hidden attribute is a function of one event; a running aggregate is not an event's."""
-    updated = {name for name, _ in node.aggregates}
-    for ref in refs(expression):
-        if ref.name in updated:
-            raise BraidError(
-                "E140",
-                f"a function that builds a string cannot be applied to the running value $.{ref.name}",
-                "compute it in the SELECT above the FOLD",
-            )
 
 
 def _lower_same_time(node: SameTime) -> Node:

@@ -186,7 +186,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _shard(self, label: int) -> tuple[Shard, bool]:
         """The engine in the state that the store has, and whether it was alive."""
-        stored = self._token.get()
+        stored = self._token.get() if self._token.exists() else None
         # Taken out: should this run fail, what it did to the engine must not be seen again.
         token, shard = _LIVE.pop((self._job.id, label), ("", None))
         if shard is not None and stored is not None and stored[0] == token:
