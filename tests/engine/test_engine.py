@@ -350,3 +350,17 @@ def test_functions_that_build_strings_are_refused_on_running_values() -> None:
                FOLD{$2.Name = $.Name, upper($.best) <> 'X', $2.Name AS best}
                (SELECT Name, Price FROM Stock) PUBLISH Q;"""
         )
+
+
+def test_constants_keep_their_meaning_when_strings_are_forgotten() -> None:
+    e = engine()
+    e.query("jump", JUMP)
+    e.process({"Stock": stock(*((f"{'x' * 500}{i}", 1.0, i) for i in range(3000)))})
+    # Its constant gets a code after all those strings, most of which are forgotten next.
+    e.query("dell", "SELECT Name FROM FILTER{Name = 'Dell'} Stock PUBLISH Dell")
+    for batch in range(1, 4):
+        at = batch * 10_000
+        e.process({"Stock": stock(*((f"{'y' * 500}{at + i}", 1.0, at + i) for i in range(3000)))})
+    found = e.process({"Stock": stock(("Dell", 1.0, 10**6), ("IBM", 1.0, 10**6 + 1))})
+    assert found["Dell"].column("Name").to_pylist() == ["Dell"]
+    assert e.finish()["Dell"].num_rows == 0

@@ -93,6 +93,12 @@ CASES = [
         "move it to SELECT",
     ),
     ("FROM Stock NEXT{CAST(DUR AS STRING) = 'X'} Stock", "E118", None, "cast"),
+    (
+        "FROM (SELECT *, Name AS n FROM Stock) FOLD{, upper($.n) = 'X', $2.Name AS n} Stock",
+        "E124",
+        "upper($.n) = 'X'",
+        "above the FOLD",
+    ),
     ("FROM Stock UNION IBMStock", "E119", "UNION", "second: IBMPrice DOUBLE"),
     ("FROM Stock NEXT Tick", "E120", "NEXT", "different clocks"),
     ("SELECT CAST(Name AS DUBLE) AS x FROM Stock", "E121", "DUBLE", "did you mean DOUBLE?"),

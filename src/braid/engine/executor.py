@@ -66,6 +66,7 @@ class Executor:
             return
         held = [(logic, h) for logic in self.logics.values() if (h := logic.held()) is not None]
         changed = self._remap(held, Kind.STRING, None, values.strings.compact)
+        self.context.renew_constants()
         for type_, store in values.carried.items():
             changed |= self._remap(held, Kind.OPAQUE, type_, store.compact)
         for logic, h in held:

@@ -31,14 +31,23 @@ class Context:
     values: Values = field(default_factory=Values)
     instance_budget: int = 1_000_000
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    _constants: list[tuple[Words, int, str]] = field(default_factory=list)
 
     def parameters(self, lifted: Sequence[Parameter]) -> Words:
         """The parameter array of a generated function: strings become codes that stay."""
-        words = [
-            self.values.strings.pin(p.value) if isinstance(p.value, str) else p.value
-            for p in lifted
-        ]
-        return np.array(words or [0], np.int64)
+        words = np.zeros(max(1, len(lifted)), np.int64)
+        for index, parameter in enumerate(lifted):
+            if isinstance(parameter.value, str):
+                words[index] = self.values.strings.pin(parameter.value)
+                self._constants.append((words, index, parameter.value))
+            else:
+                words[index] = parameter.value
+        return words
+
+    def renew_constants(self) -> None:
+        """Strings have new codes: tell the generated functions, which hold the arrays' addresses."""
+        for words, index, text in self._constants:
+            words[index] = self.values.strings.pin(text)
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""
