@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LANE = [
     "tests/properties/test_law.py::test_any_split_and_restart",
@@ -19,8 +21,15 @@ LANE = [
 ]
 
 
-def test_with_the_compiler_off() -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "few"}
+@pytest.mark.parametrize("hashes", ["good", "constant"])
+def test_with_the_compiler_off(hashes: str) -> None:
+    """Once more with a hash that always collides: then only comparisons tell values apart."""
+    environment = {
+        **os.environ,
+        "NUMBA_DISABLE_JIT": "1",
+        "HYPOTHESIS_PROFILE": "few",
+        "BRAID_TEST_HASHES": hashes,
+    }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, *LANE], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

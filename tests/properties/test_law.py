@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid.engine import executor
 from tests.properties.law import (
     Feed,
     check,
@@ -43,6 +46,14 @@ def test_out_of_order_within_lateness(data: st.DataObject) -> None:
 def test_late_events_are_left_out_and_reported(data: st.DataObject) -> None:
     workload = data.draw(workloads(max_queries=1, lateness=data.draw(st.integers(0, 2))))
     check_with_late(workload, data.draw(unordered_feeds(workload)))
+
+
+@given(st.data())
+def test_values_are_forgotten_after_every_batch(data: st.DataObject) -> None:
+    """Strings get new codes all the time, and nobody may notice."""
+    workload = data.draw(workloads(max_queries=2))
+    with patch.multiple(executor, GROWTH=0, COMPACT_FROM=0):
+        check(workload, data.draw(feeds(workload)))
 
 
 @given(st.data())

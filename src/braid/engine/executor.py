@@ -13,8 +13,9 @@ from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.plan.plan import Plan, source_channel
 
-#: Compact the tables of values when they have grown to twice what was alive the last time.
-_COMPACT_FROM = 1 << 20
+#: Compact the tables of values when they have grown so much beyond what was alive the last time.
+GROWTH = 2
+COMPACT_FROM = 1 << 20
 
 
 class Executor:
@@ -31,7 +32,7 @@ class Executor:
         self.logics: dict[str, Logic] = {
             mop.signature: build(mop.spec, context, states.get(mop.signature)) for mop in plan.mops
         }
-        self._alive = _COMPACT_FROM
+        self._alive = COMPACT_FROM
         self._last_use = _last_uses(plan)
 
     def run(self, sources: Mapping[str, Rows], bounds: Mapping[str, int]) -> dict[str, Rows]:
@@ -62,7 +63,7 @@ class Executor:
         """Forget strings and carried values that no instance refers to, if that may pay."""
         values = self.context.values
         size = values.strings.size + sum(c.values.nbytes for c in values.carried.values())
-        if size < 2 * self._alive:
+        if size < GROWTH * self._alive:
             return
         held = [(logic, h) for logic in self.logics.values() if (h := logic.held()) is not None]
         changed = self._remap(held, Kind.STRING, None, values.strings.compact)
@@ -73,7 +74,7 @@ class Executor:
             if id(h) in changed:
                 logic.replace_held(h.rows)
         size = values.strings.size + sum(c.values.nbytes for c in values.carried.values())
-        self._alive = max(size, _COMPACT_FROM)
+        self._alive = max(size, COMPACT_FROM)
 
     @staticmethod
     def _remap(
