@@ -51,12 +51,13 @@ class OnSpark:
     """What both variants have: Spark, the files, a fresh checkpoint for every run."""
 
     def __init__(self, size: Size) -> None:
+        from braid.cli.run import QUIET, output_of_children
         from braid.spark import local_spark
 
         self.size = size
-        self.spark = local_spark(2, memory=size["memory"])
-        self.spark.sparkContext.setLogLevel("ERROR")
         self.folder = Path(tempfile.mkdtemp(prefix="braid-bench-"))
+        with output_of_children(self.folder / "spark.log"):
+            self.spark = local_spark(2, memory=size["memory"], **QUIET)
         self.runs = 0
         write_files(size, self.folder / "input")
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from braid import __version__
-from braid.cli.main import app, guarded
+from braid.cli.main import app, exit_code, guarded
+from braid.errors import CheckpointError, ConfigError, QueryError, QueryErrors
 
 STREAM = "CREATE STREAM Stock (Name STRING, Price DOUBLE, Volume BIGINT, ts TIMESTAMP) TIME ts;\n"
 GOOD = "CREATE QUERY cheap AS SELECT * FROM FILTER{Price < 5}(Stock) PUBLISH Cheap;\n"
@@ -131,6 +132,14 @@ def test_no_such_file(terminal: Terminal) -> None:
 def test_wrong_job_file(terminal: Terminal) -> None:
     assert terminal.run("run", "none.toml") == 2
     assert "there is no job file" in terminal.err
+
+
+def test_exit_codes_by_kind_of_mistake() -> None:
+    wrong, config = QueryError("E100", "x"), ConfigError("E451", "x")
+    assert exit_code(wrong) == 1
+    assert exit_code(config) == 2
+    assert exit_code(CheckpointError("E410", "x")) == 4
+    assert exit_code(QueryErrors([wrong, config])) == 2
 
 
 def test_unknown_command(terminal: Terminal) -> None:

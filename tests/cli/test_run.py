@@ -17,7 +17,14 @@ import braid
 from braid.cli.catalog import parse_schema
 from braid.cli.job import SinkConfig, load_job
 from braid.cli.main import app, guarded
-from braid.cli.run import TableWriter, resume_hint, writer_of
+from braid.cli.run import (
+    TableWriter,
+    cause_of,
+    output_of_children,
+    report_failure,
+    resume_hint,
+    writer_of,
+)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "job"
 
@@ -73,6 +80,37 @@ def test_sinks() -> None:
     assert writer_of(SinkConfig("matches", "console", None, {})) == "console"
     assert writer_of(SinkConfig("matches", "json", "out", {})).format == "json"
     assert isinstance(writer_of(SinkConfig("matches", "kafka", None, {})), TableWriter)
+
+
+def test_the_cause_in_a_page_of_traces() -> None:
+    text = """[STREAM_FAILED] Query terminated with exception: An exception was raised
+Traceback (most recent call last):
+  File "sink.py", line 1, in write
+    raise ValueError("the disk is full")
+ValueError: the disk is full
+\tat py4j.Protocol.getReturnValue(Protocol.java:476)"""
+    assert cause_of(RuntimeError(text)) == "ValueError: the disk is full"
+    assert cause_of(RuntimeError("[PATH] gone\nJVM stacktrace")) == "[PATH] gone"
+    assert cause_of(RuntimeError()) == "RuntimeError"
+
+
+def test_failures_leave_their_log(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("from the JVM", encoding="utf-8")
+    report_failure(load_job(job), RuntimeError("what\nwhere"), log)
+    shown = capsys.readouterr().err
+    assert "the pipeline failed: what" in shown
+    assert str(log) in shown
+    assert log.read_text("utf-8") == "what\nwhere\n\nfrom the JVM"
+
+
+def test_output_of_children_goes_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with output_of_children(log):
+        subprocess.run([sys.executable, "-c", "print('said')"], check=True)
+    assert log.read_text("utf-8") == "said\n"
 
 
 def start(job: Path) -> subprocess.Popen[str]:

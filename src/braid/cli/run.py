@@ -45,14 +45,18 @@ def run_job(path: Path, *, checkpoint: str | None = None, quiet: bool = False) -
     if not quiet:
         show.err.print(f"[dim]starting Spark for {job.name} ...[/]")
     log = spark_log(job.name)
-    with output_of_children(log):
-        spark = start_spark(job)
+    keep_log = False
     try:
-        status = _run(job, spark, quiet, log)
+        with output_of_children(log):
+            spark = start_spark(job)
+        try:
+            status = _run(job, spark, quiet, log)
+        finally:
+            spark.stop()
+        keep_log = status == FAILED
     finally:
-        spark.stop()
-    if status != FAILED:
-        log.unlink(missing_ok=True)
+        if not keep_log:
+            log.unlink(missing_ok=True)
     return status
 
 
@@ -69,30 +73,34 @@ def _run(job: Job, spark: SparkSession, quiet: bool, log: Path) -> int:
     with stop_signals() as asked:
         session = open_session(job, spark)
         show.notices(session.notices)
-        running = session.start(
-            {sink.output: writer_of(sink) for sink in job.sinks},
-            checkpoint=job.checkpoint,
-            trigger=job.trigger,
-            name=job.name,
-        )
-        watch = Watch(running)
         try:
+            running = session.start(
+                {sink.output: writer_of(sink) for sink in job.sinks},
+                checkpoint=job.checkpoint,
+                trigger=job.trigger,
+                name=job.name,
+            )
+            watch = Watch(running)
             done = watch.until_done(asked, quiet=quiet)
         except BraidError:
             raise
         except Exception as failure:
-            show.err.print(
-                f"the pipeline failed: {cause_of(failure)}", style="bold red", markup=False
-            )
-            log.write_text(f"{failure}\n\n{_text_of(log)}", encoding="utf-8")
-            show.err.print(f"Spark's log: {log}\n{resume_hint(job)}", markup=False, soft_wrap=True)
+            report_failure(job, failure, log)
             return FAILED
     if not quiet:
-        show.err.print(watch.line())
+        show.err.print(watch.line(), soft_wrap=True)
     if done:
         return 0
-    show.err.print(f"stopped. {resume_hint(job)}", markup=False)
+    show.err.print(f"stopped. {resume_hint(job)}", markup=False, soft_wrap=True)
     return INTERRUPTED
+
+
+def report_failure(job: Job, failure: Exception, log: Path) -> None:
+    """The cause on the screen, everything in the log."""
+    what = f"the pipeline failed: {cause_of(failure)}"
+    show.err.print(what, style="bold red", markup=False, soft_wrap=True)
+    log.write_text(f"{failure}\n\n{_text_of(log)}", encoding="utf-8")
+    show.err.print(f"Spark's log: {log}\n{resume_hint(job)}", markup=False, soft_wrap=True)
 
 
 #: The last line of a Python traceback: what was raised.
@@ -178,10 +186,19 @@ def open_session(job: Job, spark: SparkSession) -> Session:
 
 
 def read_stream(spark: SparkSession, stream: StreamConfig) -> DataFrame:
+    from pyspark.errors import PySparkException
+
     reader = spark.readStream.format(stream.format).options(**stream.options)
-    if stream.schema is not None:
-        reader = reader.schema(stream.schema)
-    return reader.load(stream.path) if stream.path else reader.load()
+    try:
+        if stream.schema is not None:
+            reader = reader.schema(stream.schema)
+        return reader.load(stream.path) if stream.path else reader.load()
+    except PySparkException as failure:
+        raise ConfigError(
+            "E462",
+            f"stream '{stream.name}' cannot be read: {cause_of(failure)}",
+            "check format, path, options and schema of this [[stream]]",
+        ) from None
 
 
 def writer_of(sink: SinkConfig) -> Any:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.engine.ingest import END, START
+
 EVENTS, HEARTBEAT, REJECTED = 0, 1, 2
 RESULT, LATE, REFUSED, STATS = 10, 11, 12, 13
 
@@ -70,6 +72,20 @@ def open_payload(payload: bytes | pa.Buffer) -> list[pa.RecordBatch]:
         return []
     with pa.ipc.open_stream(payload) as reader:
         return list(reader)
+
+
+def packed_events(events: pa.RecordBatch) -> pa.RecordBatch:
+    """Point events as they travel: without the second time, which is the first."""
+    return events.drop_columns([START])
+
+
+def open_events(payload: bytes | pa.Buffer) -> Iterator[pa.RecordBatch]:
+    """The events of a payload with both times."""
+    for batch in open_payload(payload):
+        if START not in batch.schema.names:
+            arrays, names = [batch.column(END), *batch.columns], [START, *batch.schema.names]
+            batch = pa.RecordBatch.from_arrays(arrays, names)
+        yield batch
 
 
 def open_table(payload: bytes | pa.Buffer) -> pa.Table:

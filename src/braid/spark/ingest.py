@@ -29,6 +29,7 @@ from braid.spark.envelopes import (
     MAX_ROWS,
     REJECTED,
     Rows,
+    packed_events,
 )
 from braid.spark.routing import shard_of
 
@@ -105,6 +106,8 @@ class _Task:
         self._seen = 0
         # Where events go that may go anywhere: task after task starts at another shard.
         self._next = _partition()
+        # By the declaration, so that all batches of an envelope have the same columns.
+        self._is_point = len(job.ingest.stream.time) == 1
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -135,7 +138,7 @@ class _Task:
         if END in events.schema.names:
             highest = pc.max(events.column(END)).as_py()
             self._highest = highest if self._highest is None else max(self._highest, highest)
-        self._route(events)
+        self._route(packed_events(events) if self._is_point else events)
 
     def _route(self, events: pa.RecordBatch) -> None:
         stream = self._job.stream

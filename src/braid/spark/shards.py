@@ -36,6 +36,7 @@ from braid.spark.envelopes import (
     RESULT,
     STATS,
     Rows,
+    open_events,
     open_payload,
     pieces,
 )
@@ -133,7 +134,7 @@ class Arrivals:
             self._beats[name] = max((t for t in (known, time) if t is not None), default=None)
             return
         self.envelopes += 1
-        for batch in open_payload(payload):
+        for batch in open_events(payload):
             self.shard.accept(name, batch, now=now)
 
     def run(self) -> Emission:
@@ -276,8 +277,8 @@ class _BatchRun:
         self, kind: int, name: str, time: int | None, now: int, payload: pa.Buffer
     ) -> Iterator[pa.RecordBatch]:
         out = Rows(PACKED)
-        parts = open_payload(payload)
         if kind == REJECTED:
+            parts = open_payload(payload)
             out.add(REFUSED, None, name, sum(p.num_rows for p in parts), batches=parts)
             yield out.batch()
             return
@@ -287,7 +288,7 @@ class _BatchRun:
             self._job.pack(self.label, self._shard.advance(now=now), out)
             self._waiting = 0
             yield out.batch()
-        for part in parts:
+        for part in open_events(payload):
             self._shard.accept(name, part, now=now)
             self._waiting += part.num_rows
             self._total += part.num_rows
