@@ -1,15 +1,11 @@
-"""Memory counted: peak resident size of a process and its children, bytes of state in arrays."""
+"""Memory counted: peak resident size of a process and its children."""
 
 from __future__ import annotations
 
 import os
 import resource
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 PROC = Path("/proc")
 
@@ -58,30 +54,3 @@ def _parent(pid: int) -> int | None:
 def _high_water_mark(pid: int) -> int:
     value = _status(pid, "VmHWM")
     return 0 if value is None else int(value) * 1024
-
-
-def arrays_of(holder: Any) -> Iterator[np.ndarray]:
-    """All arrays that an object holds, itself or in tuples."""
-    if isinstance(holder, np.ndarray):
-        yield holder
-    elif isinstance(holder, tuple | list):
-        for item in holder:
-            yield from arrays_of(item)
-    elif hasattr(holder, "__dict__"):
-        for value in vars(holder).values():
-            if isinstance(value, np.ndarray | tuple):
-                yield from arrays_of(value)
-
-
-def engine_state_bytes(engine: Any) -> tuple[int, int]:
-    """What the operators of an in-process engine hold, without texts: bytes, and slots for instances.
-
-    The bytes are those allocated, not only those in use; the slots are the rows of the largest
-    table of each operator.
-    """
-    size = slots = 0
-    for logic in engine._running()._executor.logics.values():
-        arrays = list(arrays_of(logic))
-        size += sum(array.nbytes for array in arrays)
-        slots += max((len(array) for array in arrays if array.ndim == 2), default=0)
-    return size, slots

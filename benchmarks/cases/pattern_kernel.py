@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Case, Measured, Prepared, Ratio, Size
-from benchmarks.memory import engine_state_bytes
 from benchmarks.workloads import GAIN, SCHEMA, answer_of, expected_jumps, pattern, quotes
 
 SMALL = {
@@ -94,14 +93,8 @@ class Braid:
         engine = self.engine()
         for table in self.tables[:2]:
             engine.process({"Stock": table})
-        instances = engine.stats["instances"]
-        size, slots = engine_state_bytes(engine)
-        extra = {
-            "instances": instances,
-            "bytes_per_instance": size / max(1, instances),
-            "bytes_per_slot": size / max(1, slots),
-        }
-        return extra, size
+        instances, size = engine.stats["instances"], engine.stats["state_bytes"]
+        return {"instances": instances, "bytes_per_instance": size / max(1, instances)}, size
 
     def close(self) -> None:
         pass

@@ -59,11 +59,19 @@ class Executor:
     def instances(self) -> int:
         return sum(logic.instances for logic in self.logics.values())
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of instances and of the values that they refer to."""
+        return self._values_size() + sum(logic.state_bytes for logic in self.logics.values())
+
+    def _values_size(self) -> int:
+        values = self.context.values
+        return values.strings.size + sum(c.values.nbytes for c in values.carried.values())
+
     def compact(self) -> None:
         """Forget strings and carried values that no instance refers to, if that may pay."""
         values = self.context.values
-        size = values.strings.size + sum(c.values.nbytes for c in values.carried.values())
-        if size < GROWTH * self._alive:
+        if self._values_size() < GROWTH * self._alive:
             return
         held = [(logic, h) for logic in self.logics.values() if (h := logic.held()) is not None]
         changed = self._remap(held, Kind.STRING, None, values.strings.compact)
@@ -73,8 +81,7 @@ class Executor:
         for logic, h in held:
             if id(h) in changed:
                 logic.replace_held(h.rows)
-        size = values.strings.size + sum(c.values.nbytes for c in values.carried.values())
-        self._alive = max(size, COMPACT_FROM)
+        self._alive = max(self._values_size(), COMPACT_FROM)
 
     @staticmethod
     def _remap(

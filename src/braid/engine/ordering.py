@@ -56,6 +56,8 @@ class Ordering:
 
     streams: Mapping[str, Stream]
     channels: Mapping[str, str]
+    #: The streams whose time counts: on Spark also those whose events go to other shards only.
+    awaited: frozenset[str]
     idle_timeout: int | None
     bounds: dict[str, int] = field(default_factory=dict)
     progress: dict[str, Progress] = field(default_factory=dict)
@@ -114,10 +116,9 @@ class Ordering:
 
     def watermark(self, unit: str, now: int) -> int:
         """Before this, everything of the streams of one clock has been seen."""
-        streams = {self.channels[c] for c in self.channels}
         marks = [
             mark
-            for name in streams
+            for name in self.awaited
             if self.streams[name].unit == unit and (mark := self._mark(name, now)) is not None
         ]
         return max([self.bound(unit), min(marks, default=NEVER)])

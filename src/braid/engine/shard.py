@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,15 +67,20 @@ class Shard:
         streams: Mapping[str, Stream],
         *,
         channels: Mapping[str, str] | None = None,
+        awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
         _pages: Mapping[str, bytes] | None = None,
     ) -> None:
+        """`channels`: which declared stream each channel that queries read is a part of (default:
+        they read the streams themselves). `awaited`: the streams whose time this shard follows
+        (default: those that its queries read)."""
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
         self.plan = build_plan(queries, self._streams)
         self.options = options
         read = {channel: names[channel] for channel in self.plan.sources}
-        self._ordering = Ordering(streams, read, options.idle_timeout)
+        followed = frozenset(read.values() if awaited is None else awaited)
+        self._ordering = Ordering(streams, read, followed, options.idle_timeout)
         self._context = Context(
             instance_budget=options.instance_budget, functions=options.functions
         )
@@ -99,10 +104,13 @@ class Shard:
         streams: Mapping[str, Stream],
         *,
         channels: Mapping[str, str] | None = None,
+        awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
     ) -> Shard:
         """Go on from saved pages; queries may have come and gone, the others keep their state."""
-        return cls(queries, streams, channels=channels, options=options, _pages=pages)
+        return cls(
+            queries, streams, channels=channels, awaited=awaited, options=options, _pages=pages
+        )
 
     # ---- events ----
 
@@ -213,6 +221,7 @@ class Shard:
             **counts,
             "matches": sum(r.table.num_rows for r in results),
             "instances": self._executor.instances,
+            "state_bytes": self._executor.state_bytes,
             "held": self._ordering.held,
         }
 
@@ -244,7 +253,7 @@ class Shard:
         for chunk in ordering.chunks:
             key = f"chunk/{chunk.number}"
             if not pages.keep(key):
-                pages.put(key, _ipc(chunk.events))
+                pages.put(key, _ipc(chunk.events.slice(chunk.released)))
         for signature, arrays in states.items():
             for name, array in arrays.items():
                 pages.put_array(f"mop/{signature}/{name}", array)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
+from braid.kernels.memory import release, resized
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
     ROWS,
@@ -47,8 +48,10 @@ AHEAD = 8
 
 #: Indexes into `Shape.numbers`.
 ITERATES, HORIZON, BUDGET, RESIDUAL, FIRST_MASKS, SECOND_MASKS, INSTANCE_MASKS, OUT_MASKS = range(8)
-#: Indexes into `Slots.numbers`.
-COUNT, HIGH, FREE_HEAD, SWEPT = range(4)
+#: Indexes into the slots of an operator: how many instances there are, how many slots were ever
+#: used, the first free one, instances after the last sweep; then where the rows are and for how
+#: many there is room, and where the heads of the chains are and their number less one.
+COUNT, HIGH, FREE_HEAD, SWEPT, ROWS_AT, CAPACITY, HEADS_AT, HEADS_MASK = range(8)
 
 
 class Shape(NamedTuple):
@@ -67,73 +70,58 @@ class Shape(NamedTuple):
     numbers: np.ndarray
 
 
-class Slots(NamedTuple):
-    """Instances, a row and the `EXTRA` words each; the heads of the chains; counters."""
-
-    rows: np.ndarray
-    heads: np.ndarray
-    numbers: np.ndarray
-
-
 class Run(NamedTuple):
-    """What a call gives back: the (perhaps grown) slots, output rows (the first
-    `emitted` of `output`), and where it stopped.
+    """What a call gives back: `emitted` output rows at an address, and where it stopped.
 
-    `stopped` is 1 if the budget was exceeded in the epoch `at`; outputs up to and including
-    that epoch are there.
+    The memory of the output belongs to the caller. `stopped` is 1 if the budget was exceeded in
+    the epoch `at`; outputs up to and including that epoch are there.
     """
 
-    rows: np.ndarray
-    heads: np.ndarray
-    output: np.ndarray
+    output: int
     emitted: int
     stopped: int
     at: int
 
 
-class Frame(NamedTuple):
-    """A shape as plain words, so that passing it around touches no reference count.
-
-    `*_base` is the word of the first column of a row, `link` and `hash` the extra words.
-    """
-
-    instance_keys: int
-    event_keys: int
-    float_keys: int
-    keys: int
-    bind: int
-    columns: int
-    emit: int
-    emitted: int
-    instance_base: int
-    event_base: int
-    first_base: int
-    out_base: int
-    link: int
-    hash: int
+#: A shape as plain words behind one address: calls then pass a single argument, and touch no
+#: reference count. `*_BASE` is the word of the first column of a row.
+(
+    INSTANCE_KEYS,
+    EVENT_KEYS,
+    FLOAT_KEYS,
+    KEYS,
+    BIND,
+    COLUMNS,
+    EMIT,
+    EMITTED,
+    INSTANCE_BASE,
+    EVENT_BASE,
+    FIRST_BASE,
+    OUT_BASE,
+    LINK,
+    HASH,
+) = range(14)
 
 
 @kernel()
-def frame_of(shape: Shape) -> Frame:
+def frame_of(shape: Shape) -> np.ndarray:
     numbers = shape.numbers
-    columns = shape.bind.shape[0]
-    width = 2 + numbers[INSTANCE_MASKS] + columns
-    return Frame(
-        address(shape.instance_keys),
-        address(shape.event_keys),
-        address(shape.float_keys),
-        np.int64(shape.instance_keys.shape[0]),
-        address(shape.bind),
-        np.int64(columns),
-        address(shape.emit),
-        np.int64(shape.emit.shape[0]),
-        2 + numbers[INSTANCE_MASKS],
-        2 + numbers[SECOND_MASKS],
-        2 + numbers[FIRST_MASKS],
-        2 + numbers[OUT_MASKS],
-        width,
-        width + 1,
-    )
+    frame = np.empty(14, np.int64)
+    frame[INSTANCE_KEYS] = address(shape.instance_keys)
+    frame[EVENT_KEYS] = address(shape.event_keys)
+    frame[FLOAT_KEYS] = address(shape.float_keys)
+    frame[KEYS] = shape.instance_keys.shape[0]
+    frame[BIND] = address(shape.bind)
+    frame[COLUMNS] = shape.bind.shape[0]
+    frame[EMIT] = address(shape.emit)
+    frame[EMITTED] = shape.emit.shape[0]
+    frame[INSTANCE_BASE] = 2 + numbers[INSTANCE_MASKS]
+    frame[EVENT_BASE] = 2 + numbers[SECOND_MASKS]
+    frame[FIRST_BASE] = 2 + numbers[FIRST_MASKS]
+    frame[OUT_BASE] = 2 + numbers[OUT_MASKS]
+    frame[LINK] = frame[INSTANCE_BASE] + frame[COLUMNS]
+    frame[HASH] = frame[LINK] + 1
+    return frame
 
 
 @kernel()
@@ -176,188 +164,187 @@ def _any_null(row: int, base: int) -> bool:
 
 
 @kernel()
-def _hash(row: int, base: int, columns: int, frame: Frame) -> int:
+def _hash(row: int, base: int, columns: int, frame: int) -> int:
     """The hash of a row's key columns, or -1 if one of them is NULL (then nothing equals it)."""
     value = np.int64(0)
-    for k in range(frame.keys):
+    for k in range(load_int(frame, KEYS)):
         column = load_int(columns, k)
         if _is_null(row, column):
             return np.int64(-1)
         word = load_int(row, base + column)
-        if load_int(frame.float_keys, k) != 0:
+        if load_int(load_int(frame, FLOAT_KEYS), k) != 0:
             word = canonical_float(word)
         value = mix(value + word + np.int64(0x9E3779B97F4A7C))
     return value & np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel()
-def _hash_instance(row: int, frame: Frame) -> int:
-    return _hash(row, frame.instance_base, frame.instance_keys, frame)
+def _hash_instance(row: int, frame: int) -> int:
+    return _hash(row, load_int(frame, INSTANCE_BASE), load_int(frame, INSTANCE_KEYS), frame)
 
 
 @kernel()
-def _same_keys(instance: int, event: int, frame: Frame) -> bool:
+def _same_keys(instance: int, event: int, frame: int) -> bool:
     """Both rows are known to have no NULL key."""
-    for k in range(frame.keys):
-        x = load_int(instance, frame.instance_base + load_int(frame.instance_keys, k))
-        y = load_int(event, frame.event_base + load_int(frame.event_keys, k))
+    for k in range(load_int(frame, KEYS)):
+        x = load_int(
+            instance, load_int(frame, INSTANCE_BASE) + load_int(load_int(frame, INSTANCE_KEYS), k)
+        )
+        y = load_int(event, load_int(frame, EVENT_BASE) + load_int(load_int(frame, EVENT_KEYS), k))
         if x != y:
-            if load_int(frame.float_keys, k) == 0 or canonical_float(x) != canonical_float(y):
+            if load_int(load_int(frame, FLOAT_KEYS), k) == 0 or canonical_float(
+                x
+            ) != canonical_float(y):
                 return False
     return True
 
 
 @kernel()
-def _bind(row: int, first: int, frame: Frame) -> None:
+def _bind(row: int, first: int, frame: int) -> None:
     """Write the instance that an event of the first input starts."""
     store_int(row, 0, load_int(first, 0))
     store_int(row, 1, load_int(first, 1))
-    for word in range(2, frame.instance_base):
+    for word in range(2, load_int(frame, INSTANCE_BASE)):
         store_int(row, word, 0)
-    nulls = _any_null(first, frame.first_base)
-    for column in range(frame.columns):
-        source = load_int(frame.bind, column)
+    nulls = _any_null(first, load_int(frame, FIRST_BASE))
+    for column in range(load_int(frame, COLUMNS)):
+        source = load_int(load_int(frame, BIND), column)
         if source < 0 or (nulls and _is_null(first, source)):
             _set_null(row, column)
-            store_int(row, frame.instance_base + column, 0)
+            store_int(row, load_int(frame, INSTANCE_BASE) + column, 0)
         else:
-            word = load_int(first, frame.first_base + source)
-            store_int(row, frame.instance_base + column, word)
+            word = load_int(first, load_int(frame, FIRST_BASE) + source)
+            store_int(row, load_int(frame, INSTANCE_BASE) + column, word)
 
 
 @kernel()
-def _emit(out: int, instance: int, event: int, frame: Frame) -> None:
+def _emit(out: int, instance: int, event: int, frame: int) -> None:
     """Write the composite of an instance and an event."""
     store_int(out, 0, load_int(instance, 0))
     store_int(out, 1, load_int(event, 1))
-    for word in range(2, frame.out_base):
+    for word in range(2, load_int(frame, OUT_BASE)):
         store_int(out, word, 0)
-    nulls = _any_null(instance, frame.instance_base) or _any_null(event, frame.event_base)
-    for column in range(frame.emitted):
-        source = load_int(frame.emit, column)
+    nulls = _any_null(instance, load_int(frame, INSTANCE_BASE)) or _any_null(
+        event, load_int(frame, EVENT_BASE)
+    )
+    for column in range(load_int(frame, EMITTED)):
+        source = load_int(load_int(frame, EMIT), column)
         if source >= 0:
-            word = load_int(instance, frame.instance_base + source)
+            word = load_int(instance, load_int(frame, INSTANCE_BASE) + source)
             null = nulls and _is_null(instance, source)
         else:
-            word = load_int(event, frame.event_base - 1 - source)
+            word = load_int(event, load_int(frame, EVENT_BASE) - 1 - source)
             null = nulls and _is_null(event, -1 - source)
-        store_int(out, frame.out_base + column, word)
+        store_int(out, load_int(frame, OUT_BASE) + column, word)
         if null:
             _set_null(out, column)
 
 
 @kernel()
-def _grown(rows: np.ndarray) -> np.ndarray:
-    # Word by word: assigning a slice takes the compiler seconds, for its error messages.
-    bigger = np.empty((max(16, rows.shape[0] * 2), rows.shape[1]), np.int64)
-    source, target = address(rows), address(bigger)
-    for word in range(rows.shape[0] * rows.shape[1]):
-        store_int(target, word, load_int(source, word))
-    return bigger
-
-
-@kernel()
-def _grown_words(words: np.ndarray) -> np.ndarray:
-    bigger = np.empty(max(16, words.shape[0] * 2), np.int64)
-    for k in range(words.shape[0]):
-        bigger[k] = words[k]
-    return bigger
-
-
-@kernel()
-def _no_chains(size: int) -> np.ndarray:
-    heads = np.empty(size, np.int64)
-    for bucket in range(size):
-        heads[bucket] = -1
-    return heads
-
-
-@kernel()
-def _unlink(slot: int, rows: np.ndarray, heads: np.ndarray, frame: Frame) -> None:
-    bucket = rows[slot, frame.hash] & (heads.shape[0] - 1)
-    at = heads[bucket]
+def _unlink(slot: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
+    link = load_int(frame, LINK)
+    row = rows + slot * stride
+    bucket = load_int(row, load_int(frame, HASH)) & mask
+    at = load_int(heads, bucket)
     if at == slot:
-        heads[bucket] = rows[slot, frame.link]
+        store_int(heads, bucket, load_int(row, link))
         return
-    while rows[at, frame.link] != slot:
-        at = rows[at, frame.link]
-    rows[at, frame.link] = rows[slot, frame.link]
+    while load_int(rows + at * stride, link) != slot:
+        at = load_int(rows + at * stride, link)
+    store_int(rows + at * stride, link, load_int(row, link))
 
 
 @kernel()
-def _release(slot: int, rows: np.ndarray, numbers: np.ndarray, frame: Frame) -> None:
-    rows[slot, 1] = FREE
-    rows[slot, frame.link] = numbers[FREE_HEAD]
-    numbers[FREE_HEAD] = slot
-    numbers[COUNT] -= 1
+def _release(slot: int, rows: int, stride: int, numbers: int, frame: int) -> None:
+    row = rows + slot * stride
+    store_int(row, 1, FREE)
+    store_int(row, load_int(frame, LINK), load_int(numbers, FREE_HEAD))
+    store_int(numbers, FREE_HEAD, slot)
+    store_int(numbers, COUNT, load_int(numbers, COUNT) - 1)
 
 
 @kernel()
-def _link(slot: int, rows: np.ndarray, heads: np.ndarray, frame: Frame) -> None:
-    bucket = rows[slot, frame.hash] & (heads.shape[0] - 1)
-    rows[slot, frame.link] = heads[bucket]
-    heads[bucket] = slot
+def _link(slot: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
+    row = rows + slot * stride
+    bucket = load_int(row, load_int(frame, HASH)) & mask
+    store_int(row, load_int(frame, LINK), load_int(heads, bucket))
+    store_int(heads, bucket, slot)
 
 
 @kernel()
-def _rehashed(size: int, high: int, rows: np.ndarray, frame: Frame) -> np.ndarray:
-    """New heads of `size` chains for all slots in use."""
-    heads = _no_chains(size)
-    for slot in range(high):
-        if rows[slot, 1] != FREE:
-            _link(slot, rows, heads, frame)
-    return heads
+def _rehash(size: int, numbers: int, stride: int, frame: int) -> None:
+    """Hang all slots in use into `size` new chains."""
+    heads = resized(load_int(numbers, HEADS_AT), size)
+    store_int(numbers, HEADS_AT, heads)
+    store_int(numbers, HEADS_MASK, size - 1)
+    for bucket in range(size):
+        store_int(heads, bucket, -1)
+    rows = load_int(numbers, ROWS_AT)
+    for slot in range(load_int(numbers, HIGH)):
+        if load_int(rows + slot * stride, 1) != FREE:
+            _link(slot, rows, stride, heads, size - 1, frame)
+
+
+@kernel()
+def _more_rows(numbers: int, stride: int) -> None:
+    """Room for half as many slots again."""
+    capacity = load_int(numbers, CAPACITY)
+    capacity = max(16, capacity + capacity // 2)
+    store_int(numbers, ROWS_AT, resized(load_int(numbers, ROWS_AT), capacity * (stride // 8)))
+    store_int(numbers, CAPACITY, capacity)
 
 
 @kernel()
 def _sweep(
-    rows: np.ndarray, heads: np.ndarray, numbers: np.ndarray, frame: Frame, oldest: int
+    rows: int, stride: int, heads: int, mask: int, numbers: int, frame: int, oldest: int
 ) -> None:
-    for slot in range(numbers[HIGH]):
-        if rows[slot, 1] != FREE and rows[slot, 0] < oldest:
-            _unlink(slot, rows, heads, frame)
-            _release(slot, rows, numbers, frame)
-    numbers[SWEPT] = numbers[COUNT]
+    for slot in range(load_int(numbers, HIGH)):
+        row = rows + slot * stride
+        if load_int(row, 1) != FREE and load_int(row, 0) < oldest:
+            _unlink(slot, rows, stride, heads, mask, frame)
+            _release(slot, rows, stride, numbers, frame)
+    store_int(numbers, SWEPT, load_int(numbers, COUNT))
 
 
 _SHAPE = types.NamedUniTuple(WORDS, 6, Shape)
-_SLOTS = types.NamedTuple([ROWS, WORDS, WORDS], Slots)
 
 
-@kernel((_SHAPE, _SLOTS, types.int64))
-def sweep(shape: Shape, slots: Slots, oldest: int) -> None:
+@kernel((_SHAPE, WORDS, types.int64))
+def sweep(shape: Shape, slots: np.ndarray, oldest: int) -> None:
     """Drop every instance that started before `oldest`."""
-    _sweep(slots.rows, slots.heads, slots.numbers, frame_of(shape), oldest)
+    words = frame_of(shape)
+    stride = 8 * (words[HASH] + 1)
+    numbers, frame = address(slots), address(words)
+    _sweep(slots[ROWS_AT], stride, slots[HEADS_AT], slots[HEADS_MASK], numbers, frame, oldest)
 
 
-@kernel(WORDS(_SHAPE, ROWS, WORDS))
-def rebuild(shape: Shape, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Chains and counters for rows that were read back from a snapshot."""
-    frame = frame_of(shape)
-    high = numbers[HIGH]
-    numbers[COUNT] = 0
-    numbers[FREE_HEAD] = -1
-    size = 16
-    while size < 2 * high:
-        size *= 2
-    heads = _no_chains(size)
-    base, stride = address(rows), np.int64(rows.shape[1] * 8)
-    for slot in range(high):
-        if rows[slot, 1] == FREE:
-            rows[slot, frame.link] = numbers[FREE_HEAD]
-            numbers[FREE_HEAD] = slot
+@kernel((_SHAPE, WORDS))
+def rebuild(shape: Shape, slots: np.ndarray) -> None:
+    """Chains and counters for the first HIGH rows at ROWS_AT, which have neither."""
+    words = frame_of(shape)
+    frame, numbers = address(words), address(slots)
+    stride = 8 * (words[HASH] + 1)
+    slots[COUNT] = 0
+    slots[FREE_HEAD] = -1
+    for slot in range(slots[HIGH]):
+        row = slots[ROWS_AT] + slot * stride
+        if load_int(row, 1) == FREE:
+            store_int(row, words[LINK], slots[FREE_HEAD])
+            slots[FREE_HEAD] = slot
         else:
-            rows[slot, frame.hash] = _hash_instance(base + slot * stride, frame)
-            _link(slot, rows, heads, frame)
-            numbers[COUNT] += 1
-    numbers[SWEPT] = numbers[COUNT]
-    return heads
+            store_int(row, words[HASH], _hash_instance(row, frame))
+            slots[COUNT] += 1
+    slots[SWEPT] = slots[COUNT]
+    size = np.int64(16)
+    while size < slots[COUNT]:
+        size *= 2
+    _rehash(size, numbers, stride, frame)
 
 
-@kernel((_SHAPE, _SLOTS, ROWS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE, WORDS))
+@kernel((_SHAPE, WORDS, ROWS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE, WORDS))
 def follow(
     shape: Shape,
-    slots: Slots,
+    slots: np.ndarray,
     first: np.ndarray,
     second: np.ndarray,
     predicate: Any,
@@ -370,8 +357,15 @@ def follow(
     `first` and `second` are rows sorted by `end`; `context` holds the addresses of the
     parameters and of the description of the string pool.
     """
-    rows, heads, numbers = slots.rows, slots.heads, slots.numbers
-    frame = frame_of(shape)
+    # Only addresses in the loop: what touches an array variable there counts references, and
+    # atomic counters cost more than all the rest of it.
+    numbers = address(slots)
+    rows_at, capacity = slots[ROWS_AT], slots[CAPACITY]
+    heads_at, mask = slots[HEADS_AT], slots[HEADS_MASK]
+    words = frame_of(shape)
+    frame, link, hash_ = address(words), words[LINK], words[HASH]
+    stride = 8 * (hash_ + 1)
+    event_base, event_keys = words[EVENT_BASE], words[EVENT_KEYS]
     iterates = shape.numbers[ITERATES] != 0
     horizon, budget = shape.numbers[HORIZON], shape.numbers[BUDGET]
     residual = shape.numbers[RESIDUAL] != 0
@@ -379,58 +373,56 @@ def follow(
     first_n, second_n = first.shape[0], second.shape[0]
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
     second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
-    rows_at, stride = address(rows), np.int64(rows.shape[1] * 8)
-    heads_at = address(heads)
-    output = np.empty((1024, frame.out_base + frame.emitted), np.int64)
-    out_at, out_stride = address(output), np.int64(output.shape[1] * 8)
-    emitted = 0
-    affected = np.empty(16, np.int64)
-    pending = np.empty(16, np.int64)
+    out_words, out_capacity = words[OUT_BASE] + words[EMITTED], np.int64(1024)
+    out_at, out_stride, emitted = resized(0, out_capacity * out_words), 8 * out_words, np.int64(0)
+    affected_capacity = pending_capacity = np.int64(16)
+    affected_at, pending_at = resized(0, 16), resized(0, 16)
+    stopped, at = np.int64(0), np.int64(0)
     f, s = 0, 0
     while f < first_n or s < second_n:
         # The next epoch: the smallest end that either input still has.
-        if s >= second_n or (f < first_n and first[f, 1] <= second[s, 1]):
-            now = first[f, 1]
-        else:
-            now = second[s, 1]
+        now = FREE
+        if f < first_n:
+            now = load_int(first_at + f * first_stride, 1)
+        if s < second_n:
+            now = min(now, load_int(second_at + s * second_stride, 1))
         until = s
-        while until < second_n and second[until, 1] == now:
+        while until < second_n and load_int(second_at + until * second_stride, 1) == now:
             until += 1
         alone = until - s == 1
         if until + AHEAD < second_n:
             # Memory is slow: ask for the chains of the events that come next.
             event = second_at + (until + AHEAD) * second_stride
-            h = _hash(event, frame.event_base, frame.event_keys, frame)
-            prefetch(heads_at + 8 * (h & (heads.shape[0] - 1)))
+            prefetch(heads_at + 8 * (_hash(event, event_base, event_keys, frame) & mask))
             event = second_at + (until + AHEAD // 2) * second_stride
-            h = _hash(event, frame.event_base, frame.event_keys, frame)
-            prefetch(rows_at + heads[h & (heads.shape[0] - 1)] * stride)
+            bucket = _hash(event, event_base, event_keys, frame) & mask
+            prefetch(rows_at + load_int(heads_at, bucket) * stride)
         affected_n, pending_n = 0, 0
         for e in range(s, until):
-            if numbers[COUNT] == 0:
+            if load_int(numbers, COUNT) == 0:
                 break
             event = second_at + e * second_stride
-            h = _hash(event, frame.event_base, frame.event_keys, frame)
+            h = _hash(event, event_base, event_keys, frame)
             if h < 0:
                 continue
             began = load_int(event, 0)
-            bucket = h & (heads.shape[0] - 1)
-            previous, slot = np.int64(-1), heads[bucket]
+            bucket = h & mask
+            previous, slot = np.int64(-1), load_int(heads_at, bucket)
             while slot >= 0:
                 instance = rows_at + slot * stride
-                following = load_int(instance, frame.link)
+                following = load_int(instance, link)
                 prefetch(rows_at + following * stride)
                 if horizon >= 0 and now - load_int(instance, 0) > horizon:
                     # Too old to give anything any more.
                     if previous < 0:
-                        heads[bucket] = following
+                        store_int(heads_at, bucket, following)
                     else:
-                        rows[previous, frame.link] = following
-                    _release(slot, rows, numbers, frame)
+                        store_int(rows_at + previous * stride, link, following)
+                    _release(slot, rows_at, stride, numbers, frame)
                     slot = following
                     continue
                 if (
-                    load_int(instance, frame.hash) != h
+                    load_int(instance, hash_) != h
                     or load_int(instance, 1) >= began
                     or not _same_keys(instance, event, frame)
                     or (residual and not predicate(instance, event, parameters, strings))
@@ -439,9 +431,9 @@ def follow(
                     slot = following
                     continue
                 # The event affects this instance.
-                if emitted == output.shape[0]:
-                    output = _grown(output)
-                    out_at = address(output)
+                if emitted == out_capacity:
+                    out_capacity *= 2
+                    out_at = resized(out_at, out_capacity * out_words)
                 goes_on = False
                 if not iterates:
                     _emit(out_at + emitted * out_stride, instance, event, frame)
@@ -451,37 +443,39 @@ def follow(
                 if not alone:
                     # Others of this epoch must still find it as it is: successors are made aside.
                     if goes_on:
-                        if numbers[FREE_HEAD] < 0 and numbers[HIGH] == rows.shape[0]:
-                            rows = _grown(rows)
-                            rows_at = address(rows)
-                            instance = rows_at + slot * stride
-                        if numbers[FREE_HEAD] >= 0:
-                            made = numbers[FREE_HEAD]
-                            numbers[FREE_HEAD] = rows[made, frame.link]
+                        made = load_int(numbers, FREE_HEAD)
+                        if made >= 0:
+                            store_int(numbers, FREE_HEAD, load_int(rows_at + made * stride, link))
                         else:
-                            made = numbers[HIGH]
-                            numbers[HIGH] += 1
-                        numbers[COUNT] += 1
-                        for word in range(frame.link):
-                            rows[made, word] = rows[slot, word]
+                            made = load_int(numbers, HIGH)
+                            store_int(numbers, HIGH, made + 1)
+                            if made == capacity:
+                                _more_rows(numbers, stride)
+                                rows_at, capacity = slots[ROWS_AT], slots[CAPACITY]
+                                instance = rows_at + slot * stride
+                        store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
                         successor = rows_at + made * stride
+                        for word in range(link):
+                            store_int(successor, word, load_int(instance, word))
                         write(instance, event, parameters, strings, successor)
-                        rows[made, 1] = now
-                        rows[made, frame.hash] = _hash_instance(successor, frame)
+                        store_int(successor, 1, now)
+                        store_int(successor, hash_, _hash_instance(successor, frame))
                         _emit(out_at + emitted * out_stride, successor, event, frame)
                         emitted += 1
-                        if pending_n == pending.shape[0]:
-                            pending = _grown_words(pending)
-                        pending[pending_n] = made
+                        if pending_n == pending_capacity:
+                            pending_capacity *= 2
+                            pending_at = resized(pending_at, pending_capacity)
+                        store_int(pending_at, pending_n, made)
                         pending_n += 1
-                    if affected_n == affected.shape[0]:
-                        affected = _grown_words(affected)
-                    affected[affected_n] = slot
+                    if affected_n == affected_capacity:
+                        affected_capacity *= 2
+                        affected_at = resized(affected_at, affected_capacity)
+                    store_int(affected_at, affected_n, slot)
                     affected_n += 1
                     previous = slot
                     slot = following
                     continue
-                stays = False
+                changed = np.int64(-1)
                 if goes_on:
                     # Nobody else looks at it in this epoch: it becomes its own successor.
                     write(instance, event, parameters, strings, instance)
@@ -489,41 +483,44 @@ def follow(
                     _emit(out_at + emitted * out_stride, instance, event, frame)
                     emitted += 1
                     changed = _hash_instance(instance, frame)
-                    stays = changed == h
-                    if changed >= 0 and not stays:
-                        store_int(instance, frame.hash, changed)
-                        if pending_n == pending.shape[0]:
-                            pending = _grown_words(pending)
-                        pending[pending_n] = slot
-                        pending_n += 1
-                if stays:
+                if changed == h:
                     previous = slot
                 else:
                     if previous < 0:
-                        heads[bucket] = following
+                        store_int(heads_at, bucket, following)
                     else:
-                        rows[previous, frame.link] = following
-                    if not goes_on or changed < 0:
-                        _release(slot, rows, numbers, frame)
+                        store_int(rows_at + previous * stride, link, following)
+                    if changed < 0:
+                        _release(slot, rows_at, stride, numbers, frame)
+                    else:
+                        store_int(instance, hash_, changed)
+                        if pending_n == pending_capacity:
+                            pending_capacity *= 2
+                            pending_at = resized(pending_at, pending_capacity)
+                        store_int(pending_at, pending_n, slot)
+                        pending_n += 1
                 slot = following
         s = until
         for k in range(affected_n):
-            slot = affected[k]
-            if rows[slot, 1] != FREE:  # several events may have affected the same one
-                _unlink(slot, rows, heads, frame)
-                _release(slot, rows, numbers, frame)
+            slot = load_int(affected_at, k)
+            # Several events may have affected the same one.
+            if load_int(rows_at + slot * stride, 1) != FREE:
+                _unlink(slot, rows_at, stride, heads_at, mask, frame)
+                _release(slot, rows_at, stride, numbers, frame)
         for k in range(pending_n):
-            slot = pending[k]
-            if rows[slot, frame.hash] < 0:
-                _release(slot, rows, numbers, frame)
+            slot = load_int(pending_at, k)
+            if load_int(rows_at + slot * stride, hash_) < 0:
+                _release(slot, rows_at, stride, numbers, frame)
             else:
-                _link(slot, rows, heads, frame)
-        while f < first_n and first[f, 1] == now:
-            if numbers[FREE_HEAD] < 0 and numbers[HIGH] == rows.shape[0]:
-                rows = _grown(rows)
-                rows_at = address(rows)
-            recycled = numbers[FREE_HEAD] >= 0
-            slot = numbers[FREE_HEAD] if recycled else numbers[HIGH]
+                _link(slot, rows_at, stride, heads_at, mask, frame)
+        while f < first_n and load_int(first_at + f * first_stride, 1) == now:
+            slot = load_int(numbers, FREE_HEAD)
+            recycled = slot >= 0
+            if not recycled:
+                slot = load_int(numbers, HIGH)
+                if slot == capacity:
+                    _more_rows(numbers, stride)
+                    rows_at, capacity = slots[ROWS_AT], slots[CAPACITY]
             instance = rows_at + slot * stride
             _bind(instance, first_at + f * first_stride, frame)
             f += 1
@@ -532,17 +529,22 @@ def follow(
                 store_int(instance, 1, FREE)
                 continue
             if recycled:
-                numbers[FREE_HEAD] = rows[slot, frame.link]
+                store_int(numbers, FREE_HEAD, load_int(instance, link))
             else:
-                numbers[HIGH] += 1
-            rows[slot, frame.hash] = h
-            numbers[COUNT] += 1
-            _link(slot, rows, heads, frame)
-        if numbers[COUNT] > heads.shape[0]:
-            heads = _rehashed(heads.shape[0] * 4, numbers[HIGH], rows, frame)
-            heads_at = address(heads)
-        if horizon >= 0 and (numbers[COUNT] > budget or numbers[COUNT] > 2 * numbers[SWEPT] + 1024):
-            _sweep(rows, heads, numbers, frame, now - horizon)
-        if numbers[COUNT] > budget:
-            return Run(rows, heads, output, emitted, 1, now)
-    return Run(rows, heads, output, emitted, 0, 0)
+                store_int(numbers, HIGH, slot + 1)
+            store_int(instance, hash_, h)
+            store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
+            _link(slot, rows_at, stride, heads_at, mask, frame)
+        count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
+        if count > mask:
+            _rehash(2 * (mask + 1), numbers, stride, frame)
+            heads_at, mask = slots[HEADS_AT], slots[HEADS_MASK]
+        if horizon >= 0 and (count > budget or 4 * count > 5 * swept + 4096):
+            _sweep(rows_at, stride, heads_at, mask, numbers, frame, now - horizon)
+            count = load_int(numbers, COUNT)
+        if count > budget:
+            stopped, at = np.int64(1), now
+            break
+    release(affected_at)
+    release(pending_at)
+    return Run(out_at, emitted, stopped, at)

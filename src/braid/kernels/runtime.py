@@ -23,7 +23,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from braid.kernels.cache import forget_stale_results
+
 COMPILED = not numba.config.DISABLE_JIT
+
+if COMPILED:
+    forget_stale_results()
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

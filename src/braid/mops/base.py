@@ -86,6 +86,11 @@ class Logic(Protocol):
     def instances(self) -> int: ...
 
     @property
+    def state_bytes(self) -> int:
+        """What it holds, allocated room that is not used yet included."""
+        ...
+
+    @property
     def stopped(self) -> int | None:
         """The event time at which it gave up because of its budget, if it did."""
         ...
@@ -95,6 +100,7 @@ class Stateless:
     """What a logic without state says about itself."""
 
     instances = 0
+    state_bytes = 0
     stopped: int | None = None
 
     def snapshot(self) -> State:

@@ -35,7 +35,7 @@ from braid.algebra.expressions import (
     walk,
 )
 from braid.algebra.types import Kind, kind_of
-from braid.kernels import __file__ as kernels_file
+from braid.kernels.cache import sources_digest
 from braid.kernels.runtime import float_word
 from braid.mops.scalar_code import NO, RULES, YES, Code, all_of, cast, negated, zero
 from braid.plan.layout import MASK, Layout
@@ -245,20 +245,14 @@ def _compiled(source: str) -> Any:
 
 
 @functools.cache
-def _kernels_digest() -> str:
-    """The compiler inlines our scalar functions, and does not notice when they change: we do."""
-    digest = hashlib.blake2b(digest_size=6)
-    for module in ("runtime", "scalars", "strings"):
-        digest.update((Path(kernels_file).parent / f"{module}.py").read_bytes())
-    return digest.hexdigest()
-
-
-@functools.cache
 def cache_directory() -> Path:
-    """Where generated modules are kept: one directory for each version of what compiles them."""
+    """Where generated modules are kept: one directory for each version of what compiles them.
+
+    The compiler inlines our scalar functions and does not notice when they change: we do.
+    """
     chosen = os.environ.get("BRAID_CACHE_DIR")
     base = Path(chosen) if chosen else Path.home() / ".cache" / "braid"
-    directory = base / f"numba-{numba.__version__}-{_kernels_digest()}"
+    directory = base / f"numba-{numba.__version__}-{sources_digest()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if os.access(directory, os.W_OK):

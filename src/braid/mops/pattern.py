@@ -23,17 +23,20 @@ from braid.algebra.expressions import (
     Source,
     is_true,
 )
+from braid.kernels import memory
 from braid.kernels import pattern as kernel
 from braid.kernels.runtime import always, nothing
 from braid.mops import codegen
 from braid.mops.base import Context, Held, State
 from braid.mops.columns import Rows
+from braid.mops.values import Words
 from braid.plan.layout import END, Layout
 from braid.plan.specs import PatternSpec
 
 
 class PatternLogic:
     def __init__(self, spec: PatternSpec, context: Context, state: State | None) -> None:
+        self._slots: Words = np.zeros(8, np.int64)
         self._spec = spec
         self._layout = Layout(spec.columns.names)
         self._compile(context)
@@ -111,18 +114,33 @@ class PatternLogic:
 
     def _reset(self, rows: Rows) -> None:
         """Start over with these instances."""
+        self._release()
         width = self._layout.width
-        slots = np.empty((max(16, len(rows)), width + kernel.EXTRA), np.int64)
-        slots[: len(rows), :width] = rows
-        numbers = np.zeros(4, np.int64)
-        numbers[kernel.HIGH] = len(rows)
-        heads = kernel.rebuild(self._shape, slots, numbers)
-        self._slots = kernel.Slots(slots, heads, numbers)
+        self._slots = np.zeros(8, np.int64)
+        self._slots[kernel.HIGH] = len(rows)
+        self._slots[kernel.CAPACITY] = capacity = max(16, len(rows))
+        self._slots[kernel.ROWS_AT] = memory.resized(0, capacity * (width + kernel.EXTRA))
+        self._memory()[: len(rows), :width] = rows
+        kernel.rebuild(self._shape, self._slots)
+
+    def _memory(self) -> Rows:
+        """All slots, as an array that is valid until they move."""
+        width, capacity = self._layout.width + kernel.EXTRA, int(self._slots[kernel.CAPACITY])
+        return memory.view(self._slots[kernel.ROWS_AT], capacity * width).reshape(capacity, width)
+
+    def _release(self) -> None:
+        for at in (kernel.ROWS_AT, kernel.HEADS_AT):
+            memory.free(self._slots[at])
+            self._slots[at] = 0
+
+    def __del__(self) -> None:
+        self._release()
 
     def on_batch(self, inputs: SequenceOf[Rows], bound: int) -> Rows:
         first, second = inputs
+        width = self._spec.output.layout.width
         if self.stopped is not None or not (len(first) or len(second)):
-            return np.empty((0, self._spec.output.layout.width), np.int64)
+            return np.empty((0, width), np.int64)
         run = kernel.follow(
             self._shape,
             self._slots,
@@ -133,13 +151,13 @@ class PatternLogic:
             self._write,
             self._context,
         )
-        self._slots = kernel.Slots(run.rows, run.heads, self._slots.numbers)
+        output = memory.taken(run.output, run.emitted * width).reshape(-1, width)
         if run.stopped:
             self.stopped = int(run.at)
             self._reset(np.empty((0, self._layout.width), np.int64))
         self._seen += len(first) + len(second)
         self._expire(bound)
-        return run.output[: run.emitted]
+        return output
 
     def _expire(self, bound: int) -> None:
         """Sweep when as many events have gone by as there are instances: constant work for each."""
@@ -150,7 +168,12 @@ class PatternLogic:
 
     @property
     def instances(self) -> int:
-        return int(self._slots.numbers[kernel.COUNT])
+        return int(self._slots[kernel.COUNT])
+
+    @property
+    def state_bytes(self) -> int:
+        heads = int(self._slots[kernel.HEADS_MASK]) + 1
+        return self._memory().nbytes + 8 * heads
 
     def snapshot(self) -> State:
         stopped = [] if self.stopped is None else [self.stopped]
@@ -158,7 +181,7 @@ class PatternLogic:
 
     def _rows(self) -> Rows:
         """The slots that have been used, free ones included, without links and hashes."""
-        return self._slots.rows[: self._slots.numbers[kernel.HIGH], : self._layout.width]
+        return self._memory()[: int(self._slots[kernel.HIGH]), : self._layout.width].copy()
 
     def _restore(self, state: State) -> None:
         rows = state["rows"].reshape(-1, self._layout.width)

@@ -25,11 +25,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from braid.algebra import nodes as algebra
-from braid.algebra.expressions import Literal
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.queries import Output, Query
 from braid.algebra.streams import Stream
-from braid.algebra.types import BOOLEAN
 from braid.errors import CheckpointError
 from braid.plan.keys import (
     SPREAD,
@@ -160,8 +158,8 @@ class ShardPlan:
 def channels_for(distribution: Distribution, shard: int) -> ShardPlan:
     """The queries of one shard, reading channels.
 
-    Every shard has a channel of all streams that any query reads, also if it gets none of their
-    events: time must be the same on every shard, so that they agree on what is late.
+    `streams` are all that any query reads, also if this shard gets none of their events: time
+    must be the same on every shard, so that they agree on what is late.
     """
     queries: list[Query] = []
     channels: dict[str, str] = {}
@@ -172,16 +170,7 @@ def channels_for(distribution: Distribution, shard: int) -> ShardPlan:
             queries.append(_with_channels(query, routes))
         channels.update((name, split_channel(name)[0]) for name in component.channels)
     streams = {name: distribution.streams[name] for name in distribution.read_streams}
-    for name in sorted(streams.keys() - channels.values()):
-        channels[channel(name, WHOLE)] = name
-        queries.append(_watch(channel(name, WHOLE), streams[name]))
     return ShardPlan(tuple(queries), streams, channels)
-
-
-def _watch(name: str, stream: Stream) -> Query:
-    """A query that wants no event: with it a shard follows the time of a stream that it does not read."""
-    node = Select(Read(name, stream.schema, stream.unit), Literal(False, BOOLEAN))
-    return Query(f"~{name}", "", (Output(node, None),))
 
 
 def _with_channels(query: Query, routes: tuple[tuple[str, ...], ...]) -> Query:

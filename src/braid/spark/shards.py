@@ -84,12 +84,23 @@ class ShardJob:
 
     def fresh(self, label: int) -> Shard:
         plan = self.plan(label)
-        return Shard(plan.queries, plan.streams, channels=plan.channels, options=self.options)
+        return Shard(
+            plan.queries,
+            plan.streams,
+            channels=plan.channels,
+            awaited=plan.streams,
+            options=self.options,
+        )
 
     def restored(self, label: int, pages: dict[str, bytes]) -> Shard:
         plan = self.plan(label)
         return Shard.load(
-            pages, plan.queries, plan.streams, channels=plan.channels, options=self.options
+            pages,
+            plan.queries,
+            plan.streams,
+            channels=plan.channels,
+            awaited=plan.streams,
+            options=self.options,
         )
 
     def pack(self, label: int, emission: Emission, rows: Rows) -> None:
