@@ -131,8 +131,27 @@ def _no_columns(count: int) -> pa.RecordBatch:
 def _chunk(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    chunk = chunk if isinstance(chunk, pa.Array) else pa.array([], column.type)
-    return chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
+    return plain(chunk if isinstance(chunk, pa.Array) else pa.array([], column.type))
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """A column without the dictionary that it may travel with."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def encoded(events: pa.RecordBatch) -> pa.RecordBatch:
+    """Events with a dictionary for each string column whose values repeat.
+
+    Texts are then hashed once, for routing and for interning, and their codes are what is
+    gathered, shipped and saved.
+    """
+    arrays = []
+    for array in events.columns:
+        if pa.types.is_string(array.type):
+            known = array.dictionary_encode()
+            array = known if 2 * len(known.dictionary) <= len(array) else array
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, events.schema.names)
 
 
 def _flags(array: pa.Array) -> np.ndarray:

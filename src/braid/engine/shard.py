@@ -15,7 +15,7 @@ from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
 from braid.engine.executor import Executor
-from braid.engine.ingest import END, START
+from braid.engine.ingest import END, START, plain
 from braid.engine.ordering import Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.errors import CheckpointError
@@ -152,7 +152,8 @@ class Shard:
         shape = self.plan.sources[channel]
         rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
         at = 0
-        for part in parts:
+        # Parts are sorted, and often follow each other: then all is sorted without sorting.
+        for part in sorted(parts, key=lambda p: p.column(END)[0].as_py()):
             target = rows[at : at + part.num_rows]
             target[:, 0] = part.column(START).to_numpy(zero_copy_only=False)
             target[:, 1] = part.column(END).to_numpy(zero_copy_only=False)
@@ -200,7 +201,7 @@ class Shard:
         type_ = pa.int64() if stream.unit == TICKS else stream.time_type
         type_ = type_ if pa.types.is_timestamp(type_) or stream.unit == TICKS else TIMESTAMP
         columns = {"start": events.column(START).cast(type_), "end": events.column(END).cast(type_)}
-        rest = {n: events.column(n) for n in events.schema.names if not n.startswith("__")}
+        rest = {n: plain(events.column(n)) for n in events.schema.names if not n.startswith("__")}
         return pa.table({**columns, **rest})
 
     def _note_suspended(self) -> None:

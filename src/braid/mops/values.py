@@ -47,18 +47,18 @@ class Strings:
 
     def codes(self, array: pa.Array) -> Words:
         """The code of each string; NULLs get any (the row's mask says that they are NULL)."""
-        if len(array) == 0:
-            return np.empty(0, np.int64)
-        encoded = array.dictionary_encode()
-        values, indices = encoded.dictionary, encoded.indices
-        if values.type != pa.string():
-            values = values.cast(pa.string())
-        known = self._intern(values)
-        if len(known) == 0:
+        if array.null_count == len(array):
             return np.zeros(len(array), np.int64)
+        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        values, indices = encoded.dictionary, encoded.indices
         if indices.null_count:
-            indices = indices.fill_null(0)
-        return known[indices.to_numpy(zero_copy_only=False)]
+            indices = indices.fill_null(indices.drop_null()[0])
+        places = indices.to_numpy(zero_copy_only=False)
+        used = np.zeros(len(values), np.bool_)
+        used[places] = True
+        known = np.zeros(len(values), np.int64)
+        known[used] = self._intern(values if used.all() else values.filter(pa.array(used)))
+        return known[places]
 
     def _intern(self, values: pa.Array) -> Words:
         if len(values) == 0:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from braid.algebra.schema import Attribute, Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
-from braid.engine.ingest import END, Ingest
+from braid.engine.ingest import END, Ingest, encoded
 from braid.plan.distribution import Routes
 from braid.plan.keys import SPREAD, WHOLE, channel
 from braid.spark.envelopes import (
@@ -132,9 +132,9 @@ class _Task:
                 self._job.labels[0], REJECTED, self._job.stream, None, rejected.num_rows,
                 batches=rejected.to_batches(),
             )  # fmt: skip
-        events = ingested.events
-        if events.num_rows == 0:
+        if ingested.events.num_rows == 0:
             return
+        events = encoded(ingested.events)
         if END in events.schema.names:
             highest = pc.max(events.column(END)).as_py()
             self._highest = highest if self._highest is None else max(self._highest, highest)

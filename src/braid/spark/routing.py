@@ -34,12 +34,11 @@ def shard_of(values: pa.Array, shards: int) -> npt.NDArray[np.uint16]:
 
 def hash_values(values: pa.Array) -> _Words:
     """64 bits for each value; those of NULLs mean nothing."""
+    if pa.types.is_dictionary(values.type):
+        return _hash_texts(values)
     match kind_of(values.type):
         case Kind.STRING:
-            encoded = values.dictionary_encode()
-            codes = encoded.indices.fill_null(0).to_numpy()
-            known = _hash_strings(encoded.dictionary.cast(pa.binary()))
-            return known[codes] if len(known) else np.zeros(len(values), np.uint64)
+            return _hash_texts(values.dictionary_encode())
         case Kind.FLOAT:
             doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy() + 0.0
             doubles = np.where(np.isnan(doubles), np.nan, doubles)
@@ -65,6 +64,12 @@ def _mix(words: _Words) -> _Words:
         words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return words ^ (words >> np.uint64(31))
+
+
+def _hash_texts(values: pa.DictionaryArray) -> _Words:
+    known = _hash_strings(values.dictionary.cast(pa.binary()))
+    codes = values.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return known[codes] if len(known) else np.zeros(len(values), np.uint64)
 
 
 def _hash_strings(values: pa.Array) -> _Words:
