@@ -48,7 +48,7 @@ test: check  ## every check and test but the slow ones
 
 test-all: check  ## the slow ones too
 	@$(WITH_JAVA) set -e; \
-	$(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
 	$(BIN)/pytest -q -m "spark"
 
 bench: $(STAMP)  ## measure; CASE=name (all without), SIZE=small|full

@@ -23,6 +23,9 @@ class Figures:
     shards: int = 2
     instances: int = 9
     saved_bytes: int = 1_024
+    watermarks: dict[str, int] = field(
+        default_factory=lambda: {"us": 1_704_187_800_250_000, "tick": 12}
+    )
 
 
 @dataclass
@@ -88,6 +91,7 @@ def test_figures_on_a_terminal() -> None:
     watched, text = watch(FakeRun(2), terminal=True)
     watched.until_done(threading.Event())
     assert "12,345" in text.getvalue()
+    assert "2024-01-02 09:30:00.250, tick 12" in text.getvalue()
 
 
 def test_quiet() -> None:

@@ -128,6 +128,7 @@ class Watch:
                 "events": p.events,
                 "events/s (last batch)": p.events_per_second,
                 "matches": p.matches,
+                "answered up to": show.moments(p.watermarks),
                 "late": p.late,
                 "rejected": p.rejected,
                 "shards": p.shards,

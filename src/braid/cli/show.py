@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,9 @@ from braid.errors import BraidError, Notice
 
 #: Wide where there is no terminal whose width would matter: nothing is cut in a log.
 _WIDTH = {True: None, False: 140}
+
+#: From here on a time is shown as a number.
+_YEAR_9999 = 60_000_000_000_000_000
 
 out = Console(highlight=False, width=_WIDTH[sys.stdout.isatty()])
 err = Console(stderr=True, highlight=False, width=_WIDTH[sys.stderr.isatty()])
@@ -42,6 +46,18 @@ def plural(number: int, word: str) -> str:
     if number == 1:
         return f"{number:,} {word}"
     return f"{number:,} {word[:-1]}ies" if word.endswith("y") else f"{number:,} {word}s"
+
+
+def moments(watermarks: Mapping[str, int]) -> str:
+    """How far time has come: a date for microseconds, the number for ticks."""
+    shown = []
+    for clock, time in watermarks.items():
+        if clock == "us" and abs(time) < _YEAR_9999:
+            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)
+            shown.append(moment.isoformat(sep=" ", timespec="milliseconds")[:-6])
+        else:
+            shown.append(f"{clock} {time:,}")
+    return ", ".join(shown) or "-"
 
 
 def figures(rows: Mapping[str, Any]) -> Table:

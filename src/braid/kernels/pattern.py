@@ -287,9 +287,9 @@ def _rehash(size: int, numbers: int, stride: int, frame: int) -> None:
 
 @kernel()
 def _more_rows(numbers: int, stride: int) -> None:
-    """Room for half as many slots again."""
+    """Room for a quarter more slots."""
     capacity = load_int(numbers, CAPACITY)
-    capacity = max(16, capacity + capacity // 2)
+    capacity = max(16, capacity + capacity // 4)
     store_int(numbers, ROWS_AT, resized(load_int(numbers, ROWS_AT), capacity * (stride // 8)))
     store_int(numbers, CAPACITY, capacity)
 

@@ -38,6 +38,9 @@ class Progress:
     saved_bytes: int = 0
     instances: int = 0
     shards: int = 0
+    #: How far time has come, by clock ("us": microseconds since 1970, "tick"): events that end
+    #: before it are answered, later arrivals of such are late.
+    watermarks: Mapping[str, int] = field(default_factory=dict)
     #: The shards' own figures, summed over them; of the last batch.
     numbers: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each output had in the last batch, by stream.
@@ -113,12 +116,22 @@ class BatchWriter:
                 saved_bytes=numbers.get("saved_bytes", 0),
                 instances=numbers.get("instances", 0),
                 shards=len({shard["shard"] for shard in stats}),
+                watermarks=_watermarks(stats) or old.watermarks,
                 numbers=numbers,
                 by_stream=counts,
             )
             self._changed.notify_all()
         if self._on_progress is not None:
             self._on_progress(self.progress)
+
+
+def _watermarks(stats: list[dict[str, Any]]) -> dict[str, int]:
+    """What all shards have reached."""
+    found: dict[str, int] = {}
+    for shard in stats:
+        for clock, time_ in shard["watermarks"].items():
+            found[clock] = min(time_, found.get(clock, time_))
+    return found
 
 
 def _counts(rows: list[Any]) -> dict[str, int]:

@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
+from braid.engine.ordering import NEVER
 from braid.engine.shard import Emission, Options, Shard
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
 from braid.plan.keys import split_channel
@@ -193,7 +194,7 @@ class ShardProcessor(StatefulProcessor):
             "saved_bytes": saved,
             "restored": 0 if is_live else 1,
         }
-        add_stats(out, job.shard(label), numbers, emission.suspended)
+        add_stats(out, job.shard(label), numbers, emission.suspended, shard.watermark)
         yield out.batch().to_pandas()
 
     def _shard(self, label: int) -> tuple[Shard, bool]:
@@ -241,9 +242,18 @@ def _envelopes(frame: pd.DataFrame) -> Iterator[tuple[int, str, int | None, int,
         yield int(kind), name, None if pd.isna(time) else int(time), int(rows), payload, int(now)
 
 
-def add_stats(rows: Rows, shard: int, numbers: dict[str, int], suspended: dict[str, str]) -> None:
+def add_stats(
+    rows: Rows,
+    shard: int,
+    numbers: dict[str, int],
+    suspended: dict[str, str],
+    watermarks: dict[str, int],
+) -> None:
     """Figures travel with the results, in the same pass."""
-    text = json.dumps({"shard": shard, "numbers": numbers, "suspended": suspended})
+    reached = {clock: time for clock, time in watermarks.items() if time > NEVER}
+    text = json.dumps(
+        {"shard": shard, "numbers": numbers, "suspended": suspended, "watermarks": reached}
+    )
     part = pa.RecordBatch.from_pydict({"stats": [text]})
     rows.add(STATS, None, None, 1, batches=[part])
 
@@ -316,7 +326,9 @@ class _BatchRun:
         emission = self._shard.finish()
         self._job.pack(self.label, emission, out)
         numbers = {**emission.stats, "events": self._total}
-        add_stats(out, self._job.shard(self.label), numbers, emission.suspended)
+        add_stats(
+            out, self._job.shard(self.label), numbers, emission.suspended, self._shard.watermark
+        )
         return out.batch()
 
 

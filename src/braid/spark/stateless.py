@@ -42,7 +42,7 @@ class StatelessJob:
             if len(rows):
                 yield rows.batch()
         rows = Rows(PACKED)
-        add_stats(rows, 0, {"events": seen}, {})
+        add_stats(rows, 0, {"events": seen}, {}, {})
         yield rows.batch()
 
     def _run(self, events: pa.RecordBatch, rows: Rows) -> None:
