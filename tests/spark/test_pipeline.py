@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from braid import ConfigError, Session
@@ -177,3 +179,37 @@ def test_one_pass_feeds_all_sinks(market: Market, tmp_path) -> None:
     assert stored.count() + high == progress.matches
     assert sum(count for _, count in called) == high
     assert stored.select("batch").distinct().count() == 2
+
+
+def test_a_users_own_write_stream_with_ticks_intervals_and_a_function(spark, tmp_path) -> None:
+    """What `output` gives is a streaming DataFrame like any other, with its own checkpoint."""
+    (tmp_path / "in").mkdir()
+    columns = {"n": [1, 2, 3, 4], "t0": [1, 3, 6, 9], "t1": [2, 5, 8, 12]}
+    pq.write_table(pa.table(columns), tmp_path / "in" / "0.parquet")
+    session = Session(spark, shards=2)
+    frame = spark.readStream.schema("n long, t0 long, t1 long").parquet(str(tmp_path / "in"))
+    session.stream("S", frame, time=("t0", "t1"))
+    session.function("twice", lambda x: 2 * x, ["BIGINT"], "BIGINT")
+    session.query("pairs", "SELECT n_1 AS a, twice(n) AS b FROM S NEXT S PUBLISH Pairs")
+    writer = session.output("Pairs").writeStream.format("parquet").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.start(str(tmp_path / "out")).awaitTermination(300)
+    found = spark.read.parquet(str(tmp_path / "out")).orderBy("start").collect()
+    # The event that ends at 12 waits: nothing has shown that time moved on.
+    assert [tuple(row) for row in found] == [(1, 5, 1, 4), (3, 8, 2, 6)]
+
+
+def test_a_query_over_its_budget_is_suspended_and_the_others_go_on(spark, tmp_path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"n": list(range(9)), "t": list(range(9))}), tmp_path / "in/0.parquet")
+    session = Session(spark, shards=2, instance_budget=3)
+    frame = spark.readStream.schema("n long, t long").parquet(str(tmp_path / "in"))
+    session.stream("S", frame, time="t")
+    session.query("greedy", "FROM S NEXT{$2.n > $1.n + 100} S PUBLISH Greedy")
+    session.query("all", "SELECT n FROM S PUBLISH Every")
+    sink = MemorySink()
+    running = session.start({"Every": sink}, checkpoint=tmp_path / "c", trigger="available now")
+    assert running.await_termination(300)
+    assert list(running.suspended) == ["greedy"]
+    assert sorted(row.n for row in sink.rows) == list(range(8))
+    assert running.progress.watermarks == {"tick": 8}

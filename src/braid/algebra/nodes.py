@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import pyarrow as pa
+
 from braid.algebra.expressions import Expression, Source, is_true, refs
 from braid.algebra.schema import Attribute, Schema
 
@@ -227,7 +229,7 @@ class Aggregate:
     function: str
     args: tuple[Expression, ...]
     distinct: bool
-    type: object  # pa.DataType; typed as object because pyarrow has no stubs
+    type: pa.DataType
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -82,14 +83,14 @@ def stream_to_json(stream: Stream) -> dict[str, object]:
     }
 
 
-def stream_from_json(saved: Mapping[str, object]) -> Stream:
+def stream_from_json(saved: Mapping[str, Any]) -> Stream:
     raw = pa.py_buffer(base64.b64decode(str(saved["columns"])))
     columns = Schema.of((f.name, f.type) for f in pa.ipc.read_schema(raw))
     return Stream(
         str(saved["name"]),
         columns,
-        tuple(saved["time"]),  # type: ignore[arg-type]
-        int(saved["lateness"]),  # type: ignore[call-overload]
-        saved["sequence"],  # type: ignore[arg-type]
-        tuple(saved["sharable"]),  # type: ignore[arg-type]
+        tuple(saved["time"]),
+        int(saved["lateness"]),
+        saved["sequence"],
+        tuple(saved["sharable"]),
     )

@@ -159,7 +159,9 @@ class SameTimeLogic(Stateless):
         return words, valid
 
 
-def _sums(column: _Column, order: Words, first: Words, type_: object) -> tuple[Words, np.ndarray]:
+def _sums(
+    column: _Column, order: Words, first: Words, type_: pa.DataType
+) -> tuple[Words, np.ndarray]:
     """Sums from the smallest value to the largest; integers exactly, NULL if the sum does not fit."""
     words = column.words[order]
     if column.kind is Kind.FLOAT:
@@ -172,7 +174,7 @@ def _sums(column: _Column, order: Words, first: Words, type_: object) -> tuple[W
     fits = (high >= -(2**31)) & (high < 2**31)
     total = np.where(fits, (high << np.int64(32)) | (low & _LOW), 0)
     if pa.types.is_decimal(type_):
-        fits &= np.abs(total) < 10**type_.precision  # type: ignore[attr-defined]
+        fits &= np.abs(total) < 10**type_.precision
     return total, fits
 
 
@@ -195,8 +197,8 @@ def _decimal_averages(
 ) -> tuple[Words, np.ndarray]:
     """Exact, then rounded once; a handful of values an instant, so Python's decimals do."""
     scale = aggregate.args[0].type.scale
-    target = aggregate.type.scale  # type: ignore[attr-defined]
-    limit = 10**aggregate.type.precision  # type: ignore[attr-defined]
+    target = aggregate.type.scale
+    limit = 10**aggregate.type.precision
     words, fits = np.zeros(len(first), np.int64), np.ones(len(first), np.bool_)
     with localcontext(prec=100, rounding=ROUND_HALF_UP):
         for k, (start, size) in enumerate(zip(first, sizes, strict=True)):
