@@ -7,6 +7,7 @@ would type them. A block after a line `<!-- spark -->` needs Spark and runs in a
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,3 +45,7 @@ def run(page: Path, *, with_spark: bool) -> None:
             continue
         padding = "\n" * (example.line - 1)
         exec(compile(padding + example.code, str(page), "exec"), names)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), with_spark=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +27,18 @@ SPARK_PAGES = [p for p in PAGES if any(e.needs_spark for e in markdown.examples(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("page", SPARK_PAGES, ids=[p.name for p in SPARK_PAGES])
-def test_examples_run_on_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    markdown.run(page, with_spark=True)
+def test_examples_run_on_spark(page: Path, tmp_path: Path) -> None:
+    """In a process of its own: a JVM stays in the directory in which it was started."""
+    paths = os.pathsep.join([str(markdown.ROOT), str(markdown.ROOT / "src")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.project.markdown", str(page)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def documents() -> list[Path]:
