@@ -333,3 +333,9 @@ def test_copies_are_independent() -> None:
     assert known.source("A") is None
     assert len(known.functions) == 0
     assert other.source("A") is not None
+
+
+def test_names_with_two_underscores_are_refused() -> None:
+    schema = pa.schema([("__start", pa.int64()), ("t", pa.int64())])
+    with pytest.raises(ConfigError, match=r"E154.*'__start'"):
+        stream_from_schema("S", schema, time="t", lateness=None, sequence=None)

@@ -8,12 +8,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from braid.engine.ingest import Ingest
+from braid.engine.ingest import Ingest, plain
+from braid.engine.shard import Options
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.plan.distribution import distribute
-from braid.spark.envelopes import EVENTS, HEARTBEAT, PACKED, REJECTED, Rows, open_table, pieces
-from braid.spark.ingest import IngestJob
+from braid.spark.envelopes import (
+    EVENTS,
+    HEARTBEAT,
+    PACKED,
+    REJECTED,
+    Rows,
+    open_payload,
+    open_table,
+    pieces,
+)
+from braid.spark.ingest import IngestJob, not_before
 from braid.spark.routing import hash_values, shard_of
+from braid.spark.stateless import StatelessJob
 
 
 def hashes(values: list, type_: pa.DataType) -> list[int]:
@@ -97,3 +108,47 @@ def test_large_results_are_cut_into_envelopes() -> None:
     assert batch.column("rows").to_pylist() == [500_000, 500_000, 200_000]
     read = pa.concat_tables([open_table(p.as_buffer()) for p in batch.column("payload")])
     assert read.equals(table)
+
+
+def test_texts_that_repeat_in_some_batches_only_fit_one_envelope() -> None:
+    schema = pa.schema([("t", pa.int64()), ("a", pa.string())])
+    catalog = Catalog()
+    stream = stream_from_schema("S", schema, time="t")
+    catalog.add_stream(stream)
+    query = compile_query("SELECT a FROM S NEXT{$1.a = $2.a} S", catalog, query_id="q").query
+    routes = distribute([query], catalog.streams, 2).routes["S"]
+    for first, second in ((["x"] * 10, range(10)), (range(10), ["x"] * 10)):
+        batches = [
+            pa.RecordBatch.from_pydict(
+                {"t": list(range(10)), "a": [str(v) for v in values]}, schema
+            )
+            for values in (first, second)
+        ]
+        job = IngestJob("S", Ingest(stream), routes, (1, 2), True)
+        envelopes = pa.Table.from_batches(job(iter(batches))).to_pylist()
+        found = [
+            plain(part.column("a")).to_pylist()
+            for row in envelopes
+            if row["kind"] == EVENTS
+            for part in open_payload(row["payload"])
+        ]
+        assert sorted(v for values in found for v in values) == sorted(map(str, [*first, *second]))
+
+
+def test_a_stream_that_nobody_reads_is_read_past_by_a_job_without_state() -> None:
+    catalog = Catalog()
+    for name in ("A", "B"):
+        schema = pa.schema([("n", pa.int64()), ("t", pa.int64())])
+        catalog.add_stream(stream_from_schema(name, schema, time="t"))
+    query = compile_query("SELECT n FROM A PUBLISH Q", catalog, query_id="q").query
+    job = StatelessJob(distribute([query], catalog.streams, 1), "B", Options())
+    assert list(job(iter([pa.RecordBatch.from_pydict({"t": [1, 2]})]))) == []
+
+
+def test_arrivals_behind_time_are_moved_to_it() -> None:
+    batch = pa.RecordBatch.from_pydict({"__start": [5, 50], "__end": [5, 50], "n": [1, 2]})
+    assert not_before(batch, 20).to_pydict() == {
+        "__start": [20, 50],
+        "__end": [20, 50],
+        "n": [1, 2],
+    }

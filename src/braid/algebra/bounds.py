@@ -16,6 +16,10 @@ from dataclasses import replace
 
 from braid.algebra.expressions import Call, Duration, Expression, Literal, conjuncts
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.types import BIGINT, DOUBLE, DURATION, Kind, kind_of
+
+#: Below this, integers are the same as doubles.
+_EXACT = 2**52
 
 _MIRRORED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt", "eq": "eq", "eq_null_safe": "eq"}
 
@@ -83,11 +87,15 @@ def _limit(part: Expression) -> int | None:
     if function not in ("le", "lt", "eq", "eq_null_safe") or not math.isfinite(right.value):
         return None
     limit: int = math.floor(right.value)
+    if kind_of(right.type) is Kind.FLOAT and abs(limit) >= _EXACT:
+        return None  # a duration may be rounded down to it
     return max(0, limit)
 
 
 def _is_duration(expression: Expression) -> bool:
-    """DUR itself, or DUR as a number of ticks."""
+    """DUR itself, or DUR as a number of ticks: only casts that keep the order of numbers."""
     while isinstance(expression, Call) and expression.function == "cast":
+        if expression.type not in (BIGINT, DURATION, DOUBLE):
+            return False
         (expression,) = expression.args
     return isinstance(expression, Duration)

@@ -54,3 +54,21 @@ class Schema:
 
     def type_of(self, name: str) -> pa.DataType:
         return self.attributes[self._index[name]].type
+
+
+def shown_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The columns of a table of events: start, end, then attributes, which give way to these.
+
+    >>> shown_names(["Name", "start"])
+    ('start', 'end', 'Name', 'start_')
+    """
+    given = tuple(names)
+    taken = {"start", "end", *given}
+    shown = ["start", "end"]
+    for name in given:
+        if name in ("start", "end"):
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        shown.append(name)
+    return tuple(shown)

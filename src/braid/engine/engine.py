@@ -63,6 +63,7 @@ class Engine:
         self._ingests: dict[str, Ingest] = {}
         self._shard: Shard | None = None
         self._saved: dict[str, bytes] = {}
+        self._resumed = False
         self.notices: list[Notice] = []
         self.suspended: dict[str, str] = {}
         self.results: dict[tuple[str, str | None], pa.Table] = {}
@@ -97,6 +98,7 @@ class Engine:
         """Remove a query and what only it needed."""
         self._catalog.remove_query(id)
         self._change()
+        self._running()  # without it: should the same query come back, it starts anew
 
     def execute(self, text: str, *, name: str | None = None) -> None:
         """Run statements (CREATE STREAM, CREATE QUERY, DROP QUERY, bare queries), ended by ';'."""
@@ -148,8 +150,7 @@ class Engine:
         """Take what has arrived; the results that are complete by it, by published stream."""
         shard, now = self._running(), self._clock()
         self._forget()
-        for name, data in tables.items():
-            self._take(shard, name, data, now)
+        self._take(shard, tables, now)
         return self._emit(shard.advance(now=now))
 
     def finish(self) -> Tables:
@@ -158,21 +159,25 @@ class Engine:
         self._forget()
         return self._emit(shard.finish())
 
-    def _take(self, shard: Shard, name: str, data: Any, now: int) -> None:
+    def _take(self, shard: Shard, tables: Mapping[str, Any], now: int) -> None:
+        """All tables or none: what is wrong with one is found before another has been taken."""
+        taken = [(name, self._ingest(name)(_as_table(data))) for name, data in tables.items()]
+        for name, ingested in taken:
+            if ingested.rejected is not None:
+                self.rejected = pa.concat_tables([self.rejected, ingested.rejected])
+            events = ingested.events
+            highest = None
+            if events.num_rows and END in events.schema.names:
+                highest = int(pa.compute.max(events.column(END)).as_py())
+            shard.accept(name, events, now=now)
+            shard.observe(name, highest, now=now)
+
+    def _ingest(self, name: str) -> Ingest:
         stream = self._catalog.streams.get(name)
         if stream is None:
             known = ", ".join(self._catalog.streams) or "none"
             raise ConfigError("E303", f"there is no stream {name!r}", f"streams: {known}")
-        ingest = self._ingests.setdefault(name, Ingest(stream))
-        ingested = ingest(_as_table(data))
-        if ingested.rejected is not None:
-            self.rejected = pa.concat_tables([self.rejected, ingested.rejected])
-        events = ingested.events
-        highest = None
-        if events.num_rows and not stream.stamped_on_arrival:
-            highest = int(pa.compute.max(events.column(END)).as_py())
-        shard.accept(name, events, now=now)
-        shard.observe(name, highest, now=now)
+        return self._ingests.setdefault(name, Ingest(stream))
 
     def _emit(self, emission: Emission) -> Tables:
         self.results = {(r.query, r.stream): r.table for r in emission.results}
@@ -213,7 +218,10 @@ class Engine:
         if self._shard is None:
             queries, streams = list(self._catalog.queries.values()), self._catalog.streams
             if self._saved:
-                self._shard = Shard.load(self._saved, queries, streams, options=self._options)
+                self._shard = Shard.load(
+                    self._saved, queries, streams, options=self._options, resumed=self._resumed
+                )
+                self._resumed = False
             else:
                 self._shard = Shard(queries, streams, options=self._options)
         return self._shard
@@ -255,7 +263,7 @@ class Engine:
         for query, text in saved.queries:
             engine.query(query, text)
         engine.notices.clear()
-        engine._saved = dict(saved.pages)
+        engine._saved, engine._resumed = dict(saved.pages), True
         return engine
 
 
@@ -316,8 +324,7 @@ def run(
             engine.stream(name, table.schema, time=column, lateness=lateness)
     engine.execute(text)
     shard, now = engine._running(), engine._clock()
-    for name, table in data.items():
-        engine._take(shard, name, table, now)
+    engine._take(shard, data, now)
     return engine._emit(shard.finish())
 
 

@@ -5,7 +5,7 @@ Stateless and picklable: the same code runs in process and in every ingest task 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,9 @@ from braid.errors import ConfigError
 
 START = "__start"
 END = "__end"
-#: Marks a free slot in the kernels, so no event may end then.
-_FOREVER = np.iinfo(np.int64).max
+#: Times from -2**62 to 2**62 (146,000 years around 1970, in microseconds): the duration of
+#: anything then fits 64 bits, and the largest number is free to mark an empty slot.
+_RANGE = 2**62
 
 REJECTED = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -105,7 +106,8 @@ class Ingest:
         start, end = words[0], words[-1]
         if len(words) == 2:
             reasons.add(start > end, f"{self.stream.time[0]} is after {self.stream.time[1]}")
-        reasons.add(end == _FOREVER, f"{self.stream.time[-1]} is out of range")
+        for name, times in zip(self.stream.time, words, strict=True):
+            reasons.add((times >= _RANGE) | (times <= -_RANGE), f"{name} is out of range")
         return [pa.array(start), pa.array(end)]
 
     def _time(self, table: pa.Table, name: str, reasons: _Reasons) -> np.ndarray:
@@ -139,18 +141,25 @@ def plain(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def encoded(events: pa.RecordBatch) -> pa.RecordBatch:
-    """Events with a dictionary for each string column whose values repeat.
+def repeating(events: pa.RecordBatch) -> frozenset[str]:
+    """The string columns in which each text stands twice or more, on the average."""
+    return frozenset(
+        name
+        for name, array in zip(events.schema.names, events.columns, strict=True)
+        if pa.types.is_string(array.type) and 2 * pc.count_distinct(array).as_py() <= len(array)
+    )
+
+
+def encoded(events: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+    """Events with a dictionary for each of the named columns.
 
     Texts are then hashed once, for routing and for interning, and their codes are what is
     gathered, shipped and saved.
     """
-    arrays = []
-    for array in events.columns:
-        if pa.types.is_string(array.type):
-            known = array.dictionary_encode()
-            array = known if 2 * len(known.dictionary) <= len(array) else array
-        arrays.append(array)
+    arrays = [
+        array.dictionary_encode() if name in names else array
+        for name, array in zip(events.schema.names, events.columns, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, events.schema.names)
 
 
@@ -163,6 +172,8 @@ def _fitted(table: pa.Table, name: str, type_: pa.DataType, reasons: _Reasons) -
     column = _chunk(table, name)
     if column.type == type_:
         return column
+    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(type_):
+        return column.cast(type_, safe=False)  # parts of a microsecond are cut off
     try:
         return column.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -185,5 +196,5 @@ def _try_cast(value: pa.Scalar, type_: pa.DataType) -> object:
         if kind_of(canonical(type_)) is Kind.TIMESTAMP and pa.types.is_string(value.type):
             return pc.cast(pa.array([value.as_py().strip()]), type_)[0].as_py()
         return value.cast(type_).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):
+    except (pa.ArrowException, AttributeError, OverflowError, ValueError):
         return None

@@ -75,7 +75,7 @@ class Ordering:
         """Take events; the late ones come back."""
         stream = self.stream_of(channel)
         if stream.stamped_on_arrival:
-            events = self._stamped(events, now)
+            events = self._stamped(events, max(now, self.bound(stream.unit)))
         ends = events.column(END).to_numpy(zero_copy_only=False)
         late = ends < self.bound(stream.unit)
         rest = None

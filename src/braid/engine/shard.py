@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.queries import Query
-from braid.algebra.schema import TICKS
+from braid.algebra.schema import TICKS, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
 from braid.engine.executor import Executor
@@ -69,14 +69,19 @@ class Shard:
         channels: Mapping[str, str] | None = None,
         awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
+        resumed: bool = False,
         _pages: Mapping[str, bytes] | None = None,
     ) -> None:
         """`channels`: which declared stream each channel that queries read is a part of (default:
         they read the streams themselves). `awaited`: the streams whose time this shard follows
         (default: those that its queries read)."""
+        meta = json.loads(_pages["meta"]) if _pages else None
+        if meta is not None:
+            _check_format(meta)
+        self._births = _births(queries, meta)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
-        self.plan = build_plan(queries, self._streams)
+        self.plan = build_plan(queries, self._streams, self._births)
         self.options = options
         read = {channel: names[channel] for channel in self.plan.sources}
         followed = frozenset(read.values() if awaited is None else awaited)
@@ -89,7 +94,7 @@ class Shard:
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
         self._counts = {"events": 0, "late": 0}
-        states = self._restore(_pages) if _pages else {}
+        states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(self.plan, self._context, states)
         self._shapes = {source_channel(n): shape for n, shape in self.plan.sources.items()}
         self._shapes.update((m.signature, m.spec.output) for m in self.plan.mops)
@@ -106,10 +111,20 @@ class Shard:
         channels: Mapping[str, str] | None = None,
         awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
+        resumed: bool = False,
     ) -> Shard:
-        """Go on from saved pages; queries may have come and gone, the others keep their state."""
+        """Go on from saved pages; queries may have come and gone, the others keep their state.
+
+        `resumed`: nothing ran meanwhile, so that the time that has passed makes no stream idle.
+        """
         return cls(
-            queries, streams, channels=channels, awaited=awaited, options=options, _pages=pages
+            queries,
+            streams,
+            channels=channels,
+            awaited=awaited,
+            options=options,
+            resumed=resumed,
+            _pages=pages,
         )
 
     # ---- events ----
@@ -142,8 +157,8 @@ class Shard:
         results: list[Result] = []
         if sources:
             rows = self._executor.run(sources, self._bounds())
-            results = list(self._results(rows))
             self._note_suspended()
+            results = list(self._results(rows))
             self._executor.compact()
         late, self._late = self._late, []
         return Emission(results, late, self._stats(results), dict(self.suspended))
@@ -200,20 +215,28 @@ class Shard:
         stream = self._streams[channel]
         type_ = pa.int64() if stream.unit == TICKS else stream.time_type
         type_ = type_ if pa.types.is_timestamp(type_) or stream.unit == TICKS else TIMESTAMP
-        columns = {"start": events.column(START).cast(type_), "end": events.column(END).cast(type_)}
-        rest = {n: plain(events.column(n)) for n in events.schema.names if not n.startswith("__")}
-        return pa.table({**columns, **rest})
+        attributes = [n for n in events.schema.names if n in stream.schema]
+        columns = [events.column(START).cast(type_), events.column(END).cast(type_)]
+        columns += [plain(events.column(n)) for n in attributes]
+        return pa.table(columns, names=list(shown_names(attributes)))
 
     def _note_suspended(self) -> None:
+        """An m-op that gave up takes along all queries whose results come through it."""
+        stopped: dict[str, int] = {}
         for mop in self.plan.mops:
-            at = self._executor.logics[mop.signature].stopped
-            if at is None:
-                continue
-            for query in sorted(mop.members):
-                self._suspended_at[query] = min(at, self._suspended_at.get(query, at))
-                self.suspended[query] = (
-                    f"more than {self.options.instance_budget} instances at {at}: "
-                    "bound the pattern with DUR, or raise instance_budget"
+            own = self._executor.logics[mop.signature].stopped
+            times = [stopped[c] for c in mop.inputs if c in stopped]
+            times += [] if own is None else [own]
+            if times:
+                stopped[mop.signature] = min(times)
+        for outlet in self.plan.outlets:
+            at = stopped.get(outlet.channel)
+            if at is not None:
+                known = self._suspended_at.get(outlet.query, at)
+                self._suspended_at[outlet.query] = min(at, known)
+                self.suspended[outlet.query] = (
+                    f"more than {self.options.instance_budget} instances at {min(at, known)}, in it "
+                    "or in what it reads: bound the pattern with DUR, or raise instance_budget"
                 )
 
     def _stats(self, results: list[Result]) -> dict[str, int]:
@@ -241,6 +264,7 @@ class Shard:
         }
         meta = {
             "format": STATE_FORMAT,
+            "births": self._births,
             "bounds": ordering.bounds,
             "progress": {n: [p.highest, p.active] for n, p in ordering.progress.items()},
             "chunks": [[c.number, c.channel] for c in ordering.chunks],
@@ -265,17 +289,15 @@ class Shard:
             pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
 
-    def _restore(self, pages: Mapping[str, bytes]) -> dict[str, State]:
-        meta = json.loads(pages["meta"])
-        if meta["format"] != STATE_FORMAT:
-            raise CheckpointError(
-                "E420",
-                f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
-                "start with a new checkpoint, or use the version that wrote this one",
-            )
+    def _restore(
+        self, pages: Mapping[str, bytes], meta: Mapping[str, Any], *, resumed: bool
+    ) -> dict[str, State]:
         ordering, values = self._ordering, self._context.values
         ordering.bounds = dict(meta["bounds"])
-        ordering.progress = {n: Progress(*p) for n, p in meta["progress"].items()}
+        ordering.progress = {
+            name: Progress(highest, None if resumed else active)
+            for name, (highest, active) in meta["progress"].items()
+        }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
         ordering.restore_chunks(
             (number, channel, _read_ipc(pages[f"chunk/{number}"]))
@@ -295,6 +317,28 @@ class Shard:
             signature: {name: read_array(pages, f"mop/{signature}/{name}", word) for name in names}
             for signature, names in meta["mops"].items()
         }
+
+
+def _check_format(meta: Mapping[str, Any]) -> None:
+    if meta["format"] != STATE_FORMAT:
+        raise CheckpointError(
+            "E420",
+            f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
+            "start with a new checkpoint, or use the version that wrote this one",
+        )
+
+
+def _births(queries: Sequence[Query], meta: Mapping[str, Any] | None) -> dict[str, int]:
+    """In which generation of the plan each query came: 0 for those of the first.
+
+    Queries of different generations share no state, so that one that is added does not see
+    instances that were begun before its time.
+    """
+    if meta is None:
+        return {query.id: 0 for query in queries}
+    known: Mapping[str, int] = meta["births"]
+    newest = 1 + max(known.values(), default=0)
+    return {query.id: known.get(query.id, newest) for query in queries}
 
 
 def _ipc(batch: pa.RecordBatch) -> bytes:

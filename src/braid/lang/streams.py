@@ -41,6 +41,12 @@ def _columns(name: str, schema: pa.Schema) -> Schema:
     twice = sorted({n for n in schema.names if schema.names.count(n) > 1})
     if twice:
         raise ConfigError("E108", f"stream {name!r} has columns of the same name: {twice}")
+    ours = [n for n in schema.names if n.startswith("__")]
+    if ours:
+        message = (
+            f"stream {name!r} has a column {ours[0]!r}: names with two underscores are Braid's"
+        )
+        raise ConfigError("E154", message, "rename it")
     return Schema.of((field.name, canonical(field.type)) for field in schema)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.schema import Schema
+from braid.algebra.schema import Schema, shown_names
 from braid.algebra.types import Kind, kind_of
 from braid.mops.values import Values, Words
 from braid.plan.layout import END, MASK, START, Layout
@@ -122,13 +122,7 @@ def rows_to_arrow(
     """A table of results: start, end, then the attributes of the schema."""
     arrays = [times_to_arrow(rows[:, START], time_type), times_to_arrow(rows[:, END], time_type)]
     arrays += [column_to_arrow(rows, layout, a.name, a.type, values) for a in schema]
-    return pa.table(dict(zip(_result_names(schema), arrays, strict=True)))
-
-
-def _result_names(schema: Schema) -> tuple[str, ...]:
-    """Attributes that are called like the interval give way to it."""
-    taken = {"start", "end"}
-    return ("start", "end", *(f"{n}_" if n in taken else n for n in schema.names))
+    return pa.table(dict(zip(shown_names(schema.names), arrays, strict=True)))
 
 
 def moved(rows: Rows, source: Layout, target: Layout, columns: list[int]) -> Rows:

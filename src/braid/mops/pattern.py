@@ -39,6 +39,7 @@ class PatternLogic:
         self._slots: Words = np.zeros(8, np.int64)
         self._spec = spec
         self._layout = Layout(spec.columns.names)
+        self._budget = context.instance_budget
         self._compile(context)
         self._shape = self._make_shape(context)
         self.stopped: int | None = None
@@ -176,7 +177,7 @@ class PatternLogic:
         return self._memory().nbytes + 8 * heads
 
     def snapshot(self) -> State:
-        stopped = [] if self.stopped is None else [self.stopped]
+        stopped = [] if self.stopped is None else [self.stopped, self._budget]
         return {"rows": self._rows(), "stopped": np.array(stopped, np.int64)}
 
     def _rows(self) -> Rows:
@@ -187,7 +188,9 @@ class PatternLogic:
         rows = state["rows"].reshape(-1, self._layout.width)
         self._reset(rows)
         if len(state["stopped"]):
-            self.stopped = int(state["stopped"][0])
+            at, budget = state["stopped"]
+            # With a larger budget it goes on from now; what it held is gone.
+            self.stopped = int(at) if self._budget <= budget else None
 
     def held(self) -> Held | None:
         rows = self._rows()

@@ -57,12 +57,32 @@ def _user_function(
 
     Where it raises, or returns what is not of its type, the value is NULL.
     """
-    columns = [a.to_pylist() for a in args]
+    columns = [_python_values(a) for a in args]
     results = [_called(function, values) for values in zip(*columns, strict=True)]
     try:
         return pa.array(results, type_)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except _UNFIT:
         return pa.array([_of_type(value, type_) for value in results], type_)
+
+
+#: What Arrow and Python say of values that do not fit: UnicodeEncodeError is a ValueError.
+_UNFIT = (pa.ArrowException, OverflowError, ValueError, TypeError)
+
+
+def _python_values(array: pa.Array) -> list[Any]:
+    """The values as Python has them; NULL where it cannot (a time after the year 9999)."""
+    try:
+        values: list[Any] = array.to_pylist()
+    except _UNFIT:
+        values = [_python_value(scalar) for scalar in array]
+    return values
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except _UNFIT:
+        return None
 
 
 def _called(function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
@@ -75,7 +95,7 @@ def _called(function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
 def _of_type(value: Any, type_: pa.DataType) -> Any:
     try:
         return pa.scalar(value, type_).as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except _UNFIT:
         return None
 
 

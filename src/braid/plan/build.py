@@ -53,16 +53,25 @@ class Channel:
     shape: Shape
 
 
-def build_plan(queries: SequenceOf[Query], streams: Mapping[str, Stream]) -> Plan:
-    """A plan for queries in an order in which each reads only what earlier ones publish."""
-    whole = _Builder(queries, streams, {n: Shape(s.schema) for n, s in streams.items()})
+def build_plan(
+    queries: SequenceOf[Query],
+    streams: Mapping[str, Stream],
+    births: Mapping[str, int] | None = None,
+) -> Plan:
+    """A plan for queries in an order in which each reads only what earlier ones publish.
+
+    `births`: the generation of each query (default: all the same). Only queries of one
+    generation share operators with state.
+    """
+    ages = births or {}
+    whole = _Builder(queries, streams, {n: Shape(s.schema) for n, s in streams.items()}, ages)
     whole.run()
     # Once more, now that it is known which attributes of each stream anybody needs.
     read = {
         name: Shape(Schema(tuple(a for a in streams[name].schema if a.name in used)))
         for name, used in whole.used.items()
     }
-    return _Builder(queries, streams, read).run()
+    return _Builder(queries, streams, read, ages).run()
 
 
 @dataclass
@@ -70,6 +79,7 @@ class _Builder:
     queries: SequenceOf[Query]
     streams: Mapping[str, Stream]
     shapes: Mapping[str, Shape]
+    births: Mapping[str, int]
     used: dict[str, set[str]] = field(default_factory=dict)
     mops: dict[str, Mop] = field(default_factory=dict)
     published: dict[str, tuple[Channel, pa.DataType]] = field(default_factory=dict)
@@ -121,7 +131,8 @@ class _Builder:
 
     def _add(self, spec: Spec, inputs: tuple[Channel, ...], *said: object) -> Channel:
         """The m-op that does this, new or shared; `said` is what makes it what it is."""
-        text = repr((type(spec).__name__, said, tuple(c.signature for c in inputs)))
+        born = self.births.get(self.member, 0) if spec.stateful else 0
+        text = repr((type(spec).__name__, said, tuple(c.signature for c in inputs), born))
         signature = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
         known = self.mops.get(signature)
         if known is None:

@@ -272,6 +272,8 @@ def _implied_by_horizon(part: Expression, horizon: int | None) -> bool:
     match part:
         case Call(function="le", args=(duration, Literal(value=value))) if horizon is not None:
             if isinstance(duration, Call) and duration.function == "cast":
+                if kind_of(duration.type) is not Kind.INTEGER:
+                    return False
                 duration = duration.args[0]
             return (
                 isinstance(duration, Duration) and isinstance(value, int) and value >= horizon >= 0

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from braid.algebra.schema import TICKS
+from braid.algebra.schema import TICKS, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, STRING, TIMESTAMP
 from braid.engine.payload import to_json
@@ -49,13 +49,10 @@ class Results:
 
     @property
     def schema(self) -> pa.Schema:
-        """As the engine names them: attributes that are called like the interval give way to it."""
         time = self.outlet.time_type
-        taken = ("start", "end")
-        attributes = (
-            (f"{a.name}_" if a.name in taken else a.name, a.type) for a in self.outlet.schema
-        )
-        return pa.schema([("start", time), ("end", time), *attributes])
+        types = (time, time, *(a.type for a in self.outlet.schema))
+        names = shown_names(self.outlet.schema.names)
+        return pa.schema(list(zip(names, types, strict=True)))
 
 
 @dataclass(frozen=True)

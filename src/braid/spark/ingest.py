@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from braid.algebra.schema import Attribute, Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
-from braid.engine.ingest import END, Ingest, encoded
+from braid.engine.ingest import END, START, Ingest, encoded, repeating
 from braid.plan.distribution import Routes
 from braid.plan.keys import SPREAD, WHOLE, channel
 from braid.spark.envelopes import (
@@ -56,6 +56,16 @@ def spaced(batch: pa.RecordBatch, seen: int) -> pa.RecordBatch:
     moments = batch.column(index).cast(pa.int64()).to_numpy()
     moved = pa.array(moments + np.arange(seen, seen + batch.num_rows)).cast(TIMESTAMP)
     return batch.set_column(index, ARRIVAL, moved)
+
+
+def not_before(batch: pa.RecordBatch, bound: int) -> pa.RecordBatch:
+    """Events stamped on arrival that would be behind time, because a clock went back or a batch
+    had more rows than microseconds, moved to it: an arrival is never late."""
+    columns = {
+        name: pa.array(np.maximum(batch.column(name).to_numpy(), bound)) for name in (START, END)
+    }
+    arrays = [columns.get(n, batch.column(i)) for i, n in enumerate(batch.schema.names)]
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,9 @@ class _Task:
         self._seen = 0
         # Where events go that may go anywhere: task after task starts at another shard.
         self._next = _partition()
+        # Columns that travel with a dictionary: as in the first batch, so that all batches of an
+        # envelope have the same types.
+        self._texts: frozenset[str] | None = None
         # By the declaration, so that all batches of an envelope have the same columns.
         self._is_point = len(job.ingest.stream.time) == 1
 
@@ -134,7 +147,9 @@ class _Task:
             )  # fmt: skip
         if ingested.events.num_rows == 0:
             return
-        events = encoded(ingested.events)
+        if self._texts is None:
+            self._texts = repeating(ingested.events)
+        events = encoded(ingested.events, self._texts)
         if END in events.schema.names:
             highest = pc.max(events.column(END)).as_py()
             self._highest = highest if self._highest is None else max(self._highest, highest)

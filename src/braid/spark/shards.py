@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
+from braid.algebra.schema import MICROSECONDS
 from braid.engine.ordering import NEVER
 from braid.engine.shard import Emission, Options, Shard
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
@@ -41,7 +42,7 @@ from braid.spark.envelopes import (
     open_payload,
     pieces,
 )
-from braid.spark.ingest import ARRIVAL
+from braid.spark.ingest import ARRIVAL, not_before
 from braid.spark.shipping import Shipped
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ MAX_LIVE = 32
 
 #: The page that says how the shard's state was distributed; the others are the engine's.
 PLAN_PAGE = "~plan"
+
+#: The page that says which run wrote the state: time that passed between runs makes nobody idle.
+RUN_PAGE = "~run"
 
 #: In a batch job: events that are gathered before the engine runs.
 RUN_ROWS = 1_000_000
@@ -93,7 +97,7 @@ class ShardJob:
             options=self.options,
         )
 
-    def restored(self, label: int, pages: dict[str, bytes]) -> Shard:
+    def restored(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Shard:
         plan = self.plan(label)
         return Shard.load(
             pages,
@@ -102,6 +106,7 @@ class ShardJob:
             channels=plan.channels,
             awaited=plan.streams,
             options=self.options,
+            resumed=resumed,
         )
 
     def pack(self, label: int, emission: Emission, rows: Rows) -> None:
@@ -146,7 +151,10 @@ class Arrivals:
             self._beats[name] = max((t for t in (known, time) if t is not None), default=None)
             return
         self.envelopes += 1
+        arrives = split_channel(name)[0] in self.arriving
         for batch in open_events(payload):
+            if arrives:
+                batch = not_before(batch, self.shard.watermark.get(MICROSECONDS, NEVER))
             self.shard.accept(name, batch, now=now)
 
     def run(self) -> Emission:
@@ -212,7 +220,8 @@ class ShardProcessor(StatefulProcessor):
         pages = {name: bytes(value[0]) for name, value in values.items() if value is not None}
         saved = SavedPlan.from_json(zlib.decompress(pages.pop(PLAN_PAGE)).decode())
         saved.check(job.distribution)
-        return job.restored(label, pages), False
+        resumed = pages.pop(RUN_PAGE, b"").decode() != self._job.id
+        return job.restored(label, pages, resumed=resumed), False
 
     def _save(self, label: int, shard: Shard, *, with_plan: bool) -> int:
         """Write what changed and the token that belongs to it; how many bytes that was."""
@@ -222,6 +231,7 @@ class ShardProcessor(StatefulProcessor):
         if with_plan:
             plan = SavedPlan.of(self._job.open().distribution).to_json()
             puts[PLAN_PAGE] = zlib.compress(plan.encode())
+            puts[RUN_PAGE] = self._job.id.encode()
         for name in delta.removals:
             self._pages.removeKey((name,))
         for name, page in puts.items():

@@ -28,6 +28,10 @@ class StatelessJob:
     options: Options
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.stream not in self.distribution.read_streams:
+            for _ in batches:
+                pass
+            return
         ingest = Ingest(self.distribution.streams[self.stream])
         seen = 0
         for batch in batches:
