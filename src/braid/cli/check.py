@@ -10,6 +10,7 @@ from braid.cli.catalog import catalog_of, check_files
 from braid.cli.job import expand, load_job
 from braid.errors import ConfigError
 from braid.lang import Catalog
+from braid.lang.declared import declared_streams
 
 
 def check_command(patterns: Sequence[str], streams: Path | None) -> int:
@@ -25,7 +26,7 @@ def check_command(patterns: Sequence[str], streams: Path | None) -> int:
     if not errors:
         show.out.print(f"[green]ok[/]: {queries} in {show.plural(len(files), 'file')}")
         return 0
-    if streams is None and not checked.catalog.streams:
+    if streams is None and not any(map(_declares_streams, files)):
         show.err.print("no stream is declared: add CREATE STREAM, or give --streams JOB.TOML")
     bad = show.plural(len(checked.errors), "file")
     show.err.print(
@@ -43,3 +44,11 @@ def find(patterns: Sequence[str]) -> list[Path]:
             raise ConfigError("E456", f"nothing matches '{pattern}'", "give paths of query files")
         found.update(dict.fromkeys(matches))
     return list(found)
+
+
+def _declares_streams(path: Path) -> bool:
+    """Also if its queries are wrong; a file that cannot be read has been reported."""
+    try:
+        return bool(declared_streams(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError):
+        return False

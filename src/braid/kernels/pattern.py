@@ -287,9 +287,9 @@ def _rehash(size: int, numbers: int, stride: int, frame: int) -> None:
 
 @kernel()
 def _more_rows(numbers: int, stride: int) -> None:
-    """Room for a quarter more slots."""
+    """Room for an eighth more slots."""
     capacity = load_int(numbers, CAPACITY)
-    capacity = max(16, capacity + capacity // 4)
+    capacity = max(16, capacity + max(16, capacity // 8))
     store_int(numbers, ROWS_AT, resized(load_int(numbers, ROWS_AT), capacity * (stride // 8)))
     store_int(numbers, CAPACITY, capacity)
 
@@ -336,7 +336,7 @@ def rebuild(shape: Shape, slots: np.ndarray) -> None:
             slots[COUNT] += 1
     slots[SWEPT] = slots[COUNT]
     size = np.int64(16)
-    while size < slots[COUNT]:
+    while 2 * size < slots[COUNT]:
         size *= 2
     _rehash(size, numbers, stride, frame)
 
@@ -536,10 +536,10 @@ def follow(
             store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
             _link(slot, rows_at, stride, heads_at, mask, frame)
         count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
-        if count > mask:
+        if count > 2 * (mask + 1):
             _rehash(2 * (mask + 1), numbers, stride, frame)
             heads_at, mask = slots[HEADS_AT], slots[HEADS_MASK]
-        if horizon >= 0 and (count > budget or 4 * count > 5 * swept + 4096):
+        if horizon >= 0 and (count > budget or 8 * count > 9 * swept + 8192):
             _sweep(rows_at, stride, heads_at, mask, numbers, frame, now - horizon)
             count = load_int(numbers, COUNT)
         if count > budget:
