@@ -20,7 +20,7 @@ def stock(*rows: tuple[str, float, int]) -> pa.Table:
 
 
 def engine(**options: object) -> braid.Engine:
-    made = braid.Engine(**options)  # type: ignore[arg-type]
+    made = braid.Engine(**options)
     made.stream("Stock", STOCK, time="t")
     return made
 
@@ -335,7 +335,7 @@ def test_averages_of_decimals_at_one_instant() -> None:
     table = pa.table({"p": prices, "t": [1, 1, 1]})
     text = "FROM SAMETIME{avg(p) AS a, sum(p) AS s, max(p) AS m, count(p) AS n} S PUBLISH Q"
     (row,) = rows(braid.run(text, {"S": table}, time="t")["Q"])
-    assert (float(row["a"]), row["s"], row["m"], row["n"]) == (  # type: ignore[arg-type]
+    assert (float(row["a"]), row["s"], row["m"], row["n"]) == (
         1.75,
         Decimal("3.50"),
         Decimal("2.25"),

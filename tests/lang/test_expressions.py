@@ -189,7 +189,7 @@ def test_registered_functions_only() -> None:
     known = catalog()
     known.functions.register("spread", lambda a, b: a - b, ["DOUBLE", pa.float64()], "DOUBLE")
     bound = compile_query("SELECT spread(Price, Volume) AS s FROM Stock", known).query.node
-    calls = [e for e in walk(bound.items[0][1]) if isinstance(e, Call)]  # type: ignore[union-attr]
+    calls = [e for e in walk(bound.items[0][1]) if isinstance(e, Call)]
     assert calls[0].function == f"{UDF_PREFIX}spread"
     assert calls[1] == Call("cast", (calls[1].args[0],), DOUBLE)
     with pytest.raises(Exception, match="E155"):
@@ -227,5 +227,5 @@ def test_comparisons_have_equal_types_on_both_sides() -> None:
 def test_vector_functions_over_one_source_are_fine_in_patterns() -> None:
     bound: Expression
     text = "FROM Stock NEXT{upper($1.Name) = lower($2.Name)} Stock"
-    bound = compile_query(text, catalog()).query.node.predicate  # type: ignore[union-attr]
+    bound = compile_query(text, catalog()).query.node.predicate
     assert isinstance(bound, Call)

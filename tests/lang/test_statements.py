@@ -134,7 +134,7 @@ def test_stream_from_schema() -> None:
 def test_stream_from_schema_refuses(options: dict[str, object], code: str) -> None:
     schema = pa.schema([("s", pa.string()), ("n", pa.int64()), ("ts", pa.timestamp("us"))])
     with pytest.raises(ConfigError, match=code):
-        stream_from_schema("S", schema, **options)  # type: ignore[arg-type]
+        stream_from_schema("S", schema, **options)
 
 
 def test_columns_of_the_same_name() -> None:

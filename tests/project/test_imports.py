@@ -95,4 +95,4 @@ def test_unknown_attributes_are_refused() -> None:
     import braid
 
     with pytest.raises(AttributeError, match="no attribute 'Motor'"):
-        _ = braid.Motor  # type: ignore[attr-defined]
+        _ = braid.Motor
