@@ -51,6 +51,14 @@ class Literal:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A constant that differs between the queries of a template; `index` is its place among them."""
+
+    index: int
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
 class Ref:
     source: Source
     name: str
@@ -77,7 +85,7 @@ class Call:
     type: pa.DataType
 
 
-Expression = Literal | Ref | Duration | Call
+Expression = Literal | Parameter | Ref | Duration | Call
 
 TRUE = Literal(True, BOOLEAN)
 

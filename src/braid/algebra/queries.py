@@ -1,28 +1,58 @@
-"""Queries: an id, a text, and the streams they produce."""
+"""Queries: an id, a text, and the streams they produce.
+
+A query is a template and the constants that fill it. Of a million queries of one template, only
+the ids, texts and constants exist a million times; what a query is once they are filled in is
+made when somebody asks for it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import Any
 
-from braid.algebra.nodes import Node, reads
+from braid.algebra.nodes import Node
+from braid.algebra.templates import Members, Output, Template
 
-
-@dataclass(frozen=True)
-class Output:
-    """One stream that a query produces: `publish` is the name others read it by, if it has one."""
-
-    node: Node
-    publish: str | None
+__all__ = ["Members", "Output", "Query", "Template", "members_of"]
 
 
-@dataclass(frozen=True)
 class Query:
-    """A bound query. The last output is the query's own; the others are published sub-queries,
-    in an order in which each reads only earlier ones."""
+    """A bound query, immutable. The last output is the query's own; the others are published
+    sub-queries, in an order in which each reads only earlier ones."""
+
+    __slots__ = ("_outputs", "id", "template", "text", "values")
 
     id: str
     text: str
-    outputs: tuple[Output, ...]
+    template: Template
+    values: tuple[Any, ...]
+    _outputs: tuple[Output, ...] | None
+
+    def __init__(self, id: str, text: str, outputs: tuple[Output, ...]) -> None:
+        """A query that shares its template with no other."""
+        self.id = id
+        self.text = text
+        self.template = Template(outputs)
+        self.values = ()
+        self._outputs = outputs
+
+    @classmethod
+    def of(cls, id: str, text: str, template: Template, values: tuple[Any, ...]) -> Query:
+        """The query of a template with these constants."""
+        query = cls.__new__(cls)
+        query.id = id
+        query.text = text
+        query.template = template
+        query.values = values
+        query._outputs = None
+        return query
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Every stream that it produces, with the constants filled in."""
+        if self._outputs is None:
+            self._outputs = self.template.instantiate(self.values)
+        return self._outputs
 
     @property
     def node(self) -> Node:
@@ -30,9 +60,38 @@ class Query:
 
     @property
     def publishes(self) -> tuple[str, ...]:
-        return tuple(o.publish for o in self.outputs if o.publish is not None)
+        return self.template.publishes
 
     @property
     def reads(self) -> tuple[str, ...]:
-        names = (name for o in self.outputs for name in reads(o.node))
-        return tuple(dict.fromkeys(names))
+        return self.template.reads
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Query):
+            return NotImplemented
+        if (self.id, self.text) != (other.id, other.text):
+            return False
+        same = self.template is other.template and repr(self.values) == repr(other.values)
+        return same or self.outputs == other.outputs
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.text))
+
+    def __repr__(self) -> str:
+        return f"Query(id={self.id!r}, text={self.text!r}, outputs={self.outputs!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without the outputs: the template is shared by all queries of one pickle.
+        return (Query.of, (self.id, self.text, self.template, self.values))
+
+
+def members_of(queries: Iterable[Query]) -> list[Members]:
+    """The queries by template, in the order in which the templates first appear."""
+    groups: dict[Template, tuple[list[str], list[tuple[Any, ...]]]] = {}
+    for query in queries:
+        group = groups.get(query.template)
+        if group is None:
+            group = groups[query.template] = ([], [])
+        group[0].append(query.id)
+        group[1].append(query.values)
+    return [Members.of(template, ids, values) for template, (ids, values) in groups.items()]

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from braid.algebra.expressions import Call, Duration, Expression, Literal, Ref, Source
+from braid.algebra.expressions import (
+    Call,
+    Duration,
+    Expression,
+    Literal,
+    Parameter,
+    Ref,
+    Source,
+)
 from braid.algebra.types import Kind, kind_of, sql_name
 
 _INFIX = {
@@ -18,6 +26,8 @@ def show(expression: Expression) -> str:
     match expression:
         case Literal():
             return _show_literal(expression)
+        case Parameter():
+            return f":{expression.index + 1}"
         case Ref():
             return _PREFIX[expression.source] + expression.name
         case Duration():

@@ -5,6 +5,9 @@ grammar.lark    the grammar; parser.py builds the syntax tree (syntax.py)
 scopes.py       what names mean; expressions.py, calls.py, casts.py: scalar expressions
 binder.py       streams; algebra/bounds.py: how long instances can live
 catalog.py      what exists; compile.py: one query; load.py: a file of statements
+outlines.py     a text without its constants; skeletons.py: queries of a known shape, not parsed
+tracing.py      what was done with a constant; replay.py does it again; lifting.py: templates
+prepared.py     FOR EACH; rows.py, conversion.py: rows of parameters; registry.py: its members
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from braid.lang.compile import Registered, compile_query
 from braid.lang.durations import parse_duration
 from braid.lang.functions import Function, Functions
 from braid.lang.load import Loaded, load
+from braid.lang.prepared import Prepared, Refused, prepare
 from braid.lang.streams import stream_from_schema
 
 __all__ = [
@@ -21,9 +25,12 @@ __all__ = [
     "Function",
     "Functions",
     "Loaded",
+    "Prepared",
+    "Refused",
     "Registered",
     "compile_query",
     "load",
     "parse_duration",
+    "prepare",
     "stream_from_schema",
 ]

@@ -14,6 +14,7 @@ from braid.algebra.types import Kind, common_type, sql_name
 from braid.lang import syntax
 from braid.lang.aggregates import bind_aggregates
 from braid.lang.casts import NUMERIC, coerce, kind
+from braid.lang.constants import Constants
 from braid.lang.expressions import Expressions
 from braid.lang.functions import Functions
 from braid.lang.naming import default_name
@@ -35,9 +36,10 @@ Lookup = Callable[[syntax.Ident], Bound]
 class Binder:
     """Binds one query; `outputs` collects the sub-queries that publish, in order."""
 
-    def __init__(self, lookup: Lookup, functions: Functions) -> None:
+    def __init__(self, lookup: Lookup, functions: Functions, constants: Constants) -> None:
         self._lookup = lookup
         self._functions = functions
+        self._constants = constants
         self._published: dict[str, nodes.Read] = {}
         self.outputs: list[Output] = []
 
@@ -189,7 +191,7 @@ class Binder:
     # --- predicates ---
 
     def _expressions(self, scope: Scope) -> Expressions:
-        return Expressions(scope, self._functions)
+        return Expressions(scope, self._functions, self._constants)
 
     def _predicate(self, scope: Scope, node: syntax.Scalar | None) -> Expression:
         if node is None:

@@ -11,7 +11,7 @@ from braid.algebra.expressions import Call, Expression, Literal
 from braid.algebra.functions import AGGREGATES, UDF_PREFIX
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING, Kind, sql_name
 from braid.lang import syntax
-from braid.lang.casts import NUMERIC, TIMES, coerce, is_null, kind, text_as, widen
+from braid.lang.casts import NUMERIC, TIMES, coerce, is_null, kind, time_literal, widen
 from braid.lang.problems import Gather, Problem, listing, similar
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def argument(
     bound = binder.bind(arg)
     of, to = kind(bound.type), kind(type_)
     if isinstance(arg, syntax.Text) and to in TIMES:
-        return text_as(arg, type_)
+        return time_literal(bound, arg, type_)
     widening = to is Kind.FLOAT and of in NUMERIC
     narrow_integer = of is Kind.INTEGER and to is Kind.INTEGER
     if bound.type == type_ or is_null(bound) or widening or narrow_integer:

@@ -27,6 +27,7 @@ from braid.errors import ConfigError
 from braid.lang import syntax
 from braid.lang.durations import parse_duration
 from braid.lang.problems import At, Problem
+from braid.lang.tracing import Declared, derived
 
 NUMERIC = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL})
 TIMES = frozenset({Kind.TIMESTAMP, Kind.DATE})
@@ -87,12 +88,23 @@ def coerce(expression: Expression, type_: pa.DataType) -> Expression:
     if expression.type == type_:
         return expression
     if isinstance(expression, Literal):
-        folded = _fold(expression, type_)
+        folded = derived(expression, "fold", type_, fold(expression, type_))
         if folded is not None:
             return folded
+    if isinstance(expression, Declared):
+        converted = expression.converted(type_)
+        if converted is not None:
+            return converted
     if kind(expression.type) is Kind.DURATION and kind(type_) is Kind.FLOAT:
         expression = coerce(expression, BIGINT)
     return Call("cast", (expression,), type_)
+
+
+def negated(literal: Literal) -> Literal | None:
+    """A constant with a minus before it; None if there is no such number."""
+    fits = literal.value is not None and literal.value != -_INT64
+    result = Literal(-literal.value, literal.type) if fits else None
+    return derived(literal, "negate", None, result)
 
 
 def widen(expression: Expression) -> Expression:
@@ -106,7 +118,8 @@ def widen(expression: Expression) -> Expression:
             return expression
 
 
-def _fold(literal: Literal, type_: pa.DataType) -> Literal | None:
+def fold(literal: Literal, type_: pa.DataType) -> Literal | None:
+    """A constant in another type; None if it has no equal there, or only at run time."""
     value = literal.value
     if value is None:
         return Literal(None, type_)
@@ -145,6 +158,19 @@ def text_as(node: syntax.Text, type_: pa.DataType) -> Literal:
     except ConfigError as error:
         hint = error.hint or ""
     raise Problem("E112", f"{node.value!r} is not a {sql_name(type_)}", node.at, hint)
+
+
+def time_literal(bound: Expression, node: syntax.Text, type_: pa.DataType) -> Expression:
+    """The string `node`, which was bound as one, read as a time instead."""
+    literal = text_as(node, type_)
+    return read_again(bound, "time", type_, literal) or literal
+
+
+def read_again(
+    bound: Expression, way: str, type_: pa.DataType | None, literal: Literal | None
+) -> Literal | None:
+    """The constant `bound`, read from the text in another way, with its provenance kept."""
+    return derived(bound, way, type_, literal) if isinstance(bound, Literal) else literal
 
 
 def _microseconds(text: str) -> int:

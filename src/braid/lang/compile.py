@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from braid.algebra.bounds import bound_durations
+from braid.algebra.nodes import Read, is_unbounded, walk_nodes
 from braid.algebra.nodes import Sequence as NextNode
-from braid.algebra.nodes import is_unbounded, walk_nodes
 from braid.algebra.queries import Output, Query
 from braid.errors import BraidError, Notice, Origin, QueryError, QueryErrors
 from braid.lang import syntax
 from braid.lang.binder import Binder, Lookup
 from braid.lang.catalog import Catalog
+from braid.lang.constants import Constants
+from braid.lang.lifting import plain
+from braid.lang.outlines import Outline, outline_of
 from braid.lang.parser import parse
 from braid.lang.problems import Problem, Problems, alternatives
-from braid.lang.scopes import Bound
-from braid.lang.tokens import pieces, span_of
+from braid.lang.scopes import Bound as BoundStream
+from braid.lang.skeletons import Bound, Known
+from braid.lang.tokens import Piece, pieces, span_of
 
 
 @dataclass(frozen=True)
@@ -39,15 +44,20 @@ def compile_query(
 
     The id is the one given, or CREATE QUERY's, or derived from the text.
     """
+    outline = outline_of(text)
+    if outline is not None:
+        known = catalog.skeletons.find(outline, catalog)
+        if known is not None:
+            return registered(known, query_id or outline.name or derived_id(text), text.strip())
     origin = origin or Origin(query=query_id)
     try:
-        statement = _only_query(text)
+        statement, piece = only_query(text)
         named = statement.name.name if isinstance(statement, syntax.CreateQuery) else None
         known_id = query_id or named
         if origin.query is None and known_id is not None:
             origin = Origin(origin.name, known_id, origin.line, origin.column)
-        query = statement.query if isinstance(statement, syntax.CreateQuery) else statement
-        return bind_query(query, text.strip(), known_id or derived_id(text), catalog)
+        source = Source(text.strip(), known_id or derived_id(text), outline, piece)
+        return bind_query(statement, source, catalog)
     except (Problem, Problems) as error:
         raise together(query_errors(error, text, origin)) from None
 
@@ -74,25 +84,65 @@ def derived_id(text: str) -> str:
     return f"q_{digest.hexdigest()}"
 
 
+class Source(NamedTuple):
+    """A query's text and id, and the text's outline and tokens."""
+
+    text: str
+    id: str
+    outline: Outline | None
+    piece: Piece
+
+
 def bind_query(
-    query: syntax.Query,
-    text: str,
-    query_id: str,
+    statement: syntax.Query | syntax.CreateQuery,
+    source: Source,
     catalog: Catalog,
-    failed: frozenset[str] = frozenset(),
+    failed: Collection[str] = (),
 ) -> Registered:
     """Bind a parsed query; `failed` are streams whose absence is another statement's fault."""
-    binder = Binder(_lookup(catalog, query, failed), catalog.functions)
+    if isinstance(statement, syntax.CreateQuery) and statement.parameters:
+        hint = "give them to prepare(), or load the statement and give them later"
+        message = "this is a prepared query: it needs rows of parameters"
+        raise Problem("E164", message, statement.name.at, hint)
+    query = statement.query if isinstance(statement, syntax.CreateQuery) else statement
+    sources: dict[str, Read] = {}
+    constants = Constants()
+    outputs = bind_outputs(query, catalog, constants, failed, sources)
+    ready = tuple(Output(bound_durations(o.node), o.publish) for o in plain(outputs))
+    endless = unbounded(ready)
+    shape = None
+    if source.outline is not None:
+        shape = catalog.skeletons.parsed(source.outline, statement, source.piece.tokens)
+    if shape is None or source.outline is None:
+        bound = Query(source.id, source.text, ready)
+        return Registered(bound, _notices(source.id, endless))
+    found = Bound(outputs, ready, constants.traces, source.piece.tokens, sources, endless)
+    known = catalog.skeletons.learn(source.outline, shape, found, catalog)
+    return registered(known, source.id, source.text)
+
+
+def registered(known: Known, query_id: str, text: str) -> Registered:
+    """A query whose template is known."""
+    query = Query.of(query_id, text, known.template, known.values)
+    return Registered(query, _notices(query_id, known.endless))
+
+
+def bind_outputs(
+    query: syntax.Query,
+    catalog: Catalog,
+    constants: Constants,
+    failed: Collection[str],
+    sources: dict[str, Read],
+) -> tuple[Output, ...]:
+    """What a query produces; the streams of the catalog that it looked up are put into `sources`."""
+    binder = Binder(_lookup(catalog, query, failed, sources), catalog.functions, constants)
     try:
-        outputs = binder.query(query)
+        return binder.query(query)
     except RecursionError:
         raise Problem("E122", "this query is nested too deeply", query.at) from None
-    outputs = tuple(Output(bound_durations(o.node), o.publish) for o in outputs)
-    bound = Query(query_id, text, outputs)
-    return Registered(bound, tuple(_notices(bound)))
 
 
-def _only_query(text: str) -> syntax.Query | syntax.CreateQuery:
+def only_query(text: str) -> tuple[syntax.Query | syntax.CreateQuery, Piece]:
     found = pieces(text)
     if not found:
         raise Problem("E138", "there is no query in this text", (0, 1))
@@ -103,17 +153,20 @@ def _only_query(text: str) -> syntax.Query | syntax.CreateQuery:
     if isinstance(statement, syntax.CreateStream | syntax.DropQuery):
         hint = "load() takes statements of all kinds"
         raise Problem("E137", "this is not a query", (found[0].start, found[0].end), hint)
-    return statement
+    return statement, found[0]
 
 
-def _lookup(catalog: Catalog, query: syntax.Query, failed: frozenset[str]) -> Lookup:
+def _lookup(
+    catalog: Catalog, query: syntax.Query, failed: Collection[str], sources: dict[str, Read]
+) -> Lookup:
     own = query.publish.name if query.publish else None
 
-    def lookup(ident: syntax.Ident) -> Bound:
+    def lookup(ident: syntax.Ident) -> BoundStream:
         found = catalog.source(ident.name)
         if found is not None:
+            sources[ident.name] = found
             declared = catalog.streams.get(ident.name)
-            return Bound(found, ident.name, {}, declared.time if declared else ())
+            return BoundStream(found, ident.name, {}, declared.time if declared else ())
         if ident.name == own:
             hint = "a stream cannot be made from itself"
             message = f"this query reads what it publishes: {own} -> {own}"
@@ -125,14 +178,17 @@ def _lookup(catalog: Catalog, query: syntax.Query, failed: frozenset[str]) -> Lo
     return lookup
 
 
-def _notices(query: Query) -> Iterator[Notice]:
-    """A warning for patterns that may hold events for ever."""
-    endless = [n for o in query.outputs for n in walk_nodes(o.node) if is_unbounded(n)]
+def unbounded(outputs: Sequence[Output]) -> str | None:
+    """The warning for patterns that may hold events for ever."""
+    endless = [n for o in outputs for n in walk_nodes(o.node) if is_unbounded(n)]
     if not endless:
-        return
+        return None
     words = dict.fromkeys("NEXT" if isinstance(n, NextNode) else "FOLD" for n in endless)
-    message = (
+    return (
         f"{' and '.join(words)} without a bound may hold events for ever; "
         "add a limit such as DUR <= 1h to the predicate, or to a FILTER above"
     )
-    yield Notice("W201", query.id, message)
+
+
+def _notices(query_id: str, endless: str | None) -> tuple[Notice, ...]:
+    return () if endless is None else (Notice("W201", query_id, endless),)

@@ -14,6 +14,8 @@ def declared_streams(text: str) -> set[str]:
     if "create" not in text.lower():
         return found
     for piece in pieces(text):
+        if [token.type for token in piece.tokens[:2]] != ["_CREATE", "_STREAM"]:
+            continue
         try:
             statement = parse(piece)
         except (Problem, Problems):

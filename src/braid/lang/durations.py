@@ -39,10 +39,10 @@ def microseconds(amount: str, unit: str, at: At) -> int:
     size = _MICROSECONDS.get(unit.lower())
     if size is None:
         raise Problem("E113", f"{unit!r} is not a unit of time", at, _unit_hint(unit))
-    ticks = Decimal(amount) * size
+    ticks = int(amount) * size if amount.isdecimal() else Decimal(amount) * size
     if ticks > _LONGEST:
         raise Problem("E112", f"{amount} {unit} is longer than can be counted", at)
-    return int(ticks.to_integral_value())
+    return ticks if isinstance(ticks, int) else int(ticks.to_integral_value())
 
 
 def parse_duration(text: str | int) -> int:

@@ -13,7 +13,7 @@ from braid.lang.tokens import KEYWORDS, SYMBOLS
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 #: The terminals that start an expression and those that continue one, each said in one word.
-_STARTS = frozenset({"NUMBER", "STRING", "DOLLAR", "DUR", "CASE", "CAST", "TRUE", "NULL"})
+_STARTS = frozenset({"NUMBER", "STRING", "DOLLAR", "DUR", "CASE", "CAST", "TRUE", "NULL", "COLON"})
 _CONTINUES = {
     "an operator": {
         "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "DIV", "CONCAT", "LT", "GT", "COMPARE", "IS",
@@ -33,7 +33,7 @@ _WORDS = {
 }
 _SOFT_TERMINALS = frozenset(
     {"_CREATE", "_DROP", "_STREAM", "_QUERY", "_TIME", "_SEQUENCE", "_LATENESS", "_SHARABLE"}
-    | {"_WITH", "_END", "DIV"}
+    | {"_WITH", "_FOR", "_EACH", "_END", "DIV"}
 )
 
 

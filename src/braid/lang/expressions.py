@@ -35,10 +35,13 @@ from braid.lang.casts import (
     is_null,
     kind,
     mismatch,
+    negated,
     number,
-    text_as,
+    read_again,
+    time_literal,
     widen,
 )
+from braid.lang.constants import Constants
 from braid.lang.functions import Functions
 from braid.lang.problems import At, Gather, Problem, listing, similar
 from braid.lang.scopes import Scope
@@ -58,9 +61,10 @@ MAX_SIZE = 50_000
 class Expressions:
     """Binds the expressions of one place in a query, whose names `scope` knows."""
 
-    def __init__(self, scope: Scope, functions: Functions) -> None:
+    def __init__(self, scope: Scope, functions: Functions, constants: Constants) -> None:
         self.scope = scope
         self.functions = functions
+        self._constants = constants
         self._size = 0
 
     def bind(self, node: syntax.Scalar) -> Expression:
@@ -93,19 +97,24 @@ class Expressions:
         return self.scope.resolve(node)
 
     def _number(self, node: syntax.Number) -> Expression:
-        return number(node)
+        return self._constants.read("number", node, number(node))
 
     def _text(self, node: syntax.Text) -> Expression:
-        return Literal(node.value, STRING)
+        return self._constants.read("text", node, Literal(node.value, STRING))
+
+    def _parameter(self, node: syntax.Parameter) -> Expression:
+        parameter = self._constants.parameter(node)
+        if kind(parameter.type) is Kind.DURATION and self.scope.unit == TICKS:
+            raise _ticks(node.at)
+        return parameter
 
     def _constant(self, node: syntax.Constant) -> Expression:
         return Literal(node.value, pa.null() if node.value is None else BOOLEAN)
 
     def _period(self, node: syntax.Period) -> Expression:
         if self.scope.unit == TICKS:
-            hint = "its time column is an integer: write a number of ticks"
-            raise Problem("E114", "this stream counts ticks, not seconds", node.at, hint)
-        return Literal(node.microseconds, DURATION)
+            raise _ticks(node.at)
+        return self._constants.read("period", node, Literal(node.microseconds, DURATION))
 
     def _dur(self, node: syntax.Dur) -> Expression:
         return self.scope.duration(node.at)
@@ -136,9 +145,8 @@ class Expressions:
         wide = widen(operand)
         if node.operator == "+":
             return wide
-        if isinstance(wide, Literal) and wide.value is not None and wide.value != -(2**63):
-            return Literal(-wide.value, wide.type)
-        return Call("neg", (wide,), wide.type)
+        folded = negated(wide) if isinstance(wide, Literal) else None
+        return folded or Call("neg", (wide,), wide.type)
 
     def _is_null(self, node: syntax.IsNull) -> Expression:
         operand = self.bind(node.operand)
@@ -186,13 +194,13 @@ class Expressions:
     ) -> Expression:
         of = kind(other.type)
         if isinstance(node, syntax.Number) and of is Kind.DECIMAL:
-            return decimal_number(node) or bound
+            return read_again(bound, "decimal", None, decimal_number(node)) or bound
         if isinstance(node, syntax.Number) and of is Kind.INTEGER and bound.type == BIGINT:
             # A literal that fits the column's own type saves the column a cast.
             fitted = coerce(bound, other.type)
             return fitted if isinstance(fitted, Literal) else bound
         if isinstance(node, syntax.Text) and (of in TIMES or of is Kind.DURATION):
-            return text_as(node, other.type)
+            return time_literal(bound, node, other.type)
         return bound
 
     def _between(self, node: syntax.Between) -> Expression:
@@ -284,7 +292,7 @@ class Expressions:
         type_ = bind_type(node.type)
         operand = self.bind(node.operand)
         if isinstance(node.operand, syntax.Text) and kind(type_) in TIMES:
-            return text_as(node.operand, type_)
+            return time_literal(operand, node.operand, type_)
         if not castable(operand.type, type_):
             raise mismatch("there is no cast between", operand, Literal(None, type_), node.at)
         return coerce(operand, type_)
@@ -320,6 +328,11 @@ class Expressions:
         if kind(index.type) is not kind(key):
             raise mismatch("the key does not fit:", Literal(None, key), index, node.index.at)
         return Call("get_item", (operand, coerce(index, key)), type_)
+
+
+def _ticks(at: At) -> Problem:
+    hint = "its time column is an integer: write a number of ticks"
+    return Problem("E114", "this stream counts ticks, not seconds", at, hint)
 
 
 def _not_if(negated: bool, expression: Expression) -> Expression:
@@ -398,6 +411,7 @@ _BINDERS: dict[type, Callable[[Expressions, Any], Expression]] = {
     syntax.Number: Expressions._number,
     syntax.Text: Expressions._text,
     syntax.Constant: Expressions._constant,
+    syntax.Parameter: Expressions._parameter,
     syntax.Period: Expressions._period,
     syntax.Dur: Expressions._dur,
     syntax.Junction: Expressions._junction,

@@ -13,7 +13,6 @@ from braid.lang.problems import Problem
 
 _WINDOWS = ("E140", "windows and relations are not available yet")
 _DETECT = ("E141", "DETECT is not available yet")
-_PREPARED = ("E142", "prepared queries (FOR EACH and :parameters) are not available yet")
 _XML = ("E143", "XML queries are not available yet")
 _VIEWS = ("E144", "views are not available yet")
 
@@ -43,10 +42,6 @@ def _marker(word: str, after: str, place: int, words: Sequence[str]) -> tuple[st
         return _DETECT
     if word == "VIEW" and before == "CREATE":
         return _VIEWS
-    if word == "FOR" and after == "EACH":
-        return _PREPARED
-    if word == ":" and before in {"=", "<", ">", "<=", ">=", "+", "-", "*", "/", "(", ","}:
-        return _PREPARED
     if word in {"//", "->", "@"} or (word == "FOLLOWED" and after == "BY"):
         return _XML
     if word == "JOIN" and after == "{":

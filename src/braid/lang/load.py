@@ -3,11 +3,14 @@
 Streams come first; queries are bound in the order of what they read from each other, so one
 may read what a later one publishes. DROP QUERY takes effect where it stands: the queries
 before it are bound before it.
+
+A statement whose shape is known is not parsed: its outline says what it reads and publishes, and
+its constants which query of the shape it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePath
@@ -17,38 +20,87 @@ from braid.algebra.streams import Stream
 from braid.errors import BraidError, Notice, Origin, QueryErrors
 from braid.lang import syntax
 from braid.lang.catalog import Catalog
-from braid.lang.compile import bind_query, derived_id, query_errors
+from braid.lang.compile import Registered, Source, bind_query, derived_id, query_errors, registered
+from braid.lang.dependencies import Dependencies, dependencies
+from braid.lang.outlines import Outline, outlines
 from braid.lang.parser import parse
+from braid.lang.prepared import Prepared, bind_prepared
 from braid.lang.problems import At, Problem, Problems
+from braid.lang.skeletons import Shape
 from braid.lang.streams import bind_stream
-from braid.lang.tokens import Piece, pieces, published_by
+from braid.lang.tokens import Piece, piece_at, published_by
+
+_QueryStatement = syntax.Query | syntax.CreateQuery
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file brought: new streams and queries, the ids of dropped queries, warnings."""
+    """What a file brought: new streams and queries, the ids of dropped queries, warnings.
+
+    `prepared` are the prepared queries, which have no rows yet.
+    """
 
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     dropped: tuple[str, ...]
     notices: tuple[Notice, ...]
+    prepared: tuple[Prepared, ...] = ()
 
 
-@dataclass(frozen=True)
 class _Job:
-    """A query of the file: its id, its syntax, its text, and which streams it needs and makes."""
+    """A query of the file: its id and where that stands, and which streams it needs and makes.
 
-    id: str
-    query: syntax.Query
-    text: str
-    at: At
-    reads: dict[str, At]
-    publishes: dict[str, At]
+    One of a known shape is parsed only if there is something to say about its syntax.
+    """
+
+    __slots__ = ("_file", "_parsed", "at", "id", "outline", "publishes", "reads")
+
+    def __init__(
+        self,
+        file: _File,
+        query_id: str,
+        at: At,
+        outline: Outline | None,
+        parsed: tuple[_QueryStatement, Piece] | None,
+        names: Shape | Dependencies,
+    ) -> None:
+        self.id = query_id
+        self.at = at
+        self.outline = outline
+        self._file = file
+        self._parsed = parsed
+        self.reads: Collection[str] = names.reads
+        self.publishes: Collection[str] = names.publishes
+        if outline is not None and outline.publish and outline.publish not in names.publishes:
+            self.publishes = (*names.publishes, outline.publish)
+
+    def parsed(self) -> tuple[_QueryStatement, Piece]:
+        if self._parsed is None:
+            assert self.outline is not None
+            self._parsed = _parsed_query(self._file.text, self.outline)
+        return self._parsed
+
+    def places(self) -> Dependencies:
+        """Where the names of streams stand."""
+        statement, _ = self.parsed()
+        return dependencies(
+            statement.query if isinstance(statement, syntax.CreateQuery) else statement
+        )
+
+    def source(self) -> str:
+        start, end = self.span()
+        return self._file.text[start:end]
+
+    def span(self) -> At:
+        if self.outline is not None:
+            return (self.outline.start, self.outline.end)
+        piece = self.parsed()[1]
+        return (piece.start, piece.end)
 
 
 @dataclass
 class _File:
-    """A load in progress, over a copy of the catalog."""
+    """A load in progress."""
 
     text: str
     name: str | None
@@ -58,7 +110,8 @@ class _File:
     streams: list[Stream] = field(default_factory=list)
     queries: dict[str, Query] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
+    notices: dict[str, tuple[Notice, ...]] = field(default_factory=dict)
+    prepared: dict[str, Prepared] = field(default_factory=dict)
 
     def fail(self, error: Problem | Problems, query: str | None = None) -> None:
         origin = Origin(self.name, query)
@@ -70,7 +123,11 @@ class _File:
 
 def load(text: str, catalog: Catalog, *, name: str | None = None) -> Loaded:
     """Run a file of statements; with any error the catalog stays as it was."""
-    file = _File(text, name, catalog.copy())
+    with catalog.attempt():
+        return _load(_File(text, name, catalog))
+
+
+def _load(file: _File) -> Loaded:
     statements = list(_statements(file))
     for statement in statements:
         if isinstance(statement, syntax.CreateStream):
@@ -83,10 +140,15 @@ def load(text: str, catalog: Catalog, *, name: str | None = None) -> Loaded:
     if file.errors:
         file.errors.sort(key=lambda placed: placed[0])
         raise QueryErrors([error for _, error in file.errors])
-    catalog.replace(file.catalog)
-    written = [s.id for s in statements if isinstance(s, _Job)]
-    queries = [file.queries[id_] for id_ in dict.fromkeys(written) if id_ in file.queries]
-    return Loaded(tuple(file.streams), tuple(queries), tuple(file.dropped), tuple(file.notices))
+    written = dict.fromkeys(s.id for s in statements if isinstance(s, _Job))
+    queries = [file.queries[id_] for id_ in written if id_ in file.queries]
+    return Loaded(
+        tuple(file.streams),
+        tuple(queries),
+        tuple(file.dropped),
+        tuple(notice for found in file.notices.values() for notice in found),
+        tuple(file.prepared.values()),
+    )
 
 
 _Parsed = syntax.CreateStream | syntax.DropQuery | _Job
@@ -95,7 +157,15 @@ _Parsed = syntax.CreateStream | syntax.DropQuery | _Job
 def _statements(file: _File) -> Iterator[_Parsed]:
     """Everything that parses; the errors of the rest are noted, and what it would have made."""
     ids = _Ids(file)
-    for piece in pieces(file.text):
+    skeletons = file.catalog.skeletons
+    for found in outlines(file.text):
+        outline = found if isinstance(found, Outline) else None
+        if outline is not None:
+            shape = skeletons.shape(outline)
+            if shape is not None:
+                yield _job(file, ids, outline, None, shape)
+                continue
+        piece = _piece(file.text, found)
         try:
             statement = parse(piece)
         except (Problem, Problems) as error:
@@ -104,8 +174,26 @@ def _statements(file: _File) -> Iterator[_Parsed]:
             continue
         if isinstance(statement, syntax.CreateStream | syntax.DropQuery):
             yield statement
-        else:
-            yield _job(statement, piece, file.text, ids)
+            continue
+        query = statement.query if isinstance(statement, syntax.CreateQuery) else statement
+        if outline is not None and skeletons.parsed(outline, statement, piece.tokens) is None:
+            outline = None
+        yield _job(file, ids, outline, (statement, piece), dependencies(query))
+
+
+def _piece(text: str, found: Outline | Piece) -> Piece:
+    if isinstance(found, Piece):
+        return found
+    piece, _ = piece_at(text, found.start)
+    assert piece is not None
+    return piece
+
+
+def _parsed_query(text: str, outline: Outline) -> tuple[_QueryStatement, Piece]:
+    piece = _piece(text, outline)
+    statement = parse(piece)
+    assert isinstance(statement, _QueryStatement)
+    return statement, piece
 
 
 def _id_in(piece: Piece) -> str | None:
@@ -135,32 +223,26 @@ class _Ids:
         return found
 
 
-def _job(statement: syntax.CreateQuery | syntax.Query, piece: Piece, text: str, ids: _Ids) -> _Job:
-    source = text[piece.start : piece.end]
-    if isinstance(statement, syntax.CreateQuery):
-        query_id, query, at = statement.name.name, statement.query, statement.name.at
+def _job(
+    file: _File,
+    ids: _Ids,
+    outline: Outline | None,
+    parsed: tuple[_QueryStatement, Piece] | None,
+    names: Shape | Dependencies,
+) -> _Job:
+    """A query under its own name, or under the next one for a bare query."""
+    if outline is not None:
+        name, at = outline.name, outline.named
+        span = (outline.start, outline.end)
     else:
-        query_id, query, at = ids.next(source), statement, (piece.start, piece.end)
-    reads: dict[str, At] = {}
-    publishes: dict[str, At] = {}
-    _names(query, reads, publishes)
-    return _Job(query_id, query, source, at, reads, publishes)
-
-
-def _names(stream: syntax.Stream, reads: dict[str, At], publishes: dict[str, At]) -> None:
-    """Which streams a query reads and publishes, by the syntax alone."""
-    match stream:
-        case syntax.Source(name=ident):
-            reads.setdefault(ident.name, ident.at)
-        case syntax.Query(stream=inner, publish=publish):
-            _names(inner, reads, publishes)
-            if publish is not None:
-                publishes.setdefault(publish.name, publish.at)
-        case syntax.Filter(input=inner) | syntax.SameTime(input=inner):
-            _names(inner, reads, publishes)
-        case syntax.Next() | syntax.Fold() | syntax.Union():
-            _names(stream.first, reads, publishes)
-            _names(stream.second, reads, publishes)
+        assert parsed is not None
+        statement, piece = parsed
+        named = statement.name if isinstance(statement, syntax.CreateQuery) else None
+        name, at = (named.name, named.at) if named else (None, None)
+        span = (piece.start, piece.end)
+    if name is None:
+        name = ids.next(file.text[span[0] : span[1]])
+    return _Job(file, name, at or span, outline, parsed, names)
 
 
 def _segments(statements: Sequence[_Parsed]) -> Iterator[list[_Parsed]]:
@@ -198,7 +280,8 @@ def _drop(file: _File, node: syntax.DropQuery) -> None:
         return
     file.dropped.append(name)
     file.queries.pop(name, None)
-    file.notices = [notice for notice in file.notices if notice.query != name]
+    file.prepared.pop(name, None)
+    file.notices.pop(name, None)
 
 
 # --- queries in the order of what they read ---
@@ -212,32 +295,52 @@ def _bind_jobs(file: _File, jobs: Sequence[_Job]) -> None:
             known[job.id] = job
             makers.update(dict.fromkeys(job.publishes, job))
     for job in _ordered(file, known, makers):
-        failed = frozenset(file.failed)
         try:
-            registered = bind_query(job.query, job.text, job.id, file.catalog, failed)
+            _bind(file, job)
         except (Problem, Problems) as error:
             file.failed.update(job.publishes)
             file.fail(error, job.id)
-            continue
-        file.catalog.add_query(registered.query)
-        file.queries[job.id] = registered.query
-        file.notices.extend(registered.notices)
+
+
+def _bind(file: _File, job: _Job) -> None:
+    catalog = file.catalog
+    found = _known(catalog, job)
+    if found is None:
+        statement, piece = job.parsed()
+        if isinstance(statement, syntax.CreateQuery) and statement.parameters:
+            prepared = bind_prepared(statement, job.source(), catalog, file.failed)
+            catalog.add_prepared(prepared)
+            file.prepared[job.id], file.notices[job.id] = prepared, prepared.notices
+            return
+        source = Source(job.source(), job.id, job.outline, piece)
+        found = bind_query(statement, source, catalog, file.failed)
+    catalog.add_query(found.query)
+    file.queries[job.id] = found.query
+    if found.notices:
+        file.notices[job.id] = found.notices
+
+
+def _known(catalog: Catalog, job: _Job) -> Registered | None:
+    known = catalog.skeletons.find(job.outline, catalog) if job.outline is not None else None
+    return registered(known, job.id, job.source()) if known is not None else None
 
 
 def _is_new(file: _File, job: _Job, known: Mapping[str, _Job], makers: Mapping[str, _Job]) -> bool:
     """Whether the id and the published names are free."""
     try:
-        if job.id in file.catalog.queries or job.id in known:
+        queries = file.catalog.queries
+        if job.id in queries or job.id in queries.prepared or job.id in known:
             hint = "drop it first, or choose another id"
             raise Problem("E131", f"there is a query {job.id!r} already", job.at, hint)
-        for name, at in job.publishes.items():
+        for name in job.publishes:
             taken = file.catalog.taken(name)
             if name in makers:
                 taken = f"query {makers[name].id!r} publishes it"
             if taken is not None:
+                at = job.places().publishes[name]
                 raise Problem("E132", f"there is a stream {name!r} already: {taken}", at)
     except Problem as error:
-        file.failed.update(job.publishes.keys() - makers.keys())
+        file.failed.update(set(job.publishes) - makers.keys())
         file.fail(error, job.id)
         return False
     return True
@@ -246,6 +349,9 @@ def _is_new(file: _File, job: _Job, known: Mapping[str, _Job], makers: Mapping[s
 def _ordered(file: _File, jobs: Mapping[str, _Job], makers: Mapping[str, _Job]) -> Iterator[_Job]:
     """Each query after those whose streams it reads; the queries of a cycle are left out."""
     left = dict(jobs)
+    if not any(name in makers for job in left.values() for name in job.reads):
+        yield from left.values()
+        return
     while True:
         needs = {
             job.id: [makers[n].id for n in job.reads if n in makers and makers[n].id in left]
@@ -268,7 +374,8 @@ def _note_cycle(file: _File, cycle: Sequence[_Job]) -> None:
     start = min(range(len(cycle) - 1), key=lambda i: cycle[i].at)
     way = [*cycle[start:-1], *cycle[: start + 1]]
     first, before = way[0], way[-2]
-    at = next((at for name, at in first.reads.items() if name in before.publishes), first.at)
+    reads = first.places().reads
+    at = next((at for name, at in reads.items() if name in before.publishes), first.at)
     shown = " -> ".join(job.id for job in way)
     hint = "an arrow goes from a query to one that reads what it publishes"
     file.fail(Problem("E133", f"queries read each other in a cycle: {shown}", at, hint), first.id)

@@ -75,8 +75,7 @@ class _Builder(Transformer[Token, Any]):
         return (None, type_)
 
     def named_parameter(self, *parts: Any) -> tuple[syntax.Ident, syntax.TypeName]:
-        name, type_ = _given(parts)
-        return (name, type_)
+        return (parts[0], parts[-1])
 
     # --- scalar expressions ---
 
@@ -96,6 +95,9 @@ class _Builder(Transformer[Token, Any]):
     def constant(self, token: Token) -> syntax.Constant:
         value = {"TRUE": True, "FALSE": False}.get(token.type)
         return syntax.Constant(value, _at(token))
+
+    def placeholder(self, colon: Token, name: syntax.Ident) -> syntax.Parameter:
+        return syntax.Parameter(name.name, _from_to(colon, name))
 
     def dur(self, token: Token) -> syntax.Dur:
         return syntax.Dur(_at(token))
@@ -237,8 +239,13 @@ class _Builder(Transformer[Token, Any]):
         options = tuple(r for r in rest if isinstance(r, syntax.Option))
         return syntax.CreateStream(name, columns, options, name.at)
 
-    def create_query(self, name: syntax.Ident, query: syntax.Query) -> syntax.CreateQuery:
-        return syntax.CreateQuery(name, query, name.at)
+    def for_each(self, *columns: tuple[Any, Any] | Token) -> tuple[Any, ...]:
+        return tuple(c for c in columns if isinstance(c, tuple))
+
+    def create_query(
+        self, name: syntax.Ident, parameters: tuple[Any, ...] | None, query: syntax.Query
+    ) -> syntax.CreateQuery:
+        return syntax.CreateQuery(name, parameters or (), query, name.at)
 
     def drop_query(self, name: syntax.Ident) -> syntax.DropQuery:
         return syntax.DropQuery(name, name.at)

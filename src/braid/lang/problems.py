@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+#: With how many names a misspelt one is compared: of a million queries, not all.
+_COMPARED = 2_000
+
 #: From which to which character of the text.
 At = tuple[int, int]
 
@@ -67,7 +70,7 @@ def similar(name: str, known: Iterable[str]) -> str | None:
     folded = {choice.lower(): choice for choice in choices}
     if name.lower() in folded:
         return folded[name.lower()]
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, choices[:_COMPARED], n=1, cutoff=0.6)
     return close[0] if close else None
 
 

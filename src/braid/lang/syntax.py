@@ -58,6 +58,14 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """`:name`, a constant that each member of a prepared query has its own of."""
+
+    name: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class Dur:
     at: At
 
@@ -166,6 +174,7 @@ Scalar = (
     | Text
     | Constant
     | Period
+    | Parameter
     | Dur
     | Prefix
     | Infix
@@ -294,7 +303,10 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
+    """`parameters` are those of FOR EACH: with any, the query is a prepared one."""
+
     name: Ident
+    parameters: tuple[tuple[Ident, TypeName], ...]
     query: Query
     at: At
 

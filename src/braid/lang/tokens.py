@@ -25,18 +25,18 @@ KEYWORDS = {
     "CASE": "CASE", "WHEN": "_WHEN", "THEN": "_THEN", "ELSE": "_ELSE", "DISTINCT": "DISTINCT",
     "CREATE": "_CREATE", "DROP": "_DROP", "STREAM": "_STREAM", "QUERY": "_QUERY",
     "TIME": "_TIME", "SEQUENCE": "_SEQUENCE", "LATENESS": "_LATENESS", "SHARABLE": "_SHARABLE",
-    "WITH": "_WITH", "END": "_END", "DIV": "DIV",
+    "WITH": "_WITH", "FOR": "_FOR", "EACH": "_EACH", "END": "_END", "DIV": "DIV",
 }  # fmt: skip
 
 #: Keywords that are names wherever a name can stand.
 SOFT = frozenset(
     {"CREATE", "DROP", "STREAM", "QUERY", "TIME", "SEQUENCE", "LATENESS", "SHARABLE", "WITH"}
-    | {"END", "DIV"}
+    | {"FOR", "EACH", "END", "DIV"}
 )
 
 SYMBOLS = {
     "(": "_LPAR", ")": "RPAR", "{": "_LBRACE", "}": "_RBRACE", "[": "_LBRACKET", "]": "RBRACKET",
-    ",": "_COMMA", ".": "_DOT", ":": "_COLON", ";": "END_OF_STATEMENT",
+    ",": "_COMMA", ".": "_DOT", ":": "COLON", ";": "END_OF_STATEMENT",
     "<": "LT", ">": "GT", "+": "PLUS", "-": "MINUS", "*": "STAR", "/": "SLASH", "%": "PERCENT",
     "||": "CONCAT",
     **dict.fromkeys(("=", "==", "<=", ">=", "<>", "!=", "<=>", "≤", "≥", "≠"), "COMPARE"),
@@ -71,30 +71,34 @@ class Piece:
 def pieces(text: str) -> list[Piece]:
     """The statements of a text; those without any token are left out."""
     found: list[Piece] = []
-    tokens: list[Token] = []
-    problems: list[Problem] = []
-    for token in _scan(text, problems):
-        if token.type == "END_OF_STATEMENT":
-            _close(found, tokens, problems)
-            tokens = []
-            problems.clear()
-        else:
-            tokens.append(token)
-    _close(found, tokens, problems)
+    position = 0
+    while position < len(text):
+        piece, position = piece_at(text, position)
+        if piece is not None:
+            found.append(piece)
     return found
 
 
-def _close(found: list[Piece], tokens: list[Token], problems: list[Problem]) -> None:
+def piece_at(text: str, start: int) -> tuple[Piece | None, int]:
+    """The statement that begins here, None if there is no token in it, and where it ends."""
+    tokens: list[Token] = []
+    problems: list[Problem] = []
+    end = len(text)
+    for token in _scan(text, start, problems):
+        if token.type == "END_OF_STATEMENT":
+            end = token.end_pos or 0
+            break
+        tokens.append(token)
     if not tokens and not problems:
-        return
+        return None, end
     starts = [t.start_pos or 0 for t in tokens[:1]] + [p.at[0] for p in problems]
     ends = [t.end_pos or 0 for t in tokens[-1:]] + [p.at[1] for p in problems]
-    found.append(Piece(tokens, min(starts), max(ends), tuple(problems)))
+    return Piece(tokens, min(starts), max(ends), tuple(problems)), end
 
 
-def _scan(text: str, problems: list[Problem]) -> Iterator[Token]:
+def _scan(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
     keywords, symbols = KEYWORDS, SYMBOLS
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text, begin):
         kind = match.lastgroup
         if kind == "skip":
             continue

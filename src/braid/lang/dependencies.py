@@ -1,0 +1,37 @@
+"""Which streams a query reads and publishes, by its syntax alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from braid.lang import syntax
+from braid.lang.problems import At
+
+
+@dataclass
+class Dependencies:
+    """The names, each with the first place where it stands."""
+
+    reads: dict[str, At] = field(default_factory=dict)
+    publishes: dict[str, At] = field(default_factory=dict)
+
+
+def dependencies(query: syntax.Query) -> Dependencies:
+    found = Dependencies()
+    _gather(query, found)
+    return found
+
+
+def _gather(stream: syntax.Stream, found: Dependencies) -> None:
+    match stream:
+        case syntax.Source(name=ident):
+            found.reads.setdefault(ident.name, ident.at)
+        case syntax.Query(stream=inner, publish=publish):
+            _gather(inner, found)
+            if publish is not None:
+                found.publishes.setdefault(publish.name, publish.at)
+        case syntax.Filter(input=inner) | syntax.SameTime(input=inner):
+            _gather(inner, found)
+        case syntax.Next() | syntax.Fold() | syntax.Union():
+            _gather(stream.first, found)
+            _gather(stream.second, found)
