@@ -1,0 +1,522 @@
+"""The ASC form of the index of clauses: a bitmap of all clauses for every region of every key.
+
+For each key column that a clause restricts there is an attribute selection construct (ASC, see
+`kernels/asc.py`). A row goes from construct to construct and is dropped as soon as no clause is
+left; in which order is a matter of cost only, never of the answer:
+
+* `fixed`: the sequence that was given;
+* `macro`: one sequence for all rows, found by the monitor: first a cover (constructs that
+  together restrict every clause, since no row can be dropped before), greedily by conditional
+  selectivity, then by the ratio of rows dropped;
+* `hybrid`: a macro-sequence, and from single regions *micro-arrows* to the construct that is best
+  for the rows that come there: the one with which the fewest constructs are evaluated in all
+  (`cost`), or the one that by itself fails the most clauses and, once all are covered, drops the
+  most rows (`filtering`, as it was first published; it is short-sighted and costs a bit more).
+
+The monitor measures sampled rows and extends the sequence by one construct a period. Every
+`recompute` rows the ratio of dropped rows is compared with what it was when the sequence was
+chosen: if it has changed, relative to that, by `threshold` or more, a new one is looked for.
+
+Space is what limits this form: clauses times regions. `size_of` says it before it is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.kernels.asc import (
+    COUNT,
+    COUNTERS,
+    DROPPED,
+    EVALUATED,
+    LOW,
+    MACRO,
+    MICRO,
+    NO_ARROW,
+    ONE_PLACE,
+    REGION,
+    ROWS,
+    SHAPE,
+    SHIFT,
+    TABLE,
+    UNDECIDED,
+    Constructs,
+    Plan,
+    Tallies,
+    Work,
+    failing_regions,
+    fill_table,
+    find_candidates,
+    match_rows,
+    measure_arrows,
+    measure_next,
+    set_bits,
+    sweep_regions,
+)
+from braid.kernels.clauses import (
+    HIGHEST,
+    IN,
+    INTERVAL,
+    LOWEST,
+    NOT_EQUAL,
+    NOT_IN,
+    NULL_KEY,
+    PATTERN,
+    Clauses,
+)
+from braid.kernels.memory import taken
+from braid.mops.clause_index import Keys, Pairs
+
+STRATEGIES = ("fixed", "macro", "hybrid")
+MEASURES = ("cost", "filtering")
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class AscIndex:
+    """For each row of keys the clauses that hold for it.
+
+    A test of a text against a pattern does not restrict a clause here: clauses that have one are
+    in `unverified`, and the caller verifies the pairs in which they occur. All other atoms are
+    exact.
+    """
+
+    def __init__(
+        self,
+        clauses: Clauses,
+        columns: int,
+        *,
+        strategy: str = "hybrid",
+        sequence: Sequence[int] | None = None,
+        measure: str = "cost",
+        period: int = 2_000,
+        sample: int = 8,
+        recompute: int = 10_000,
+        threshold: float = 0.02,
+    ) -> None:
+        """`sequence` are key columns, for `fixed`; `measure` chooses micro-arrows, for `hybrid`.
+
+        `period`, `recompute` and `threshold` are the tau, lambda (both in rows) and mu of the
+        ASC; the monitor looks at every `sample`-th row.
+        """
+        assert strategy in STRATEGIES, f"{strategy!r} is none of {STRATEGIES}"
+        assert measure in MEASURES, f"{measure!r} is none of {MEASURES}"
+        assert period > 0
+        assert sample > 0
+        assert recompute > 0
+        self.columns = columns
+        self.strategy = strategy
+        self.constructs = build(clauses, columns)
+        self.unverified = np.unique(_owners(clauses)[clauses.kind == PATTERN]).astype(np.int32)
+        self._clauses = clauses.total
+        self._options = (measure if strategy == "hybrid" else None, period, sample)
+        self._recompute, self._threshold = recompute, threshold
+        constructs, regions = len(self.constructs.shape), len(self.constructs.results)
+        words = len(self.constructs.restricted)
+        self._work = Work(
+            np.zeros(words, np.int64),
+            np.zeros(words, np.int64),
+            np.zeros(constructs, np.int64),
+            np.zeros(COUNTERS, np.int64),
+            np.zeros(constructs, np.int64),
+            np.zeros(words, np.int64),
+            np.zeros(constructs, np.int64),
+        )
+        order = _static_order(self.constructs) if sequence is None else self._given(sequence)
+        self.plan = Plan(order, np.full(regions, NO_ARROW))
+        adaptive = strategy != "fixed" and constructs > 1
+        self._monitor = Monitor(self.constructs, *self._options) if adaptive else None
+        self._adaptive = adaptive
+        self._arrangements = 0
+        self._initial_ratio = 0.0
+        self._window = Window(0, 0)
+        self._arranging = Window(0, 0)
+
+    def match(self, keys: Keys) -> Pairs:
+        assert keys.ndim == 2
+        assert keys.shape[1] == self.columns
+        found: list[Array] = []
+        start = 0
+        while start < len(keys):
+            stop = min(len(keys), start + self._rows_to_go())
+            rows = keys[start:stop]
+            dropped = int(self._work.counters[DROPPED])
+            out, count = match_rows(self.constructs, self.plan, self._work, rows, start)
+            found.append(taken(out, count))
+            if self._adaptive:
+                self._watch(rows, int(self._work.counters[DROPPED]) - dropped)
+            start = stop
+        pairs = np.concatenate(found) if found else np.empty(0, np.int64)
+        return Pairs((pairs >> 32).astype(np.int32), pairs.astype(np.int32))
+
+    @property
+    def sequence(self) -> list[int]:
+        """The macro-sequence in use, as key columns."""
+        return [int(self.constructs.shape[construct, 0]) for construct in self.plan.order]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (*self.plan, *self._work)
+        monitored = 0 if self._monitor is None else self._monitor.nbytes
+        return self.constructs.nbytes + sum(int(a.nbytes) for a in arrays) + monitored
+
+    def describe(self) -> dict[str, Any]:
+        counters = [int(value) for value in self._work.counters]
+        rows = counters[ROWS]
+        return {
+            "form": "asc",
+            "strategy": self.strategy,
+            "measure": self._options[0],
+            "clauses": self._clauses,
+            "constructs": len(self.constructs.shape),
+            "regions": len(self.constructs.results),
+            "bytes": self.nbytes,
+            "sequence": self.sequence,
+            "micro_arrows": int(np.count_nonzero(self.plan.arrows >= 0)),
+            "arranging": self._monitor is not None,
+            "rearrangements": max(0, self._arrangements - 1),
+            "rows": rows,
+            "evaluated": counters[EVALUATED],
+            "macro_followed": counters[MACRO],
+            "micro_followed": counters[MICRO],
+            "dropped": counters[DROPPED],
+            "dropping_ratio": counters[DROPPED] / rows if rows else 0.0,
+        }
+
+    @staticmethod
+    def size_of(clauses: Clauses, columns: int) -> int:
+        """How many bytes an index would take at most, its monitor included."""
+        words = _words(clauses.total)
+        used = _columns_used(clauses, columns)
+        constructs, total = len(used), 0
+        for column in used:
+            constants = _constants(clauses, column)
+            regions = 2 * len(constants) + 2
+            row = words + _words(constructs) + 5 + 3 * (constructs + 1)
+            total += regions * row + len(constants) + _table(constants, words)[0]
+            total += words + SHAPE + 4
+        return 8 * (total + 6 * words + COUNTERS + 4)
+
+    def _given(self, sequence: Sequence[int]) -> Array:
+        mine = [int(column) for column in self.constructs.shape[:, 0]]
+        assert sorted(sequence) == sorted(mine), f"{sequence} is no order of {mine}"
+        return np.array([mine.index(column) for column in sequence], np.int64)
+
+    def _rows_to_go(self) -> int:
+        """How many rows can be matched before something is to be decided."""
+        if not self._adaptive:
+            return int(HIGHEST)
+        left = self._recompute - self._window.rows
+        return left if self._monitor is None else min(left, self._monitor.rows_to_go)
+
+    def _watch(self, rows: Keys, dropped: int) -> None:
+        """Monitor rows that have been matched, and see whether the sequence is still good."""
+        self._window = self._window.plus(len(rows), dropped)
+        if self._monitor is not None:
+            self._arranging = self._arranging.plus(len(rows), dropped)
+            self._arrange(self._monitor, rows)
+        if self._window.rows == self._recompute:
+            if self._monitor is None and self._has_changed(self._window.ratio):
+                self._monitor = Monitor(self.constructs, *self._options)
+                self._arranging = Window(0, 0)
+            self._window = Window(0, 0)
+
+    def _arrange(self, monitor: Monitor, rows: Keys) -> None:
+        decided = monitor.observe(rows, self._work)
+        if monitor.done or (decided and self._arrangements == 0):
+            # The first sequence is used as far as it is known; later ones replace a whole one.
+            arrows = np.where(monitor.arrows == UNDECIDED, NO_ARROW, monitor.arrows)
+            self.plan = Plan(monitor.order(self.plan.order), arrows)
+        if monitor.done:
+            # All complete sequences drop the same rows: the ratio is that of the new one.
+            self._initial_ratio = self._arranging.ratio
+            self._arrangements += 1
+            self._monitor = None
+
+    def _has_changed(self, ratio: float) -> bool:
+        change = abs(ratio - self._initial_ratio)
+        if self._initial_ratio == 0.0:
+            return change > 0.0 or self._threshold == 0.0
+        return change / self._initial_ratio >= self._threshold
+
+
+class Window:
+    """Rows, and how many of them were dropped."""
+
+    def __init__(self, rows: int, dropped: int) -> None:
+        self.rows = rows
+        self.dropped = dropped
+
+    def plus(self, rows: int, dropped: int) -> Window:
+        return Window(self.rows + rows, self.dropped + dropped)
+
+    @property
+    def ratio(self) -> float:
+        return self.dropped / self.rows
+
+
+class Monitor:
+    """Looks for a new sequence: one construct, or one level of micro-arrows, a period."""
+
+    #: A region's figures are mixed with so many rows of its construct's average, so that an arrow
+    #: does not rest on the few rows that happened to come by.
+    AVERAGE_ROWS = 4
+
+    def __init__(
+        self,
+        constructs: Constructs,
+        measure: str | None,
+        period: int,
+        sample: int,
+        sequence: Sequence[int] = (),
+    ) -> None:
+        """`sequence` is known already; the rest is looked for."""
+        self.constructs = constructs
+        self.measure = measure  # None: no micro-arrows
+        self.period = period
+        self.sample = sample
+        self.sequence: list[int] = []
+        self.rest = list(range(len(constructs.shape)))
+        self.selectivity = np.zeros(len(self.rest))
+        self.uncovered = constructs.restricted.copy()
+        for construct in sequence:
+            self._append(self.rest.index(construct))
+        self.arrows = np.full(len(constructs.results), UNDECIDED if measure else NO_ARROW)
+        self.tallies: Tallies | None = None
+        self.level = 0  # so many levels of micro-arrows have been decided
+        self.done = False
+        self._begin()
+
+    @property
+    def rows_to_go(self) -> int:
+        return self.period - self.seen
+
+    @property
+    def nbytes(self) -> int:
+        tallies = 0 if self.tallies is None else sum(int(a.nbytes) for a in self.tallies)
+        return int(self.arrows.nbytes + self.uncovered.nbytes) + tallies
+
+    def order(self, former: Array) -> Array:
+        """The sequence as far as it is known, and then the rest as it was before."""
+        rest = [int(construct) for construct in former if construct not in self.sequence]
+        return np.array(self.sequence + rest, np.int64)
+
+    def observe(self, rows: Keys, work: Work) -> bool:
+        """Measure rows of this period; whether it is over, and something has been decided."""
+        keys = np.ascontiguousarray(rows[-self.seen % self.sample :: self.sample])
+        self.seen += len(rows)
+        self.measured += len(keys)
+        if self.tallies is None:
+            work.uncovered[:] = self.uncovered
+            sequence, rest = np.array(self.sequence, np.int64), np.array(self.rest, np.int64)
+            arguments = (sequence, rest, self.passed, self.dropped)
+            measure_next(self.constructs, work, keys, *arguments)
+        else:
+            plan = Plan(np.array(self.sequence, np.int64), self.arrows)
+            self.arrived += int(measure_arrows(self.constructs, work, keys, plan, self.tallies))
+        if self.seen < self.period:
+            return False
+        if self.tallies is None:
+            self._extend()
+        else:
+            self._decide_arrows(self.tallies)
+        self._begin()
+        return True
+
+    def _begin(self) -> None:
+        """A new period."""
+        self.seen = self.measured = self.arrived = 0
+        self.passed = np.zeros(len(self.rest), np.int64)
+        self.dropped = np.zeros(len(self.rest), np.int64)
+        if self.rest:
+            return
+        self.done |= not self.measure or self.level >= len(self.sequence) - 2
+        if self.done:
+            return
+        regions, targets = len(self.arrows), len(self.sequence) + 1
+        lines = [np.zeros(regions, np.int64) for _ in range(3)]
+        planes = [np.zeros((regions, targets), np.int64) for _ in range(3)]
+        self.tallies = Tallies(*lines, *planes)
+
+    def _extend(self) -> None:
+        """Append the construct that the period has shown to be the best next one."""
+        words = self.constructs.usage & self.uncovered
+        if not self.sequence:
+            clauses = int(np.bitwise_count(self.uncovered).sum())
+            self.selectivity = self.passed / (clauses * max(1, self.measured))
+        if self.uncovered.any():
+            # One that covers nothing new passes every uncovered clause, so it is never better.
+            covering = [k for k, c in enumerate(self.rest) if words[c].any()]
+            best = min(covering, key=lambda k: (self.passed[k], self.selectivity[self.rest[k]]))
+        else:
+            places = range(len(self.rest))
+            best = min(places, key=lambda k: (-self.dropped[k], self.selectivity[self.rest[k]]))
+        self._append(best)
+        if len(self.rest) == 1:
+            self._append(0)
+
+    def _append(self, place: int) -> None:
+        construct = self.rest.pop(place)
+        self.sequence.append(construct)
+        self.uncovered &= ~self.constructs.usage[construct]
+
+    def _decide_arrows(self, tallies: Tallies) -> None:
+        """The best micro-arrow, if it beats the macro-arrow, of each region that rows came to."""
+        self.level += 1
+        self.done = self.arrived == 0
+        for first, count in self.constructs.shape[:, [REGION, COUNT]]:
+            regions = np.arange(first, first + 2 * count + 2)
+            visited = regions[tallies.visits[regions] > 0]
+            if len(visited):
+                self.arrows[visited] = self._best_arrows(tallies, visited)
+
+    def _best_arrows(self, tallies: Tallies, visited: Array) -> Array:
+        """Each region's micro-arrow: to the best candidate, if it is as good as the macro-arrow."""
+        score, order = self._scores(tallies, visited), np.array(self.sequence)
+        candidate = (self.constructs.candidates[visited][:, order >> 6] >> (order & 63)) & 1
+        choices = np.where(candidate == 1, score[:, order], np.inf)
+        place = np.argmin(choices, axis=1)  # of equals the first in the macro-sequence
+        as_good = choices[np.arange(len(visited)), place] <= score[:, -1] + 1e-12
+        return np.where(as_good, order[place], NO_ARROW)
+
+    def _scores(self, tallies: Tallies, visited: Array) -> Floats:
+        """How bad each construct, and last the macro-arrow, is for the rows in each region."""
+        visits = tallies.visits
+        if self.measure == "cost":
+            return self._ratios(tallies.further, visits, visits, visited)
+        passed = self._ratios(tallies.passed, tallies.alive, visits, visited)
+        dropped = self._ratios(tallies.dropped, visits, visits, visited)
+        before_cover = 2 * tallies.before_cover[visited, None] > visits[visited, None]
+        # A tie in the ratio of dropped rows goes to the lower selectivity.
+        return np.where(before_cover, passed, 1e-6 * passed - dropped)
+
+    def _ratios(self, parts: Array, wholes: Array, visits: Array, visited: Array) -> Floats:
+        """Ratios in the visited regions, drawn towards their average by some average visits."""
+        whole = float(wholes[visited].sum())
+        average = parts[visited].sum(0) / whole
+        weight = self.AVERAGE_ROWS * whole / float(visits[visited].sum())
+        ratios: Floats = (parts[visited] + weight * average) / (wholes[visited, None] + weight)
+        return ratios
+
+
+# --- Building -------------------------------------------------------------------------------
+
+
+def build(clauses: Clauses, columns: int) -> Constructs:
+    """The constructs of all key columns that clauses restrict."""
+    used = _columns_used(clauses, columns)
+    constants = [_constants(clauses, column) for column in used]
+    words, regions = _words(clauses.total), [2 * len(c) + 2 for c in constants]
+    tables = [_table(c, words) for c in constants]
+    places = [places for places, _ in tables]
+    owners, exact = _owners(clauses), clauses.kind != PATTERN
+    restricted, free = np.zeros(words, np.int64), np.zeros(words, np.int64)
+    set_bits(restricted, owners[exact])
+    set_bits(free, np.setdiff1d(np.arange(clauses.total), owners[exact]).astype(np.int64))
+    shape = np.zeros((len(used), SHAPE), np.int64)
+    for place, column in enumerate(used):
+        mine = constants[place]
+        # Without a constant every key is above them all.
+        ends = (mine[0], mine[-1]) if len(mine) else (LOWEST, NULL_KEY)
+        at = (sum(len(c) for c in constants[:place]), len(mine), sum(regions[:place]))
+        shape[place] = (column, *at, *ends, sum(places[:place]), tables[place][1])
+    asc = Constructs(
+        shape,
+        np.concatenate([*constants, np.empty(0, np.int64)]),
+        np.empty(sum(places), np.int64),
+        np.empty((sum(regions), words), np.int64),
+        np.zeros((len(used), words), np.int64),
+        np.zeros((sum(regions), _words(len(used))), np.int64),
+        restricted,
+        free,
+    )
+    for place, column in enumerate(used):
+        mine = np.flatnonzero(exact & (clauses.column == column))
+        set_bits(asc.usage[place], owners[mine])
+        first, table = shape[place, REGION], shape[place, TABLE]
+        _fill_results(clauses, owners, mine, constants[place], asc, first)
+        if places[place]:
+            part = asc.table[table : table + places[place]]
+            fill_table(constants[place], shape[place, LOW], shape[place, SHIFT], part)
+    find_candidates(asc)
+    return asc
+
+
+def _fill_results(
+    clauses: Clauses, owners: Array, mine: Array, constants: Array, asc: Constructs, first: int
+) -> None:
+    """The query-result bitmaps of one construct."""
+    fields = (owners, clauses.kind, clauses.lo, clauses.hi)
+    atoms = np.stack([field[mine] for field in fields], axis=1)
+    members = np.isin(atoms[:, 1], (IN, NOT_IN))
+    most = 2 * len(atoms) + int((atoms[members, 3] - atoms[members, 2]).sum())
+    ranges = np.empty((most, 3), np.int64)
+    ranges = ranges[: failing_regions(atoms, clauses.sets, constants, ranges)]
+    opening = np.ascontiguousarray(ranges[np.argsort(ranges[:, 0], kind="stable")][:, [0, 2]])
+    closing = np.ascontiguousarray(ranges[np.argsort(ranges[:, 1], kind="stable")][:, 1:])
+    failing = np.zeros(clauses.total, np.int64)
+    results = asc.results[first : first + 2 * len(constants) + 2]
+    sweep_regions(opening, closing, failing, asc.restricted.copy(), results)
+
+
+def _owners(clauses: Clauses) -> Array:
+    """The clause of each atom."""
+    return np.repeat(np.arange(clauses.total, dtype=np.int64), np.diff(clauses.start))
+
+
+def _columns_used(clauses: Clauses, columns: int) -> list[int]:
+    used = [int(column) for column in np.unique(clauses.column[clauses.kind != PATTERN])]
+    assert not used or (used[0] >= 0 and used[-1] < columns)
+    return used
+
+
+def _constants(clauses: Clauses, column: int) -> Array:
+    """The distinct constants that a column is compared with, sorted."""
+    mine = clauses.column == column
+    kind, lo, hi = clauses.kind[mine], clauses.lo[mine], clauses.hi[mine]
+    interval, sets = kind == INTERVAL, np.isin(kind, (IN, NOT_IN))
+    sizes = np.maximum(hi[sets] - lo[sets], 0)
+    members = np.repeat(lo[sets] - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    starts, ends = lo[interval], hi[interval]
+    found = np.concatenate(
+        [
+            starts[starts > LOWEST],
+            ends[ends < HIGHEST],
+            lo[kind == NOT_EQUAL],
+            clauses.sets[members],
+        ]
+    )
+    return np.unique(found[found != NULL_KEY])
+
+
+def _table(constants: Array, words: int) -> tuple[int, int]:
+    """How many places the table of constants has, and by how much keys are shifted.
+
+    Each key has a place of its own if that takes no more space than the bitmaps.
+    """
+    if len(constants) == 0:
+        return 0, 0
+    last = int(constants[-1]) - int(constants[0])
+    if last <= 1024 + len(constants) * words:
+        return last + 2, 0
+    if last >= 1 << 63:  # all constants are searched
+        return 2, int(ONE_PLACE)
+    shift = max(0, last.bit_length() - (4 * len(constants)).bit_length())
+    return (last >> shift) + 2, shift
+
+
+def _words(bits: int) -> int:
+    return (bits + 63) // 64
+
+
+def _static_order(asc: Constructs) -> Array:
+    """Before anything is known of the data: by the share of ones in the query-result bitmaps."""
+    counts = np.bitwise_count(asc.results).sum(1)
+    shares = [
+        counts[first : first + 2 * n + 2].mean() for first, n in asc.shape[:, [REGION, COUNT]]
+    ]
+    return np.argsort(np.array(shares), kind="stable").astype(np.int64)
