@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -19,12 +20,20 @@ from braid.algebra.nodes import (
     Sequence,
     Union,
 )
-from braid.algebra.queries import Output, Query
+from braid.algebra.queries import Members, Output, Query, Template
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP
 from braid.errors import CheckpointError
-from braid.plan.distribution import Placement, channels_for, distribute, explain
+from braid.plan.distribution import (
+    Distribution,
+    Kept,
+    Placement,
+    channels_for,
+    distribute,
+    explain,
+)
+from braid.plan.fitting import Fitter, Misfit
 from braid.plan.keys import leaves
 
 COLUMNS = Schema.of(
@@ -66,6 +75,14 @@ def query(name: str, node: Node, publish: str | None = None) -> Query:
 def reading(q: Query) -> Read:
     name = q.publishes[-1]
     return Read(name, q.node.schema, q.node.unit)
+
+
+def ids(groups) -> list[str]:
+    return [name for members in groups for name in members.ids.to_pylist()]
+
+
+def placement(distribution: Distribution, name: str) -> Placement:
+    return next(p for members, p in distribution.placed() if name in members.ids.to_pylist())
 
 
 def only(node: Node):
@@ -184,19 +201,20 @@ def test_a_shard_reads_channels():
     whole = query("whole", following(read(NEWS), read(NEWS)))
     found = distribute([keyed, whole], STREAMS, 2)
     plan = channels_for(found, 1)
-    assert [q.id for q in plan.queries] == ["keyed"]
-    assert [r.stream for r in leaves(plan.queries[0].node)] == ["Stock@Name", "Stock@Buyer"]
+    assert ids(plan.queries) == ["keyed"]
+    (output,) = plan.queries[0].template.outputs
+    assert [r.stream for r in leaves(output.node)] == ["Stock@Name", "Stock@Buyer"]
     # News is read elsewhere: this shard follows its time, and gets none of its events.
     assert plan.channels == {"Stock@Name": "Stock", "Stock@Buyer": "Stock"}
     assert set(plan.streams) == {"Stock", "News"}
-    assert [q.id for q in channels_for(found, 0).queries] == ["keyed", "whole"]
+    assert ids(channels_for(found, 0).queries) == ["keyed", "whole"]
 
 
 def test_kept_queries_stay_and_new_ones_fill_the_least_loaded_shard():
     a, b, c = (query(n, following(read(), read())) for n in "abc")
     before = distribute([a, b, c], STREAMS, 2)
     assert [x.shard for x in before.components] == [0, 1, 0]
-    after = distribute([c, query("d", following(read(), read()))], STREAMS, 2, before.placements)
+    after = distribute([c, query("d", following(read(), read()))], STREAMS, 2, before.kept)
     assert [x.shard for x in after.components] == [0, 1]
 
 
@@ -205,11 +223,11 @@ def test_a_change_that_would_move_state_is_refused_with_the_reason():
     before = distribute([jump], STREAMS, 2)
     reader = query("reader", following(reading(jump), read()))
     with pytest.raises(CheckpointError, match=r"'reader' added.*cannot be keyed") as error:
-        distribute([jump, reader], STREAMS, 2, before.placements)
+        distribute([jump, reader], STREAMS, 2, before.kept)
     assert "new checkpoint" in str(error.value)
     fits = query("fits", following(reading(jump), read(), ("Name", "Name")))
-    after = distribute([jump, fits], STREAMS, 2, before.placements)
-    assert after.placements["jump"] == before.placements["jump"]
+    after = distribute([jump, fits], STREAMS, 2, before.kept)
+    assert placement(after, "jump") == placement(before, "jump")
 
 
 def test_whole_components_that_become_linked_on_two_shards_are_refused():
@@ -218,6 +236,55 @@ def test_whole_components_that_become_linked_on_two_shards_are_refused():
     before = distribute([a, b], STREAMS, 2)
     link = query("link", following(reading(a), reading(b)))
     with pytest.raises(CheckpointError, match="one shard"):
-        distribute([a, b, link], STREAMS, 2, before.placements)
-    kept = {"a": Placement("whole", before.placements["a"].routes, 1)}
+        distribute([a, b, link], STREAMS, 2, before.kept)
+    kept = Kept.of([(pa.array(["a"]), replace(placement(before, "a"), shard=1))])
     assert distribute([a, b, link], STREAMS, 2, kept).components[0].shard == 1
+
+
+def many(count: int, first: int = 0) -> Members:
+    """Queries of one template that cannot be keyed and publish nothing."""
+    return Members(PAIR, pa.array([f"m/{i}" for i in range(first, first + count)]), ())
+
+
+PAIR = Template((Output(following(read(), read()), None),))
+
+
+def test_whole_queries_of_one_template_are_split_by_their_ids_for_ever():
+    found = distribute([many(1000)], STREAMS, 2)
+    (component,) = found.components
+    assert (component.mode, component.shard) == ("whole", None)
+    assert found.routes["Stock"].whole == (0, 1)
+    shares = [ids(channels_for(found, shard).queries) for shard in range(2)]
+    assert sorted(shares[0] + shares[1]) == sorted(ids([many(1000)]))
+    assert min(map(len, shares)) > 400
+    # Others come and go: each of them stays where it was, and one alone is no reason to move.
+    after = distribute([many(501, 499)], STREAMS, 2, found.kept)
+    for shard in range(2):
+        now = ids(channels_for(after, shard).queries)
+        assert set(now) & set(ids([many(501, 499)])) <= set(shares[shard]) | {"m/1000"}
+    last = distribute([many(1, 7)], STREAMS, 2, found.kept)
+    assert [c.is_split for c in last.components] == [True]
+
+
+def test_a_query_fits_into_the_routes_in_place_or_says_what_it_needs():
+    jump = query("jump", following(read(), read(), ("Name", "Name")), "Jump")
+    fitter = Fitter(distribute([jump], STREAMS, 2))
+    keyed = Template((Output(following(reading(jump), read(), ("Name", "Name")), None),))
+    assert fitter.fit("a", keyed).routes == (("Jump", "Stock@Name"),)
+    plain = Template((Output(Select(read(), TRUE), None),))
+    assert fitter.fit("b", plain).routes == (("Stock@Name",),)
+    for name, node, wanted in (
+        ("other key", following(read(), read(), ("Lot", "Lot")), {"Stock@Lot"}),
+        ("whole", following(read(), read()), {"Stock@*"}),
+        ("unread", Select(read(NEWS), TRUE), {"News@?"}),
+        # What is divided over the shards cannot be put together again.
+        ("impossible", following(reading(jump), read()), set()),
+    ):
+        with pytest.raises(Misfit) as misfit:
+            fitter.fit(name, Template((Output(node, None),)))
+        assert {channel for channel, _ in misfit.value.wanted} == wanted, name
+    with_all = Fitter(distribute([jump, query("w", following(read(), read()))], STREAMS, 2))
+    assert with_all.fit("whole", PAIR).shard == 0
+    # All events of Stock are on the shard: what could be keyed otherwise is content with that.
+    lot = Template((Output(following(read(), read(), ("Lot", "Lot")), None),))
+    assert with_all.fit("lot", lot).mode == "whole"

@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "mops": {"algebra", "plan", "kernels"},
     "engine": {"algebra", "plan", "optimizer", "mops", "kernels", "lang"},
     "spark": {"algebra", "plan", "optimizer", "mops", "engine", "lang"},
-    "cli": {"algebra", "plan", "engine", "spark", "lang"},
+    "cli": {"algebra", "plan", "optimizer", "engine", "spark", "lang"},
     "demo": {"algebra", "engine", "spark", "lang", "cli"},
     "__init__": {"engine", "spark"},
 }

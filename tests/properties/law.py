@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from braid.algebra.queries import Query
 from braid.algebra.schema import Schema
 from braid.engine.shard import Emission, Options, Shard
+from braid.optimizer.rules import NAMES
 from braid.reference import Event, TooMany, answer, events_from_result
 from braid.reference.tables import to_array
 from tests.properties.expressions import Draw
@@ -33,11 +34,25 @@ LIMIT = 120
 OPTIONS = Options(instance_budget=1_000_000, idle_timeout=None)
 
 
+#: All rules, none, each one alone, all but each one.
+RULE_SETS = (
+    frozenset(NAMES),
+    frozenset(),
+    *(frozenset({name}) for name in NAMES),
+    *(frozenset(NAMES) - {name} for name in NAMES),
+)
+
+
 @dataclass(frozen=True)
 class Feed:
     batches: tuple[tuple[Arrival, ...], ...]
     save_after: frozenset[int] = frozenset()
     reload_after: frozenset[int] = frozenset()
+    rules: frozenset[str] = RULE_SETS[0]
+
+    @property
+    def options(self) -> Options:
+        return replace(OPTIONS, rules=self.rules)
 
 
 @dataclass
@@ -50,6 +65,7 @@ class Run:
     late: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
     pages: dict[str, bytes] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)
+    options: Options = OPTIONS
 
     def feed(self, batch: Sequence[Arrival], now: int) -> None:
         for name in dict.fromkeys(name for name, _ in batch):
@@ -78,7 +94,7 @@ class Run:
     def reload(self, queries: Sequence[Query] | None = None) -> None:
         self.save()
         chosen = self.workload.queries if queries is None else queries
-        self.shard = Shard.load(self.pages, chosen, self.workload.streams, options=OPTIONS)
+        self.shard = Shard.load(self.pages, chosen, self.workload.streams, options=self.options)
 
 
 def to_batch(events: Sequence[Event], schema: Schema) -> pa.RecordBatch:
@@ -92,12 +108,13 @@ def to_batch(events: Sequence[Event], schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def start(workload: Workload) -> Run:
-    return Run(Shard(workload.queries, workload.streams, options=OPTIONS), workload)
+def start(workload: Workload, options: Options = OPTIONS) -> Run:
+    shard = Shard(workload.queries, workload.streams, options=options)
+    return Run(shard, workload, options=options)
 
 
 def run(workload: Workload, feed: Feed) -> Run:
-    current = start(workload)
+    current = start(workload, feed.options)
     for number, batch in enumerate(feed.batches):
         current.feed(batch, now=number)
         if number in feed.reload_after:
@@ -185,4 +202,5 @@ def cut(draw: Draw, sent: Sequence[Arrival], reloads: bool) -> Feed:
         batches = tuple((arrival,) for arrival in sent)
     numbers = st.sets(st.integers(0, max(0, len(batches) - 1)), max_size=3).map(frozenset)
     nothing: frozenset[int] = frozenset()
-    return Feed(batches, draw(numbers), draw(numbers) if reloads else nothing)
+    rules = draw(st.sampled_from(RULE_SETS))
+    return Feed(batches, draw(numbers), draw(numbers) if reloads else nothing, rules)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from braid.algebra.queries import members_of
 from braid.algebra.streams import Stream
+from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
+from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
 from braid.engine.payload import to_json
 from braid.engine.shard import Emission, Options, Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
-from braid.plan.automaton import describe, translate
-from braid.plan.build import build_plan
-from braid.plan.plan import explain
+from braid.lang.prepared import Refused, prepare, restored
+from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.
 Tables = dict[str, pa.Table]
@@ -53,23 +56,30 @@ class Engine:
         instance_budget: int = 1_000_000,
         idle_timeout: str | int | None = "60 s",
         clock: Callable[[], int] | None = None,
+        rules: Mapping[str, bool] | Iterable[str] | str | None = None,
     ) -> None:
+        """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
+        or a mapping that switches some off."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._options = Options(instance_budget, timeout)
+        self._options = Options(instance_budget, timeout, rules=enabled(rules))
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}
         self._shard: Shard | None = None
         self._saved: dict[str, bytes] = {}
+        #: Since when queries see events, of those that were given a time.
+        self._births: dict[str, int] = {}
         self._resumed = False
         self.notices: list[Notice] = []
         self.suspended: dict[str, str] = {}
-        self.results: dict[tuple[str, str | None], pa.Table] = {}
+        self._emission = Emission()
         self.late: pa.Table = pa.table({})
         self.rejected: pa.Table = REJECTED.empty_table()
         self.stats: dict[str, int] = {}
+        #: Rows of the last prepared query that could not be used.
+        self.refused: list[Refused] = []
 
     # ---- what is there ----
 
@@ -87,22 +97,73 @@ class Engine:
             stream_from_schema(name, schema, time=time, lateness=lateness, sequence=sequence)
         )
 
-    def query(self, id: str, text: str) -> None:
-        """Register a query; it sees the events from now on."""
+    def query(
+        self, id: str, text: str, rows: Any = None, *, ids: str | None = None, at: int | None = None
+    ) -> None:
+        """Register a query; it sees the events from now on, or those that start at `at` or later.
+
+        With FOR EACH in the text, `rows` has the constants of each member: a table, a pandas
+        DataFrame, or the path of a CSV file; `ids` names the column that has their names. Rows
+        that cannot be used are in `refused`; the others are registered.
+        """
+        if rows is not None:
+            self._prepare(id, text, rows, ids, at)
+            return
         registered = compile_query(text, self._catalog, query_id=id, origin=Origin(query=id))
+        self._check_birth(registered.query.template, at)
         self._catalog.add_query(registered.query)
         self.notices.extend(registered.notices)
-        self._change()
+        if self._shard is not None or at is not None:
+            self._came(members_of([registered.query])[0], at, single=True)
+
+    def _prepare(self, id: str, text: str, rows: Any, ids: str | None, at: int | None) -> None:
+        prepared = prepare(text, rows, self._catalog, name=id, ids=ids, origin=Origin(query=id))
+        self._check_birth(prepared.template, at)
+        self._catalog.add_prepared(prepared)
+        self.notices.extend(prepared.notices)
+        self.refused = list(prepared.refused)
+        if self._shard is not None or at is not None:
+            self._came(prepared.members, at, single=False)
+
+    def _check_birth(self, template: Template, at: int | None) -> None:
+        if at is None or self._shard is None:
+            return
+        now = self._shard.bound(template.outputs[-1].node.unit)
+        if at < now:
+            raise BraidError("E306", f"{at} is in the past: events up to {now} have been answered")
+
+    def _came(self, members: Members, at: int | None, *, single: bool) -> None:
+        """Queries for a running shard: into its plan if that has all they read, or a new one."""
+        if at is not None:
+            self._births.update((name, at) for name in members.ids.to_pylist())
+        shard = self._shard
+        if shard is None:
+            return
+        self._emission.settle()
+        now = shard.bound(members.template.outputs[-1].node.unit)
+        if shard.can_add(members):
+            shard.add(members, now if at is None else at, single=single)
+        else:
+            self._change()
 
     def drop(self, id: str) -> None:
-        """Remove a query and what only it needed."""
+        """Remove a query, or all members of a prepared one, and what only they needed."""
         self._catalog.remove_query(id)
-        self._change()
-        self._running()  # without it: should the same query come back, it starts anew
+        self._births = {
+            name: at
+            for name, at in self._births.items()
+            if name != id and not name.startswith(f"{id}/")
+        }
+        if self._shard is not None:
+            self._emission.settle()
+            self._shard.drop([id], -(2**63))
 
     def execute(self, text: str, *, name: str | None = None) -> None:
         """Run statements (CREATE STREAM, CREATE QUERY, DROP QUERY, bare queries), ended by ';'."""
         loaded = load(text, self._catalog, name=name)
+        if self._shard is not None and loaded.dropped:
+            self._emission.settle()
+            self._shard.drop(loaded.dropped, -(2**63))
         self.notices.extend(loaded.notices)
         self._change()
 
@@ -120,9 +181,7 @@ class Engine:
         """Register a Python function that queries may call; it is called once for each event."""
         self._catalog.functions.register(name, call, arguments, returns)
         functions = {f.name: f.call for f in self._catalog.functions}
-        self._options = Options(
-            self._options.instance_budget, self._options.idle_timeout, functions
-        )
+        self._options = replace(self._options, functions=functions)
         self._change()
 
     @property
@@ -133,21 +192,17 @@ class Engine:
     def queries(self) -> tuple[str, ...]:
         return tuple(self._catalog.queries)
 
-    def explain(self, query: str | None = None) -> str:
-        """The plan as text, of all queries; or of one, with the automaton that it is."""
-        if query is not None and query not in self._catalog.queries:
-            known = ", ".join(self._catalog.queries) or "none"
-            raise BraidError("E134", f"there is no query {query!r}", f"queries: {known}")
-        plan = build_plan(list(self._catalog.queries.values()), self._catalog.streams)
-        if query is None:
-            return explain(plan)
-        automaton = translate(self._catalog.queries[query].node, query)
-        return f"{explain(plan, query)}\n{describe(automaton)}"
+    def explain(self, query: str | None = None) -> Explained:
+        """The plan of all queries, or of one with the automaton that it is; text, JSON, picture."""
+        return explained(self._running(), self._catalog, query)
 
     # ---- events ----
 
-    def process(self, tables: Mapping[str, Any]) -> Tables:
-        """Take what has arrived; the results that are complete by it, by published stream."""
+    def process(self, tables: Mapping[Any, Any]) -> Tables:
+        """Take what has arrived; the results that are complete by it, by published stream.
+
+        Events that belong to several streams come under a tuple of their names.
+        """
         shard, now = self._running(), self._clock()
         self._forget()
         self._take(shard, tables, now)
@@ -159,18 +214,28 @@ class Engine:
         self._forget()
         return self._emit(shard.finish())
 
-    def _take(self, shard: Shard, tables: Mapping[str, Any], now: int) -> None:
+    def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
-        taken = [(name, self._ingest(name)(_as_table(data))) for name, data in tables.items()]
-        for name, ingested in taken:
+        taken = [
+            (names, self._ingest(names[0])(_as_table(data)))
+            for key, data in tables.items()
+            if (names := (key,) if isinstance(key, str) else tuple(key))
+        ]
+        for names, ingested in taken:
             if ingested.rejected is not None:
                 self.rejected = pa.concat_tables([self.rejected, ingested.rejected])
             events = ingested.events
             highest = None
             if events.num_rows and END in events.schema.names:
                 highest = int(pa.compute.max(events.column(END)).as_py())
-            shard.accept(name, events, now=now)
-            shard.observe(name, highest, now=now)
+            if len(names) > 1:
+                for name in names:
+                    self._ingest(name)
+                shard.accept_shared(names, events, now=now)
+            else:
+                shard.accept(names[0], events, now=now)
+            for name in names:
+                shard.observe(name, highest, now=now)
 
     def _ingest(self, name: str) -> Ingest:
         stream = self._catalog.streams.get(name)
@@ -180,22 +245,30 @@ class Engine:
         return self._ingests.setdefault(name, Ingest(stream))
 
     def _emit(self, emission: Emission) -> Tables:
-        self.results = {(r.query, r.stream): r.table for r in emission.results}
+        self._emission = emission
         self.stats = emission.stats
         self.suspended = emission.suspended
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
-        found = {r.stream: r.table for r in emission.results if r.stream is not None}
+        found: dict[str, list[pa.Table]] = {}
+        for group in emission.groups:
+            if group.stream is not None:
+                found.setdefault(group.stream, []).append(group.expanded())
         return {
-            outlet.stream: found.get(outlet.stream, shard.empty(outlet))
-            for outlet in shard.plan.outlets
-            if outlet.stream is not None
+            point.stream: pa.concat_tables(found.get(point.stream) or [shard.empty(point)])
+            for point in shard.exits
+            if point.stream is not None
         }
 
     def _forget(self) -> None:
         """Let go of what the last call reported."""
-        self.results, self.stats = {}, {}
+        self._emission, self.stats = Emission(), {}
         self.rejected = REJECTED.empty_table()
+
+    @property
+    def results(self) -> dict[tuple[str, str | None], pa.Table]:
+        """The results of the last call, by query and published stream."""
+        return {(r.query, r.stream): r.table for r in self._emission.results}
 
     @property
     def matches(self) -> pa.Table:
@@ -206,7 +279,7 @@ class Engine:
         self, columns: tuple[str, ...], tables: Iterable[tuple[tuple[str | None, ...], pa.Table]]
     ) -> pa.Table:
         """Tables of different attributes in one form: names, start, end, payload."""
-        types = {outlet.time_type for outlet in self._running().plan.outlets}
+        types = {point.time_type for point in self._running().exits}
         clock = types.pop() if len(types) == 1 else pa.int64()
         schema = pa.schema([(c, clock if c in ("start", "end") else pa.string()) for c in columns])
         parts = [_described(names, table, schema) for names, table in tables]
@@ -216,14 +289,19 @@ class Engine:
 
     def _running(self) -> Shard:
         if self._shard is None:
-            queries, streams = list(self._catalog.queries.values()), self._catalog.streams
+            queries, streams = self._catalog.members(), self._catalog.streams
             if self._saved:
                 self._shard = Shard.load(
-                    self._saved, queries, streams, options=self._options, resumed=self._resumed
+                    self._saved,
+                    queries,
+                    streams,
+                    options=self._options,
+                    resumed=self._resumed,
+                    births=self._births,
                 )
                 self._resumed = False
             else:
-                self._shard = Shard(queries, streams, options=self._options)
+                self._shard = Shard(queries, streams, options=self._options, births=self._births)
         return self._shard
 
     def _change(self) -> None:
@@ -254,14 +332,22 @@ class Engine:
         """Go on from a snapshot. Functions that queries call must be given again: code is not saved."""
         saved = snapshots.read(state)
         engine = cls(
-            instance_budget=saved.instance_budget, idle_timeout=saved.idle_timeout, clock=clock
+            instance_budget=saved.instance_budget,
+            idle_timeout=saved.idle_timeout,
+            clock=clock,
+            rules=saved.rules,
         )
         for function in functions:
             engine.function(*function)
         for stream in saved.streams:
             engine._catalog.add_stream(stream)
-        for query, text in saved.queries:
-            engine.query(query, text)
+        for query in saved.queries:
+            if query.members is None:
+                engine.query(query.id, query.text)
+            else:
+                engine._catalog.add_prepared(
+                    restored(query.text, query.members, engine._catalog, name=query.id)
+                )
         engine.notices.clear()
         engine._saved, engine._resumed = dict(saved.pages), True
         return engine

@@ -1,59 +1,290 @@
-"""Runs the m-ops of a plan, one after the other, each over a whole batch."""
+"""Runs the m-ops of a shared plan, one after the other, each over a whole batch.
+
+Queries are members of m-ops: to add one is to give each m-op on its way a few words of data, and
+to let it see events from its birth on; nobody else notices. To drop one is to end its life at a
+time, and to take those words out again once that time has passed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
+from braid.engine.exits import ChannelExits
+from braid.engine.members import Admitted, Census, ExitPoint
 from braid.mops.base import Context, Held, Logic, State
+from braid.mops.batch import Batch
 from braid.mops.build import build
 from braid.mops.columns import Rows
-from braid.plan.plan import Plan, source_channel
+from braid.mops.constants import Constants
+from braid.mops.encode import EncodeLogic
+from braid.mops.membership import Origin
+from braid.mops.publish import ALWAYS, NEVER, PublishLogic
+from braid.mops.selection import SelectionLogic
+from braid.mops.states import bound_of
+from braid.mops.values import Words
+from braid.plan.plan import Plan, channel_owner, last_uses, ordered, source_channel
+from braid.plan.routes import Exit, Route, SelectRecipe, Stage
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
 GROWTH = 2
 COMPACT_FROM = 1 << 20
 
 
+@dataclass(frozen=True)
+class Found:
+    """Results of one form: the events of a channel, and how many results they are in all."""
+
+    exit: ExitPoint
+    batch: Batch
+    count: int
+
+
 class Executor:
     """The running plan of one shard: knows nothing of time beyond the bound of each batch."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        context: Context,
-        states: Mapping[str, State],
-    ) -> None:
+    def __init__(self, plan: Plan, context: Context) -> None:
         self.plan = plan
         self.context = context
-        self.logics: dict[str, Logic] = {
-            mop.signature: build(mop.spec, context, states.get(mop.signature)) for mop in plan.mops
-        }
+        self.logics: dict[str, Logic] = {}
+        self.census = Census()
+        self.exits: dict[tuple[str, str | None, str], ExitPoint] = {}
+        self.events_in: dict[str, int] = {}
+        self.events_out: dict[str, int] = {}
+        self._users: dict[str, int] = {}
+        self._order: tuple[str, ...] | None = None
+        self._last_use: dict[str, list[str]] = {}
         self._alive = COMPACT_FROM
-        self._last_use = _last_uses(plan)
+        self._channel_exits: list[ChannelExits] | None = None
 
-    def run(self, sources: Mapping[str, Rows], bounds: Mapping[str, int]) -> dict[str, Rows]:
-        """The rows of every outlet's channel for whole epochs of input.
+    # ---- members ----
 
-        `sources` has the rows of each stream in order of `end`; `bounds` the watermark that
-        each m-op's clock advances to.
+    def admit(self, route: Route, members: Members, births: Words | None = None) -> Admitted:
+        """Take on queries of one template; without births they see everything."""
+        constants = Constants(members.ids, members.values, self.context.values)
+        count = len(members.ids)
+        origins: list[Origin] = []
+        for stage in route.stages:
+            logic = self._logic(stage)
+            given = [None if o is None else origins[o] for o in stage.origins]
+            origins.append(logic.admit(stage.recipe, constants, given))
+            self._users[stage.mop] = self._users.get(stage.mop, 0) + count
+        first = self.census.new_numbers(count)
+        admitted = Admitted(
+            route,
+            members.ids,
+            first,
+            [origin.numbers.astype(np.int32) for origin in origins],
+            [self._exit(e) for e in route.exits],
+            np.full(count, ALWAYS) if births is None else births,
+            np.zeros(count, np.bool_),
+        )
+        for exit_, point in zip(route.exits, admitted.exits, strict=True):
+            nodes = np.zeros(count, np.int64)
+            if exit_.stage is not None:
+                nodes = admitted.nodes[exit_.stage].astype(np.int64)
+            point.subscribers.add(
+                nodes, admitted.numbers, admitted.births, _longest(exit_, constants)
+            )
+        self.census.add(admitted)
+        return admitted
+
+    def prepare(self, route: Route) -> list[ExitPoint]:
+        """The m-ops of a route that nobody takes yet, for those who read what it publishes."""
+        for stage in route.stages:
+            self._logic(stage)
+        points = [self._exit(e) for e in route.exits]
+        for point in points:
+            point.stays = True
+        return points
+
+    def _logic(self, stage: Stage) -> Logic:
+        if self.plan.add(stage):
+            self.logics[stage.mop] = build(stage.spec, self.context)
+            self._order = None
+        return self.logics[stage.mop]
+
+    def _exit(self, exit_: Exit) -> ExitPoint:
+        key = (exit_.channel, exit_.stream, repr((exit_.schema, exit_.time_type)))
+        if key not in self.exits:
+            self.exits[key] = ExitPoint(exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
+            self._channel_exits = None
+        return self.exits[key]
+
+    def publish(self, stage: Stage, sources: Iterable[ExitPoint]) -> None:
+        """Make the events of a published stream a channel that others can read."""
+        logic = self._logic(stage)
+        assert isinstance(logic, PublishLogic)
+        logic.sources = [point.subscribers for point in sources]
+
+    def changed(self) -> None:
+        """m-ops read other channels than before."""
+        self._order = None
+
+    def end(self, numbers: Words, deaths: Words) -> None:
+        """These queries put out nothing from a time on."""
+        for number, death in zip(numbers.tolist(), deaths.tolist(), strict=True):
+            for point in self.census.of(number).exits:
+                point.subscribers.end(np.array([number]), np.array([death]))
+
+    def dismiss(self, numbers: Words) -> None:
+        """Take queries out of every m-op on their way, and free what only they needed."""
+        groups: dict[int, list[int]] = {}
+        for number in np.sort(numbers).tolist():
+            groups.setdefault(self.census.of(number).first, []).append(number)
+        for first, own in groups.items():
+            admitted = self.census.of(first)
+            self._dismiss(admitted, np.array(own, np.int64))
+        self.census.forget(numbers.tolist())
+        self._remove_unused()
+
+    def _dismiss(self, admitted: Admitted, numbers: Words) -> None:
+        rows = numbers - admitted.first
+        for point in admitted.exits:
+            point.subscribers.remove(numbers)
+        stages = admitted.route.stages
+        for k in reversed(range(len(stages))):
+            stage, nodes = stages[k], admitted.nodes[k][rows].astype(np.int64)
+            logic: Any = self.logics[stage.mop]
+            self._users[stage.mop] -= len(rows)
+            if isinstance(logic, SelectionLogic):
+                assert isinstance(stage.recipe, SelectRecipe)
+                gone = logic.dismiss(stage.recipe.port, nodes)
+                logic.ports[stage.recipe.port].retire(gone)
+            elif not isinstance(logic, PublishLogic):
+                gone = logic.dismiss(nodes)
+                if len(gone):
+                    logic.nodes.retire(gone)
+
+    def _remove_unused(self) -> None:
+        for key, point in list(self.exits.items()):
+            if not point.subscribers.count and not point.stays:
+                point.gone = True
+                del self.exits[key]
+                self._channel_exits = None
+        while True:
+            read = {channel_owner(c) for mop in self.plan.mops.values() for c in mop.inputs}
+            unused = [s for s in self.logics if s not in read and not self._is_used(s)]
+            if not unused:
+                return
+            for signature in unused:
+                self.plan.remove(signature)
+                del self.logics[signature]
+                self._users.pop(signature, None)
+                self._order = None
+
+    def _is_used(self, signature: str) -> bool:
+        """Whether queries go through an m-op, whoever reads it. What a prepared query without
+        members would use is kept for it."""
+        if isinstance(self.logics[signature], PublishLogic):
+            return False
+        return self._users.get(signature, 1) > 0
+
+    # ---- events ----
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        if self._order is None:
+            self._order = ordered(self.plan.mops)
+            self._last_use = last_uses(self.plan.mops, self._order)
+        return self._order
+
+    def run(
+        self,
+        sources: Mapping[str, Rows],
+        bounds: Callable[[str], int],
+        feeds: Sequence[tuple[tuple[str, ...], Rows]] = (),
+    ) -> list[Found]:
+        """What comes out of every exit for whole epochs of input.
+
+        `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
+        several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
         """
-        channels: dict[str, Rows] = {
-            source_channel(name): sources.get(name, np.empty((0, shape.layout.width), np.int64))
-            for name, shape in self.plan.sources.items()
-        }
-        wanted = {outlet.channel for outlet in self.plan.outlets}
-        for position, mop in enumerate(self.plan.mops):
-            inputs = [channels[c] for c in mop.inputs]
-            logic = self.logics[mop.signature]
-            channels[mop.signature] = logic.on_batch(inputs, bounds[mop.signature])
-            for channel in self._last_use.get(position, ()):
+        channels: dict[str, Batch] = {}
+        for name, shape in self.plan.sources.items():
+            rows = sources.get(name)
+            empty = np.empty((0, shape.layout.width), np.int64)
+            channels[source_channel(name)] = Batch(empty if rows is None else rows)
+        for logic in self.logics.values():
+            if isinstance(logic, EncodeLogic):
+                logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
+        wanted = {point.channel for point in self.exits.values()}
+        for signature in self.order:
+            self._step(signature, channels, bounds(signature))
+            for channel in self._last_use.get(signature, ()):
                 if channel not in wanted:
-                    del channels[channel]
-        return {channel: channels[channel] for channel in wanted}
+                    channels.pop(channel, None)
+        return [
+            found
+            for exits in self._by_channel()
+            if (batch := channels.get(exits.points[0].channel)) is not None and len(batch)
+            for point, part in exits.split(batch)
+            if (found := self._found(point, part)) is not None
+        ]
+
+    def _by_channel(self) -> list[ChannelExits]:
+        if self._channel_exits is None:
+            groups: dict[str, list[ExitPoint]] = {}
+            for point in self.exits.values():
+                groups.setdefault(point.channel, []).append(point)
+            self._channel_exits = [ChannelExits(points) for points in groups.values()]
+        return self._channel_exits
+
+    def _step(self, signature: str, channels: dict[str, Batch], bound: int) -> None:
+        mop = self.plan.mops[signature]
+        inputs = [channels[c] if c in channels else self._nothing(c) for c in mop.inputs]
+        output = self.logics[signature].on_batch(inputs, bound)
+        made = output if isinstance(output, dict) else {"": output}
+        for port, batch in made.items():
+            channels[f"{signature}/{port}" if port else signature] = batch
+        self.events_in[signature] = self.events_in.get(signature, 0) + sum(map(len, inputs))
+        self.events_out[signature] = self.events_out.get(signature, 0) + sum(
+            map(len, made.values())
+        )
+
+    def _nothing(self, channel: str) -> Batch:
+        """A port that exists but has had no event yet."""
+        width = self.plan.channels[channel].layout.width
+        none = np.empty(0, np.int32)
+        return Batch(np.empty((0, width), np.int64), none, none)
+
+    def _found(self, point: ExitPoint, batch: Batch) -> Found | None:
+        count = point.subscribers.counted(batch)
+        return Found(point, batch, count) if count else None
+
+    def stopped(self) -> dict[int, int]:
+        """Queries that gave up because of a budget, and the event time of it."""
+        times: dict[int, int] = {}
+        for signature, logic in self.logics.items():
+            if not logic.stopped:
+                continue
+            nodes = np.array(list(logic.stopped), np.int64)
+            for admitted, rows in self.census.living():
+                for k, stage in enumerate(admitted.route.stages):
+                    if stage.mop != signature:
+                        continue
+                    own = admitted.nodes[k][rows]
+                    for row in rows[np.isin(own, nodes)].tolist():
+                        at = logic.stopped[int(admitted.nodes[k][row])]
+                        number = admitted.first + row
+                        times[number] = min(at, times.get(number, at))
+        return times
+
+    # ---- state ----
+
+    def snapshots(self) -> dict[str, State]:
+        return {signature: logic.snapshot() for signature, logic in self.logics.items()}
+
+    def restore(self, states: Mapping[str, State]) -> None:
+        """Give m-ops what m-ops of the same signatures saved; their members are there already."""
+        for signature, state in states.items():
+            if signature in self.logics:
+                self.logics[signature].restore(state)
 
     @property
     def instances(self) -> int:
@@ -63,6 +294,12 @@ class Executor:
     def state_bytes(self) -> int:
         """Bytes of instances and of the values that they refer to."""
         return self._values_size() + sum(logic.state_bytes for logic in self.logics.values())
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of what is known of the queries."""
+        exits = sum(point.subscribers.nbytes for point in self.exits.values())
+        return exits + sum(logic.index_bytes for logic in self.logics.values())
 
     def _values_size(self) -> int:
         values = self.context.values
@@ -75,7 +312,8 @@ class Executor:
             return
         held = [(logic, h) for logic in self.logics.values() if (h := logic.held()) is not None]
         changed = self._remap(held, Kind.STRING, None, values.strings.compact)
-        self.context.renew_constants()
+        for logic in self.logics.values():
+            logic.forget_codes()
         for type_, store in values.carried.items():
             changed |= self._remap(held, Kind.OPAQUE, type_, store.compact)
         for logic, h in held:
@@ -103,6 +341,14 @@ class Executor:
         return {id(h) for h, _ in places}
 
 
+def _longest(exit_: Exit, constants: Constants) -> Words:
+    """How long the results of each query may last."""
+    if not exit_.bounds:
+        return np.full(constants.count, NEVER)
+    bounds = bound_of(exit_.bounds, constants)
+    return np.where(bound_of(exit_.bounds, constants) < 0, -1, bounds)
+
+
 def _nulls(held: Held, word: int) -> np.ndarray:
     column = word - held.layout.base
     bits = (held.rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
@@ -111,15 +357,3 @@ def _nulls(held: Held, word: int) -> np.ndarray:
 
 def _codes(held: Held, word: int) -> np.ndarray:
     return held.rows[~_nulls(held, word), word]
-
-
-def _last_uses(plan: Plan) -> dict[int, list[str]]:
-    """After which m-op each channel is no longer read, so that its rows can go."""
-    last: dict[str, int] = {}
-    for position, mop in enumerate(plan.mops):
-        for channel in mop.inputs:
-            last[channel] = position
-    uses: dict[int, list[str]] = {}
-    for channel, position in last.items():
-        uses.setdefault(position, []).append(channel)
-    return uses

@@ -55,7 +55,7 @@ class Ordering:
     """The events of one shard that wait for their time."""
 
     streams: Mapping[str, Stream]
-    channels: Mapping[str, str]
+    channels: dict[str, str]
     #: The streams whose time counts: on Spark also those whose events go to other shards only.
     awaited: frozenset[str]
     idle_timeout: int | None

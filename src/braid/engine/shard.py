@@ -5,29 +5,38 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.queries import Query
-from braid.algebra.schema import TICKS, shown_names
+from braid.algebra.queries import Members, Query, members_of
+from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
-from braid.engine.executor import Executor
+from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, plain
+from braid.engine.lives import Lives
+from braid.engine.members import ExitPoint
 from braid.engine.ordering import Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
+from braid.engine.planner import Planner, read_shapes
 from braid.errors import CheckpointError
 from braid.mops.base import Context, State
+from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
-from braid.mops.values import Carried
-from braid.plan.build import build_plan
-from braid.plan.plan import Outlet, source_channel
+from braid.mops.publish import Subscribers
+from braid.mops.values import Carried, Words
+from braid.optimizer.driver import Driver, sharable_classes
+from braid.optimizer.rules import NAMES
+from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 
+#: Between the names of streams that share events.
+FEED = "\x1f"
+
 #: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,9 @@ class Options:
     instance_budget: int = 1_000_000
     idle_timeout: int | None = 60_000_000
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    rules: frozenset[str] = frozenset(NAMES)
+    #: Read all attributes of each stream, so that queries which come later find what they need.
+    whole_streams: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,14 +60,88 @@ class Result:
     table: pa.Table
 
 
+class ResultGroup:
+    """Results of many queries that have one form: a table of events, and for each result its row
+    there and its query.
+
+    Which queries an event is for is worked out when somebody asks; that must be before queries
+    come or go (`settle`).
+    """
+
+    def __init__(
+        self, stream: str | None, table: pa.Table, count: int, pairs: Callable[[], Paired]
+    ) -> None:
+        self.stream = stream
+        self.table = table
+        self._count = count
+        self._pairs: Callable[[], Paired] | Paired = pairs
+
+    def __len__(self) -> int:
+        return self._count
+
+    def settle(self) -> Paired:
+        if not isinstance(self._pairs, Paired):
+            self._pairs = self._pairs()
+            self._count = len(self._pairs.rows)
+        return self._pairs
+
+    @property
+    def rows(self) -> Words:
+        return self.settle().rows
+
+    @property
+    def query(self) -> Words:
+        """For each result the number of its query among `queries`."""
+        return self.settle().query
+
+    @property
+    def queries(self) -> pa.StringArray:
+        return self.settle().queries
+
+    def expanded(self) -> pa.Table:
+        """One row for each result."""
+        return self.table.take(pa.array(self.rows, pa.int64()))
+
+    def ids(self) -> pa.DictionaryArray:
+        """The query of each result."""
+        return pa.DictionaryArray.from_arrays(pa.array(self.query, pa.int32()), self.queries)
+
+    def by_query(self) -> Iterator[Result]:
+        rows, query, queries = self.settle()
+        order = np.argsort(query, kind="stable")
+        ends = np.searchsorted(query[order], np.arange(len(queries) + 1))
+        for number, name in enumerate(queries.to_pylist()):
+            own = rows[order[ends[number] : ends[number + 1]]]
+            if len(own):
+                yield Result(name, self.stream, self.table.take(pa.array(own, pa.int64())))
+
+
+class Paired(NamedTuple):
+    """Results as pairs: the row of each, the number of its query, and the queries."""
+
+    rows: Words
+    query: Words
+    queries: pa.StringArray
+
+
 @dataclass
 class Emission:
     """What a step gave: results, late events by channel, counters, suspended queries."""
 
-    results: list[Result] = field(default_factory=list)
+    groups: list[ResultGroup] = field(default_factory=list)
     late: list[tuple[str, pa.Table]] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
     suspended: dict[str, str] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        """Work out whose every result is, while the queries are still the same."""
+        for group in self.groups:
+            group.settle()
+
+    @property
+    def results(self) -> list[Result]:
+        """The results of each query by itself; made when asked for."""
+        return [result for group in self.groups for result in group.by_query()]
 
 
 class Shard:
@@ -63,55 +149,156 @@ class Shard:
 
     def __init__(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[Query] | Sequence[Members],
         streams: Mapping[str, Stream],
         *,
         channels: Mapping[str, str] | None = None,
         awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
         resumed: bool = False,
+        births: Mapping[str, int] | None = None,
         _pages: Mapping[str, bytes] | None = None,
     ) -> None:
         """`channels`: which declared stream each channel that queries read is a part of (default:
         they read the streams themselves). `awaited`: the streams whose time this shard follows
-        (default: those that its queries read)."""
+        (default: those that its queries read). `births`: since when queries see events that the
+        saved state does not know (default: from now on; from the start on if there is none)."""
         meta = json.loads(_pages["meta"]) if _pages else None
         if meta is not None:
             _check_format(meta)
-        self._births = _births(queries, meta)
+            _check_rules(meta, options.rules)
+        groups = _grouped(queries)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
-        self.plan = build_plan(queries, self._streams, self._births)
         self.options = options
-        read = {channel: names[channel] for channel in self.plan.sources}
+        shapes = self._shapes_read(groups)
+        read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
         self._ordering = Ordering(streams, read, followed, options.idle_timeout)
         self._context = Context(
             instance_budget=options.instance_budget, functions=options.functions
         )
         self.suspended: dict[str, str] = {}
-        self._suspended_at: dict[str, int] = {}
+        self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
         self._counts = {"events": 0, "late": 0}
+        self._units: dict[str, str] = {}
+        self._read = set(shapes)
+        self._sharable = sharable_classes(self._streams, options.rules)
+        self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
-        self._executor = Executor(self.plan, self._context, states)
-        self._shapes = {source_channel(n): shape for n, shape in self.plan.sources.items()}
-        self._shapes.update((m.signature, m.spec.output) for m in self.plan.mops)
-        self._units = self._clocks()
+        self._executor = Executor(Plan(shapes), self._context)
+        driver = Driver(self._streams, shapes, options.rules, {}, self._sharable)
+        self._planner = Planner(self._executor, driver)
+        self._lives = Lives(_pages, births)
+        for members, single in groups:
+            self._planner.add(members, self._births(members), single=single)
+        self._executor.restore(states)
         self._note_suspended()
+
+    def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
+        if self.options.whole_streams:
+            return {name: Shape(stream.schema) for name, stream in self._streams.items()}
+        shapes = read_shapes((m for m, _ in groups), self._streams)
+        classes = sharable_classes(self._streams, self.options.rules)
+        return {name: _together(shapes, classes.get(name, (name,))) for name in shapes}
+
+    def _births(self, members: Members) -> Words | None:
+        """Queries that the saved state does not know see what starts from now on."""
+        now = self._ordering.bound(members.template.outputs[-1].node.unit)
+        return self._lives.births(members.ids, now)
+
+    # ---- queries that come and go ----
+
+    def bound(self, unit: str) -> int:
+        """How far a clock is: no event that ends before this can come any more."""
+        return self._ordering.bound(unit)
+
+    def upcoming(self, unit: str, *, now: int) -> int:
+        """How far a clock will be after the next advance at this processing time."""
+        return self._ordering.watermark(unit, now)
+
+    def highest(self, unit: str) -> int | None:
+        """The latest `end` that any stream of a clock has had; None before the first."""
+        streams, known = self._ordering.streams, self._ordering.progress
+        ends = [p.highest for n, p in known.items() if n in streams and streams[n].unit == unit]
+        return max((end for end in ends if end is not None), default=None)
+
+    def knows(self, query: str) -> bool:
+        """Whether a query of this id is in the plan."""
+        return self._executor.census.has(query)
+
+    def can_add(self, members: Members) -> bool:
+        """Whether queries of this template ask only for what is read already."""
+        asked = read_shapes([members], self._streams)
+        return all(
+            name in self.plan.sources
+            and set(shape.schema.names) <= set(self.plan.sources[name].schema.names)
+            for name, shape in asked.items()
+        )
+
+    def add(self, members: Members, birth: int, *, single: bool = False) -> None:
+        """Take on queries that see what starts at `birth` or later; nobody else notices."""
+        births = np.full(len(members), birth, np.int64)
+        self._planner.add(members, births, single=single)
+        self._lives.know(members.ids, births)
+        self._note_suspended()
+
+    def drop(self, ids: Sequence[str], death: int) -> None:
+        """These queries put out nothing that ends at `death` or later, and are forgotten then."""
+        census = self._executor.census
+        found = [n for name in ids for n in census.numbers_of(name)]
+        numbers = np.array(found, np.int64)
+        self._executor.end(numbers, np.full(len(numbers), death, np.int64))
+        leaving = {n: d for d, n in self._leaving}
+        leaving |= {n: min(death, leaving.get(n, death)) for n in found}
+        self._leaving = [(d, n) for n, d in leaving.items()]
+        self._bury()
+
+    def _bury(self) -> None:
+        """Take those out whose time is over."""
+        if not self._leaving:
+            return
+        units = {n: self._unit_of(n) for _, n in self._leaving}
+        over = [n for death, n in self._leaving if death <= self.bound(units[n])]
+        if over:
+            for number in over:
+                name = self._executor.census.id_of(number)
+                self.suspended.pop(name, None)
+                self._suspended_at.pop(number, None)
+                self._lives.forget(name)
+            self._executor.dismiss(np.array(over, np.int64))
+            gone = set(over)
+            self._leaving = [(d, n) for d, n in self._leaving if n not in gone]
+
+    def _unit_of(self, number: int) -> str:
+        return self._unit(self._executor.census.of(number).route.exits[-1].channel)
+
+    def unit(self, channel: str) -> str:
+        """What the time of a channel or m-op counts."""
+        return self._unit(channel)
+
+    @property
+    def plan(self) -> Plan:
+        return self._executor.plan
+
+    @property
+    def executor(self) -> Executor:
+        return self._executor
 
     @classmethod
     def load(
         cls,
         pages: Mapping[str, bytes],
-        queries: Sequence[Query],
+        queries: Sequence[Query] | Sequence[Members],
         streams: Mapping[str, Stream],
         *,
         channels: Mapping[str, str] | None = None,
         awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
         resumed: bool = False,
+        births: Mapping[str, int] | None = None,
     ) -> Shard:
         """Go on from saved pages; queries may have come and gone, the others keep their state.
 
@@ -124,6 +311,7 @@ class Shard:
             awaited=awaited,
             options=options,
             resumed=resumed,
+            births=births,
             _pages=pages,
         )
 
@@ -131,13 +319,30 @@ class Shard:
 
     def accept(self, channel: str, events: pa.RecordBatch, *, now: int) -> None:
         """Take canonical events of a channel, in any order."""
-        if channel not in self.plan.sources or not events.num_rows:
+        if channel not in self._read or not events.num_rows:
             return
         self._counts["events"] += events.num_rows
         late = self._ordering.accept(channel, events, now)
         if late is not None:
             self._counts["late"] += late.num_rows
-            self._late.append((channel, self._shown(channel, late)))
+            shown = self._shown(channel, late)
+            self._late += [(stream, shown) for stream in channel.split(FEED)]
+
+    def accept_shared(self, streams: Sequence[str], events: pa.RecordBatch, *, now: int) -> None:
+        """Take events that belong to several streams at once: as one event of their channel if
+        they are sharable, as one of each otherwise."""
+        for channel in self._channels_of(FEED.join(streams)):
+            self.accept(channel, events, now=now)
+
+    def _channels_of(self, channel: str) -> tuple[str, ...]:
+        """Where events go that belong to these streams."""
+        read = [stream for stream in channel.split(FEED) if stream in self._read]
+        if len(read) < 2 or not set(read) <= set(self._sharable.get(read[0], ())):
+            return tuple(read)
+        shared = FEED.join(read)
+        self._ordering.channels.setdefault(shared, self._ordering.channels[read[0]])
+        self._read.add(shared)
+        return (shared,)
 
     def observe(self, stream: str, highest: int | None, *, now: int) -> None:
         """Learn how far a declared stream is, wherever its events went."""
@@ -152,19 +357,29 @@ class Shard:
         """Run everything: the input has ended."""
         return self._run(self._ordering.release_all())
 
+    def answer(self, channel: str, events: pa.RecordBatch) -> Emission:
+        """Run events by themselves, whatever time it is: for plans without state."""
+        self._counts["events"] += events.num_rows
+        return self._run({channel: [events]})
+
     def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
         sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
-        results: list[Result] = []
+        groups: list[ResultGroup] = []
         if sources:
-            rows = self._executor.run(sources, self._bounds())
+            feeds = [(tuple(c.split(FEED)), rows) for c, rows in sources.items() if FEED in c]
+            found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            results = list(self._results(rows))
+            groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
+        if self._leaving:
+            for group in groups:
+                group.settle()  # before anybody goes
+        self._bury()
         late, self._late = self._late, []
-        return Emission(results, late, self._stats(results), dict(self.suspended))
+        return Emission(groups, late, self._stats(groups), dict(self.suspended))
 
     def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
-        shape = self.plan.sources[channel]
+        shape = self.plan.sources[channel.split(FEED)[0]]
         rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
         at = 0
         # Parts are sorted, and often follow each other: then all is sorted without sorting.
@@ -176,43 +391,57 @@ class Shard:
             at += part.num_rows
         return sorted_by_end(rows)
 
-    def _clocks(self) -> dict[str, str]:
-        """The clock of each m-op: that of the streams it reads."""
-        units = {source_channel(c): s.unit for c, s in self._streams.items()}
-        for mop in self.plan.mops:
-            units[mop.signature] = units[mop.inputs[0]]
-        return units
+    def _bound(self, signature: str) -> int:
+        """How far the clock of an m-op is: that of the streams it reads."""
+        return self._ordering.bound(self._unit(signature))
 
-    def _bounds(self) -> dict[str, int]:
-        return {c: self._ordering.bound(unit) for c, unit in self._units.items()}
+    def _unit(self, channel: str) -> str:
+        owner = channel_owner(channel)
+        mop = self.plan.mops.get(owner)
+        if mop is None:
+            return self._streams[channel.removeprefix("stream:")].unit
+        if owner not in self._units:
+            self._units[owner] = self._unit(mop.inputs[0])
+        return self._units[owner]
 
-    def _results(self, rows: Mapping[str, Rows]) -> Iterator[Result]:
-        for outlet in self.plan.outlets:
-            found = rows[outlet.channel]
-            until = self._suspended_at.get(outlet.query)
-            if until is not None:
-                found = found[found[:, 1] <= until]
-            if len(found):
-                yield Result(outlet.query, outlet.stream, self._table(outlet, found))
+    def _group(self, found: Found) -> ResultGroup:
+        batch = found.batch.compact()
+        table = self._table(found.exit, batch.rows)
+        stream, subscribers = found.exit.stream, found.exit.subscribers
+        group = ResultGroup(stream, table, found.count, lambda: self._paired(subscribers, batch))
+        if self._suspended_at:
+            group.settle()
+        return group
 
-    def _table(self, outlet: Outlet, rows: Rows) -> pa.Table:
-        shape = self._shape(outlet.channel)
+    def _paired(self, subscribers: Subscribers, batch: Batch) -> Paired:
+        rows, queries = subscribers.resolve(batch)
+        for number, until in self._suspended_at.items():
+            kept = (queries != number) | (batch.rows[rows, 1] <= until)
+            rows, queries = rows[kept], queries[kept]
+        numbers, codes = np.unique(queries, return_inverse=True)
+        census = self._executor.census
+        ids = pa.array([census.id_of(n) for n in numbers.tolist()], pa.string())
+        return Paired(rows, codes, ids)
+
+    def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
+        shape = self.plan.channels[point.channel]
         return rows_to_arrow(
-            rows, shape.layout, outlet.schema, outlet.time_type, self._context.values
+            rows, shape.layout, point.schema, point.time_type, self._context.values
         )
 
-    def empty(self, outlet: Outlet) -> pa.Table:
-        """A result of no rows, in the form that the outlet's results have."""
-        return self._table(
-            outlet, np.empty((0, self._shape(outlet.channel).layout.width), np.int64)
-        )
+    @property
+    def exits(self) -> tuple[ExitPoint, ...]:
+        """Every form in which results come out."""
+        return tuple(self._executor.exits.values())
 
-    def _shape(self, channel: str) -> Shape:
-        return self._shapes[channel]
+    def empty(self, point: ExitPoint) -> pa.Table:
+        """A result of no rows, in the form that the exit's results have."""
+        width = self.plan.channels[point.channel].layout.width
+        return self._table(point, np.empty((0, width), np.int64))
 
     def _shown(self, channel: str, events: pa.RecordBatch) -> pa.Table:
         """Late events as a user knows them."""
-        stream = self._streams[channel]
+        stream = self._streams[channel.split(FEED)[0]]
         type_ = pa.int64() if stream.unit == TICKS else stream.time_type
         type_ = type_ if pa.types.is_timestamp(type_) or stream.unit == TICKS else TIMESTAMP
         attributes = [n for n in events.schema.names if n in stream.schema]
@@ -221,33 +450,30 @@ class Shard:
         return pa.table(columns, names=list(shown_names(attributes)))
 
     def _note_suspended(self) -> None:
-        """An m-op that gave up takes along all queries whose results come through it."""
-        stopped: dict[str, int] = {}
-        for mop in self.plan.mops:
-            own = self._executor.logics[mop.signature].stopped
-            times = [stopped[c] for c in mop.inputs if c in stopped]
-            times += [] if own is None else [own]
-            if times:
-                stopped[mop.signature] = min(times)
-        for outlet in self.plan.outlets:
-            at = stopped.get(outlet.channel)
-            if at is not None:
-                known = self._suspended_at.get(outlet.query, at)
-                self._suspended_at[outlet.query] = min(at, known)
-                self.suspended[outlet.query] = (
-                    f"more than {self.options.instance_budget} instances at {min(at, known)}, in it "
-                    "or in what it reads: bound the pattern with DUR, or raise instance_budget"
-                )
+        """A state that gave up takes along all queries whose results come through it."""
+        for number, at in self._executor.stopped().items():
+            known = self._suspended_at.get(number, at)
+            self._suspended_at[number] = min(at, known)
+            self.suspended[self._executor.census.id_of(number)] = (
+                f"more than {self.options.instance_budget} instances at {min(at, known)}, in it "
+                "or in what it reads: bound the pattern with DUR, or raise instance_budget"
+            )
 
-    def _stats(self, results: list[Result]) -> dict[str, int]:
+    def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
         counts, self._counts = self._counts, {"events": 0, "late": 0}
         return {
             **counts,
-            "matches": sum(r.table.num_rows for r in results),
+            "matches": sum(map(len, groups)),
             "instances": self._executor.instances,
             "state_bytes": self._executor.state_bytes,
+            "index_bytes": self._executor.index_bytes,
             "held": self._ordering.held,
         }
+
+    @property
+    def held(self) -> int:
+        """Events that wait for their time."""
+        return self._ordering.held
 
     @property
     def watermark(self) -> dict[str, int]:
@@ -259,12 +485,10 @@ class Shard:
     def save(self) -> Delta:
         """What changed since the last save, or since the pages that this shard was loaded from."""
         pages, ordering = self._pages, self._ordering
-        states = {
-            m.signature: self._executor.logics[m.signature].snapshot() for m in self.plan.mops
-        }
+        states = self._executor.snapshots()
         meta = {
             "format": STATE_FORMAT,
-            "births": self._births,
+            "rules": sorted(self.options.rules),
             "bounds": ordering.bounds,
             "progress": {n: [p.highest, p.active] for n, p in ordering.progress.items()},
             "chunks": [[c.number, c.channel] for c in ordering.chunks],
@@ -275,6 +499,7 @@ class Shard:
             "carried": len(self._context.values.carried),
         }
         pages.put("meta", json.dumps(meta).encode())
+        pages.put("roster", self._lives.page(self._executor.census))
         for chunk in ordering.chunks:
             key = f"chunk/{chunk.number}"
             if not pages.keep(key):
@@ -285,6 +510,7 @@ class Shard:
         strings = self._context.values.strings
         pages.put_array("strings/offsets", strings.offsets[: strings.count + 1])
         pages.put_array("strings/bytes", strings.pool[: strings.size])
+        pages.put_array("strings/holes", strings.holes)
         for number, store in enumerate(self._context.values.carried.values()):
             pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
@@ -300,13 +526,15 @@ class Shard:
         }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
         ordering.restore_chunks(
-            (number, channel, _read_ipc(pages[f"chunk/{number}"]))
+            (number, part, _read_ipc(pages[f"chunk/{number}"]))
             for number, channel in meta["chunks"]
+            for part in self._channels_of(channel)
         )
         if meta["strings"]:
             offsets = read_array(pages, "strings/offsets", np.dtype(np.int64))
             data = read_array(pages, "strings/bytes", np.dtype(np.uint8))
-            values.strings.load_pool(offsets, data)
+            holes = read_array(pages, "strings/holes", np.dtype(np.int64))
+            values.strings.load_pool(offsets, data, holes)
         for number in range(meta["carried"]):
             array = _read_ipc(pages[f"carried/{number}"]).column(0)
             store = Carried(array.type)
@@ -328,17 +556,37 @@ def _check_format(meta: Mapping[str, Any]) -> None:
         )
 
 
-def _births(queries: Sequence[Query], meta: Mapping[str, Any] | None) -> dict[str, int]:
-    """In which generation of the plan each query came: 0 for those of the first.
+def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
+    """The one shape of the streams of a channel: what is asked of any of them."""
+    known = [shapes[stream] for stream in streams if stream in shapes]
+    if len(known) == 1:
+        return known[0]
+    asked = {a.name: a for shape in known for a in shape.schema}
+    return Shape(Schema(tuple(asked[name] for name in sorted(asked))))
 
-    Queries of different generations share no state, so that one that is added does not see
-    instances that were begun before its time.
-    """
-    if meta is None:
-        return {query.id: 0 for query in queries}
-    known: Mapping[str, int] = meta["births"]
-    newest = 1 + max(known.values(), default=0)
-    return {query.id: known.get(query.id, newest) for query in queries}
+
+def _check_rules(meta: Mapping[str, Any], rules: frozenset[str]) -> None:
+    """State is found by what rules made of the operators: with others it would be lost."""
+    changed = sorted(set(meta["rules"]) ^ rules)
+    if changed:
+        raise CheckpointError(
+            "E423",
+            f"the state was saved with other rules: {', '.join(changed)}",
+            "use the same rules, or start with a new checkpoint",
+        )
+
+
+def _grouped(
+    queries: Sequence[Query] | Sequence[Members],
+) -> list[tuple[Members, bool]]:
+    """Queries by template; whether each is a query by itself, which others may inline."""
+    groups = [q for q in queries if isinstance(q, Members)]
+    alone = [q for q in queries if isinstance(q, Query)]
+    return [(m, len(m) == 1) for m in members_of(alone)] + [(m, _is_single(m)) for m in groups]
+
+
+def _is_single(members: Members) -> bool:
+    return len(members) == 1 and "/" not in members.ids[0].as_py()
 
 
 def _ipc(batch: pa.RecordBatch) -> bytes:

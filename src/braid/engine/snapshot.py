@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,21 @@ MAGIC = b"BRAID1\n"
 
 
 @dataclass(frozen=True)
+class SavedQuery:
+    """A query, or a prepared one with its members."""
+
+    id: str
+    text: str
+    members: pa.Table | None
+
+
+@dataclass(frozen=True)
 class Saved:
     streams: tuple[Stream, ...]
-    queries: tuple[tuple[str, str], ...]
+    queries: tuple[SavedQuery, ...]
     instance_budget: int
     idle_timeout: int | None
+    rules: tuple[str, ...]
     pages: dict[str, bytes]
 
 
@@ -35,9 +45,13 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
     header = {
         "format": STATE_FORMAT,
         "streams": [stream_to_json(s) for s in catalog.streams.values()],
-        "queries": [[q.id, q.text] for q in catalog.queries.values()],
+        "queries": [
+            [q.id, q.text, None if q.members is None else _packed(q.members)]
+            for q in _queries(catalog)
+        ],
         "instance_budget": options.instance_budget,
         "idle_timeout": options.idle_timeout,
+        "rules": sorted(options.rules),
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -64,11 +78,41 @@ def read(data: bytes) -> Saved:
         raise CheckpointError("E421", "the snapshot is cut off or damaged")
     return Saved(
         tuple(stream_from_json(s) for s in header["streams"]),
-        tuple((query, text) for query, text in header["queries"]),
+        tuple(
+            SavedQuery(query, text, None if packed is None else _unpacked(packed))
+            for query, text, packed in header["queries"]
+        ),
         header["instance_budget"],
         header["idle_timeout"],
+        tuple(header["rules"]),
         pages,
     )
+
+
+def _queries(catalog: Catalog) -> Iterator[SavedQuery]:
+    """In an order in which each can be bound again."""
+    prepared = {roster.template: roster for roster in catalog.prepared.values()}
+    for members in catalog.members():
+        roster = prepared.get(members.template)
+        if roster is None:
+            for name in members.ids.to_pylist():
+                yield SavedQuery(name, catalog.queries[name].text, None)
+            continue
+        columns = {f"c{k}": column for k, column in enumerate(members.values)}
+        table = pa.table({"id": members.ids, **columns})
+        yield SavedQuery(roster.statement.name, roster.statement.text, table)
+
+
+def _packed(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
+
+
+def _unpacked(text: str) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text))) as reader:
+        return reader.read_all()
 
 
 def stream_to_json(stream: Stream) -> dict[str, object]:

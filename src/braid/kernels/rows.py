@@ -17,18 +17,36 @@ from braid.kernels.runtime import (
 )
 
 
-@kernel(types.int64(ROWS, PREDICATE_TYPE, WORDS, WORDS))
-def select_rows(rows: np.ndarray, predicate: Any, context: np.ndarray, found: np.ndarray) -> int:
-    """Write the numbers of the rows that satisfy a predicate into `found`; how many they are."""
-    n = rows.shape[0]
-    count = 0
+@kernel(types.Array(types.boolean, 1, "C")(ROWS, WORDS, WORDS, PREDICATE_TYPE, WORDS))
+def verify_pairs(
+    rows: np.ndarray, places: np.ndarray, own: np.ndarray, predicate: Any, context: np.ndarray
+) -> np.ndarray:
+    """Which of some rows satisfy a predicate, each with the parameters that start at `own`."""
+    holds = np.empty(places.shape[0], np.bool_)
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     parameters, strings = context[0], context[1]
-    for r in range(n):
-        if predicate(np.int64(0), base + r * stride, parameters, strings):
-            found[count] = r
-            count += 1
-    return count
+    for k in range(places.shape[0]):
+        row = base + places[k] * stride
+        holds[k] = predicate(np.int64(0), row, parameters + 8 * own[k], strings)
+    return holds
+
+
+@kernel(types.void(ROWS, WORDS, WORDS, WRITER_TYPE, WORDS, ROWS))
+def write_pairs(
+    rows: np.ndarray,
+    places: np.ndarray,
+    own: np.ndarray,
+    writer: Any,
+    context: np.ndarray,
+    output: np.ndarray,
+) -> None:
+    """Compute columns of an output row for each pair of a row and the parameters at `own`."""
+    base, stride = address(rows), np.int64(rows.shape[1] * 8)
+    out, out_stride = address(output), np.int64(output.shape[1] * 8)
+    parameters, strings = context[0], context[1]
+    for k in range(places.shape[0]):
+        row = base + places[k] * stride
+        writer(np.int64(0), row, parameters + 8 * own[k], strings, out + k * out_stride)
 
 
 @kernel(types.void(ROWS, WRITER_TYPE, WORDS, ROWS))

@@ -71,6 +71,14 @@ def _storer(value: Any, llvm: ir.Type) -> Any:
 
 
 @intrinsic
+def _float_bits(_context: Any, _value: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
 def _prefetch(_context: Any, _address: Any) -> Any:
     def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -85,6 +93,7 @@ def _prefetch(_context: Any, _address: Any) -> Any:
 
 if COMPILED:
     prefetch = _prefetch
+    float_bits = _float_bits
     load_int = _loader(types.int64, ir.IntType(64))
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
@@ -94,6 +103,9 @@ else:
 
     def prefetch(base: int) -> None:
         """Nothing to gain without the compiler."""
+
+    def float_bits(value: float) -> np.int64:
+        return np.int64(float_word(float(value)))
 
     def load_int(base: int, index: int) -> int:
         return ctypes.c_int64.from_address(int(base) + 8 * int(index)).value

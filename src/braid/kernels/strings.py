@@ -185,16 +185,40 @@ def intern_strings(
 
 
 @kernel()
-def fill_table(table: np.ndarray, offsets: np.ndarray, pool: np.ndarray, count: int) -> None:
-    """Enter the first `count` strings of a pool into an empty table."""
+def fill_table(table: np.ndarray, offsets: np.ndarray, pool: np.ndarray, codes: np.ndarray) -> None:
+    """Enter the strings of a pool that have these codes into an empty table."""
     mask = table.shape[0] - 1
-    for code in range(count):
+    for code in codes:
         h = hash_bytes(pool, offsets[code], offsets[code + 1])
         at = (h >> 1) & mask
         while table[at, 0] != 0:
             at = (at + 1) & mask
         table[at, 0] = h
         table[at, 1] = code
+
+
+@kernel()
+def hash_codes(offsets: np.ndarray, pool: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """A hash of the string of each code: the same in every process."""
+    out = np.empty(codes.shape[0], np.int64)
+    for k in range(codes.shape[0]):
+        out[k] = hash_bytes(pool, offsets[codes[k]], offsets[codes[k] + 1])
+    return out
+
+
+@kernel()
+def mix_codes(offsets: np.ndarray, pool: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Another hash of the string of each code, of another family: both together are an identity."""
+    out = np.empty(codes.shape[0], np.int64)
+    for k in range(codes.shape[0]):
+        first, last = offsets[codes[k]], offsets[codes[k] + 1]
+        value = np.uint64(last - first) * np.uint64(0x9E3779B97F4A7C15)
+        for at in range(first, last):
+            value = (value + np.uint64(pool[at]) + np.uint64(1)) * np.uint64(0xBF58476D1CE4E5B9)
+            value ^= value >> np.uint64(29)
+        value = (value ^ (value >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+        out[k] = np.int64(value ^ (value >> np.uint64(31)))
+    return out
 
 
 @kernel()

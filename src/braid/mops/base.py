@@ -15,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from braid.kernels.runtime import address
-from braid.mops.codegen import Parameter
+from braid.mops.batch import Batch
 from braid.mops.columns import Rows
+from braid.mops.constants import Constants
+from braid.mops.index import Form
+from braid.mops.membership import Origin
 from braid.mops.values import Values, Words
 from braid.plan.layout import Layout
 
@@ -31,23 +34,7 @@ class Context:
     values: Values = field(default_factory=Values)
     instance_budget: int = 1_000_000
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    _constants: list[tuple[Words, int, str]] = field(default_factory=list)
-
-    def parameters(self, lifted: Sequence[Parameter]) -> Words:
-        """The parameter array of a generated function: strings become codes that stay."""
-        words = np.zeros(max(1, len(lifted)), np.int64)
-        for index, parameter in enumerate(lifted):
-            if isinstance(parameter.value, str):
-                words[index] = self.values.strings.pin(parameter.value)
-                self._constants.append((words, index, parameter.value))
-            else:
-                words[index] = parameter.value
-        return words
-
-    def renew_constants(self) -> None:
-        """Strings have new codes: tell the generated functions, which hold the arrays' addresses."""
-        for words, index, text in self._constants:
-            words[index] = self.values.strings.pin(text)
+    selection: Form = Form.ADAPTIVE
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""
@@ -66,12 +53,21 @@ class Held:
 class Logic(Protocol):
     """A running m-op."""
 
-    def on_batch(self, inputs: Sequence[Rows], bound: int) -> Rows:
-        """The output for whole epochs of input; every later event ends at `bound` or after it."""
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch | dict[str, Batch]:
+        """The output for whole epochs of input, by port if it has several; every later event
+        ends at `bound` or after it."""
+        ...
+
+    def admit(self, recipe: Any, constants: Constants, origins: Sequence[Origin | None]) -> Origin:
+        """Take members on; the node of each in the output."""
         ...
 
     def snapshot(self) -> State:
         """Everything that the next batch depends on."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from what a logic of the same spec saved; the members are there already."""
         ...
 
     def held(self) -> Held | None:
@@ -82,17 +78,30 @@ class Logic(Protocol):
         """Take the rows of `held` back with their codes rewritten."""
         ...
 
+    def forget_codes(self) -> None:
+        """Strings other than constants have new codes."""
+        ...
+
     @property
     def instances(self) -> int: ...
 
     @property
     def state_bytes(self) -> int:
-        """What it holds, allocated room that is not used yet included."""
+        """What it holds of events, allocated room that is not used yet included."""
         ...
 
     @property
-    def stopped(self) -> int | None:
-        """The event time at which it gave up because of its budget, if it did."""
+    def index_bytes(self) -> int:
+        """What it holds of its members: tables and indexes."""
+        ...
+
+    @property
+    def stopped(self) -> Mapping[int, int]:
+        """Output nodes that gave up because of their budget, and the event time of it."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What its members have become, for `explain` and `stats`."""
         ...
 
 
@@ -101,13 +110,26 @@ class Stateless:
 
     instances = 0
     state_bytes = 0
-    stopped: int | None = None
+    stopped: Mapping[int, int] = {}
+
+    @property
+    def index_bytes(self) -> int:
+        return 0
 
     def snapshot(self) -> State:
         return {}
+
+    def restore(self, state: State) -> None:
+        """There is nothing to restore."""
 
     def held(self) -> Held | None:
         return None
 
     def replace_held(self, rows: Rows) -> None:
         raise AssertionError("nothing is held")
+
+    def forget_codes(self) -> None:
+        """It knows no codes."""
+
+    def describe(self) -> dict[str, Any]:
+        return {}

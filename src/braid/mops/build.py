@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from braid.mops.base import Context, Logic, State
-from braid.mops.pattern import PatternLogic
+from braid.mops.base import Context, Logic
+from braid.mops.encode import EncodeLogic
 from braid.mops.project import ProjectLogic
+from braid.mops.publish import PublishLogic
 from braid.mops.sametime import SameTimeLogic
-from braid.mops.select import SelectLogic
+from braid.mops.selection import SelectionLogic
+from braid.mops.step import StepLogic
 from braid.mops.union import UnionLogic
-from braid.plan.specs import PatternSpec, ProjectSpec, SameTimeSpec, SelectSpec, Spec, UnionSpec
+from braid.plan.specs import (
+    EncodeSpec,
+    ProjectSpec,
+    PublishSpec,
+    SameTimeSpec,
+    SelectionSpec,
+    Spec,
+    StepSpec,
+    UnionSpec,
+)
 
 
-def build(spec: Spec, context: Context, state: State | None = None) -> Logic:
-    """The logic of a spec, empty or with the state that a logic of the same spec saved."""
+def build(spec: Spec, context: Context) -> Logic:
+    """The logic of a spec, without members."""
     match spec:
-        case SelectSpec():
-            return SelectLogic(spec, context)
+        case SelectionSpec():
+            return SelectionLogic(spec, context)
         case ProjectSpec():
             return ProjectLogic(spec, context)
         case UnionSpec():
-            return UnionLogic()
-        case PatternSpec():
-            return PatternLogic(spec, context, state)
+            return UnionLogic(spec)
+        case StepSpec():
+            return StepLogic(spec, context)
         case SameTimeSpec():
             return SameTimeLogic(spec, context.values)
+        case EncodeSpec():
+            return EncodeLogic(spec)
+        case PublishSpec():
+            return PublishLogic(spec)
     raise AssertionError(f"no m-op for {type(spec).__name__}")

@@ -34,6 +34,7 @@ from braid.algebra.expressions import (
     conjuncts,
     walk,
 )
+from braid.algebra.expressions import Parameter as LiftedParameter
 from braid.algebra.types import Kind, kind_of
 from braid.kernels.cache import sources_digest
 from braid.kernels.runtime import float_word
@@ -118,6 +119,10 @@ class _Body:
         match expression:
             case Literal():
                 return self._literal(expression)
+            case LiftedParameter():
+                kind = kind_of(expression.type)
+                load = "load_float" if kind is Kind.FLOAT else "load_int"
+                return Code(NO, self.name(f"{load}(p, {self._first + expression.index})"), kind)
             case Ref():
                 return self._reference(expression)
             case Duration():

@@ -14,16 +14,26 @@ import numpy as np
 from braid.algebra.expressions import Expression, Literal, Ref, Source
 from braid.algebra.functions import is_vector
 from braid.algebra.types import Kind, kind_of
-from braid.kernels.rows import write_rows
+from braid.kernels.rows import write_pairs, write_rows
 from braid.mops import codegen
 from braid.mops.base import Context, Stateless
+from braid.mops.batch import Batch
 from braid.mops.columns import Rows, moved, nulls_of, set_nulls, words_of
+from braid.mops.constants import Constants
+from braid.mops.fanout import Fanout
+from braid.mops.membership import Origin, nobody, origin_of
+from braid.mops.nodes import Nodes, grown, signatures
+from braid.mops.values import Words
 from braid.mops.vector import evaluate
 from braid.plan.layout import MASK
+from braid.plan.routes import ProjectRecipe
 from braid.plan.specs import ProjectSpec
 
 
 class ProjectLogic(Stateless):
+    """Without constants of members an event is computed once, and keeps its members; with them,
+    once for each member."""
+
     def __init__(self, spec: ProjectSpec, context: Context) -> None:
         self._source, self._target = spec.input.layout, spec.output.layout
         self._context = context
@@ -40,12 +50,53 @@ class ProjectLogic(Stateless):
         self._only_moves = [c for _, c in moves] if len(moves) == len(spec.items) else None
         places = {Source.INPUT: codegen.Place("e", self._source)}
         self._function = codegen.writer(computed, self._target, places) if computed else None
-        if self._function is not None:
-            self._parameters = context.parameters(self._function.parameters)
-            self._addresses = context.addresses(self._parameters)
+        self.nodes = Nodes()
+        self._fanout = Fanout()
+        self._parameters: Words = np.zeros(8, np.int64)
 
-    def on_batch(self, inputs: Sequence[Rows], bound: int) -> Rows:
-        (rows,) = inputs
+    def admit(
+        self, recipe: ProjectRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        (origin,) = origins
+        if not self._spec.constants:
+            return origin or nobody(constants.count)
+        origin = origin or nobody(constants.count)
+        columns = [
+            *origin.signatures.T.copy(),
+            *(w for c in recipe.constants for w in constants.content(c)),
+        ]
+        numbers, rows = self.nodes.add(signatures("project", constants.count, columns))
+        if len(rows):
+            new = numbers[rows]
+            self._fanout.add(origin.numbers[rows], new)
+            width = self._spec.constants
+            self._parameters = grown(self._parameters, width * (int(new.max()) + 1))
+            part = constants.chosen(rows)
+            for k, constant in enumerate(recipe.constants):
+                self._parameters[width * new + k] = part.words(constant)
+        return origin_of(self.nodes, numbers)
+
+    def dismiss(self, numbers: Words) -> Words:
+        if not self._spec.constants:
+            return np.empty(0, np.int64)
+        gone = self.nodes.release(numbers)
+        self._fanout.remove(gone)
+        return gone
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        (batch,) = inputs
+        if self._spec.constants:
+            return self._for_each(self._fanout.applied(batch))
+        batch = batch.compact()
+        rows = self._computed(batch.rows, None)
+        return Batch(rows, batch.index, batch.members)
+
+    def _for_each(self, batch: Batch) -> Batch:
+        assert batch.members is not None
+        rows = self._computed(batch.alone(), batch.members)
+        return Batch(rows, np.arange(len(rows), dtype=np.int32), batch.members)
+
+    def _computed(self, rows: Rows, members: np.ndarray | None) -> Rows:
         if self._only_moves is not None:
             if self._only_moves == list(range(len(self._source.names))):
                 return rows
@@ -60,7 +111,14 @@ class ProjectLogic(Stateless):
         for target, expression in self._vectors:
             self._write_vector(rows, out, target, expression)
         if self._function is not None:
-            write_rows(rows, self._function.compiled, self._addresses, out)
+            addresses = self._context.addresses(self._parameters)
+            rows = np.ascontiguousarray(rows)
+            if members is None:
+                write_rows(rows, self._function.compiled, addresses, out)
+            else:
+                own = self._spec.constants * members.astype(np.int64)
+                places = np.arange(len(rows), dtype=np.int64)
+                write_pairs(rows, places, own, self._function.compiled, addresses, out)
         return out
 
     def _write_vector(self, rows: Rows, out: Rows, target: int, expression: Expression) -> None:

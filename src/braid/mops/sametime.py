@@ -20,9 +20,13 @@ from braid.algebra.nodes import Aggregate
 from braid.algebra.types import Kind, kind_of
 from braid.kernels.rows import ordered_sums
 from braid.mops.base import Stateless
-from braid.mops.columns import Rows, nulls_of, set_nulls
+from braid.mops.batch import Batch
+from braid.mops.columns import Rows, nulls_of, set_nulls, sorted_by_end
+from braid.mops.constants import Constants
+from braid.mops.membership import Origin, nobody
 from braid.mops.values import Values, Words
 from braid.plan.layout import END, START
+from braid.plan.routes import PlainRecipe
 from braid.plan.specs import SameTimeSpec
 
 _LOW = np.int64(0xFFFFFFFF)
@@ -43,8 +47,22 @@ class SameTimeLogic(Stateless):
         self._spec = spec
         self._values = values
 
-    def on_batch(self, inputs: Sequence[Rows], bound: int) -> Rows:
-        (rows,) = inputs
+    def admit(
+        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        return nobody(constants.count)
+
+    def dismiss(self, numbers: Words) -> Words:
+        return np.empty(0, np.int64)
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        (batch,) = inputs
+        rows = sorted_by_end(batch.alone())
+        if self._spec.birth is not None:
+            rows = rows[rows[:, START] >= self._spec.birth]
+        return Batch(self._aggregated(rows))
+
+    def _aggregated(self, rows: Rows) -> Rows:
         layout = self._spec.output.layout
         ends = rows[:, END]
         if not len(rows):

@@ -27,6 +27,10 @@ class Strings:
         self.pool = np.zeros(1024, np.uint8)
         self._table = np.zeros((128, 2), np.int64)
         self._pinned: dict[str, int] = {}
+        self._held = np.zeros(64, np.bool_)
+        #: Codes that stand for nothing: constants of queries keep their codes for ever, so
+        #: forgetting what lies between them leaves holes.
+        self.holes: Words = np.empty(0, np.int64)
         self.description: Words = np.zeros(2, np.int64)
         self._describe()
 
@@ -42,8 +46,18 @@ class Strings:
     def pin(self, text: str) -> int:
         """The code of a constant of a query, which is held for as long as the shard lives."""
         if text not in self._pinned:
-            self._pinned[text] = int(self.codes(pa.array([text], pa.string()))[0])
+            code = self.codes(pa.array([text], pa.string()))
+            self.hold(code)
+            self._pinned[text] = int(code[0])
         return self._pinned[text]
+
+    def hold(self, codes: Words) -> None:
+        """These are constants of queries: they keep their codes for as long as the shard lives."""
+        if len(self._held) < self.count:
+            held = np.zeros(max(self.count, 2 * len(self._held)), np.bool_)
+            held[: len(self._held)] = self._held
+            self._held = held
+        self._held[codes] = True
 
     def codes(self, array: pa.Array) -> Words:
         """The code of each string; NULLs get any (the row's mask says that they are NULL)."""
@@ -86,7 +100,10 @@ class Strings:
         while capacity < 4 * needed:
             capacity *= 2
         self._table = np.zeros((capacity, 2), np.int64)
-        fill_table(self._table, self.offsets, self.pool, self.count)
+        codes = np.arange(self.count, dtype=np.int64)
+        if len(self.holes):
+            codes = np.setdiff1d(codes, self.holes)
+        fill_table(self._table, self.offsets, self.pool, codes)
 
     def array(self, codes: Words, nulls: np.ndarray | None) -> pa.Array:
         """The strings of codes, as Arrow."""
@@ -101,27 +118,46 @@ class Strings:
         return pa.Array.from_buffers(pa.large_string(), self.count, [None, offsets, data])
 
     def compact(self, live: Iterable[Words]) -> Words | None:
-        """Forget strings that no live code nor constant refers to; the new code of each old one."""
+        """Forget strings that no live code nor constant refers to; the new code of each old one.
+
+        Constants keep theirs, so that whatever was built from them stays as it is; the others
+        move to the lowest codes that are free.
+        """
         keep = np.zeros(self.count, np.bool_)
         for codes in live:
             keep[codes] = True
-        for code in self._pinned.values():
-            keep[code] = True
-        if keep.all():
+        fixed = np.zeros(self.count, np.bool_)
+        fixed[: len(self._held)] = self._held[: self.count]
+        keep |= fixed
+        if len(self.holes) + np.count_nonzero(keep) >= self.count:
             return None
-        mapping = np.cumsum(keep) - 1
-        kept = self._arrow().take(pa.array(np.flatnonzero(keep), pa.int64())).cast(pa.string())
-        self.load(kept)
-        self._pinned = {text: int(mapping[code]) for text, code in self._pinned.items()}
-        return mapping.astype(np.int64)
+        mapping = np.zeros(self.count, np.int64)
+        mapping[fixed] = np.flatnonzero(fixed)
+        moved = np.flatnonzero(keep & ~fixed)
+        mapping[moved] = np.flatnonzero(~fixed)[: len(moved)]
+        kept = np.flatnonzero(keep)
+        count = int(mapping[kept].max()) + 1 if len(kept) else 0
+        place = np.full(count, -1, np.int64)
+        place[mapping[kept]] = kept
+        self.holes = np.flatnonzero(place < 0)
+        old = pa.array(np.maximum(place, 0), pa.int64(), mask=place < 0)
+        values = self._arrow().take(old).fill_null("").cast(pa.string())
+        offsets, data = string_buffers(values)
+        self._load(offsets - offsets[0], data[offsets[0] : offsets[-1]])
+        return mapping
 
     def load(self, values: pa.Array) -> None:
         """Start over with these distinct strings as codes 0, 1, 2, ..."""
         offsets, data = string_buffers(values)
         self.load_pool(offsets - offsets[0], data[offsets[0] : offsets[-1]])
 
-    def load_pool(self, offsets: Words, data: np.ndarray) -> None:
-        """Start over with a pool as `offsets` and `pool` describe it."""
+    def load_pool(self, offsets: Words, data: np.ndarray, holes: Words | None = None) -> None:
+        """Start over with a pool as `offsets`, `pool` and `holes` describe it."""
+        self.holes = np.empty(0, np.int64) if holes is None else holes
+        self._held[:] = False
+        self._load(offsets, data)
+
+    def _load(self, offsets: Words, data: np.ndarray) -> None:
         n, size = len(offsets) - 1, len(data)
         self.offsets = np.zeros(max(64, 2 * n), np.int64)
         self.offsets[: n + 1] = offsets

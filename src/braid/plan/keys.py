@@ -131,11 +131,13 @@ class Router:
     `published` gives the located attributes of streams that queries publish; a read of such a
     stream has no choice of its own. `preferred` ranks attributes: low comes first, so that
     queries with a choice agree and an event is sent once and not twice. `fixed` are the
-    channels of the leaves where an earlier run has decided them already.
+    channels of the leaves where an earlier run has decided them already. `allowed`: the routes of
+    each stream that may be chosen, if not all may.
     """
 
     published: Mapping[str, frozenset[str]]
     preferred: Mapping[str, int]
+    allowed: Mapping[str, frozenset[str]] | None = None
 
     def options(self, node: Node, fixed: tuple[str, ...] | None = None) -> list[Option]:
         """The ways to route a node, the preferred first; raises `Unkeyable` if there is none."""
@@ -186,7 +188,14 @@ class Router:
         names.sort(key=lambda name: self.preferred.get(name, last))
         options = [Option(frozenset({n}), (channel(node.stream, n),)) for n in names]
         # A branch that nothing correlates may go anywhere, as long as each event goes once.
-        return [*options, Option(frozenset(), (channel(node.stream, SPREAD),))]
+        options.append(Option(frozenset(), (channel(node.stream, SPREAD),)))
+        if self.allowed is None:
+            return options
+        routes = self.allowed.get(node.stream, frozenset())
+        found = [o for o in options if split_channel(o.leaves[0])[1] in routes]
+        if not found:
+            raise Unkeyable(f"no part of stream {node.stream} is sent by a key")
+        return found
 
 
 def _distinct(options: Iterator[Option | None]) -> list[Option]:

@@ -32,6 +32,7 @@ from braid.algebra.nodes import (
     Select,
     Sequence,
     Union,
+    walk_nodes,
 )
 
 Hidden = dict[Expression, str]
@@ -39,7 +40,26 @@ Hidden = dict[Expression, str]
 
 def lower(node: Node) -> Node:
     """An equivalent expression whose operators can all be planned."""
-    return _lower(bound_durations(node))
+    bounded = bound_durations(node)
+    if not any(map(_needs_lowering, walk_nodes(bounded))):
+        return bounded
+    return _lower(bounded)
+
+
+def _needs_lowering(node: Node) -> bool:
+    match node:
+        case Select(predicate=predicate) | Sequence(predicate=predicate):
+            return _has_vector(predicate)
+        case Project(items=items):
+            return any(_has_vector(e) for _, e in items)
+        case Iterate():
+            return any(
+                map(_has_vector, (node.predicate, node.rebind, *(e for _, e in node.aggregates)))
+            )
+        case SameTime():
+            return True
+        case _:
+            return False
 
 
 def _lower(node: Node) -> Node:

@@ -1,106 +1,109 @@
 """The shared plan: m-ops in an order in which each reads only what comes before it.
 
 A *channel* is what flows between m-ops: the rows of one m-op's output or of one source, and the
-set of queries (members) that they belong to. An m-op is known by its *signature*, a hash of the
-expression that it stands for, inputs included and names of queries left out: equal expressions
-of different queries are one m-op, and a restart finds its state again by it.
+set of members that each row belongs to. An m-op is known by its *signature*, a hash of what its
+operators have in common: whatever queries come and go, the same operators meet in the same m-op,
+and a restart finds its state again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-import pyarrow as pa
-
-from braid.algebra.schema import Schema
+from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
 
 
 @dataclass(frozen=True)
 class Mop:
-    """One m-op in the plan; its output channel has the same signature."""
+    """One m-op in the plan. `made_by`: the rules that merged operators into it."""
 
     signature: str
     spec: Spec
     inputs: tuple[str, ...]
-    members: frozenset[str]
+    made_by: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.signature[:8]
 
 
-@dataclass(frozen=True)
-class Outlet:
-    """A result stream of a query: which channel it is and how its rows are shown."""
-
-    query: str
-    stream: str | None
-    channel: str
-    schema: Schema
-    time_type: pa.DataType
-
-
-@dataclass(frozen=True)
+@dataclass
 class Plan:
-    """`sources`: what is read of each stream; the channel of a stream is its name."""
+    """`sources`: what is read of each stream. Changes keep the invariants: acyclic, every input
+    known, every channel of one shape."""
 
     sources: Mapping[str, Shape]
-    mops: tuple[Mop, ...]
-    outlets: tuple[Outlet, ...]
+    mops: dict[str, Mop] = field(default_factory=dict)
+    channels: dict[str, Shape] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The invariants: acyclic by order, every input known, every outlet's schema there."""
-        known: dict[str, Shape] = {source_channel(s): shape for s, shape in self.sources.items()}
-        for mop in self.mops:
-            for channel in mop.inputs:
-                assert channel in known, f"{mop.signature} reads {channel} before it is made"
-            assert mop.signature not in known, f"{mop.signature} is there twice"
-            known[mop.signature] = mop.spec.output
-        for outlet in self.outlets:
-            shape = known[outlet.channel].schema
-            for attribute in outlet.schema:
-                assert shape.type_of(attribute.name) == attribute.type, outlet
+        for stream, shape in self.sources.items():
+            self.channels.setdefault(source_channel(stream), shape)
+
+    def add(self, stage: Stage) -> bool:
+        """Take a stage in; whether its m-op is new."""
+        self._check(stage)
+        self.channels[stage.output] = stage.spec.output
+        if stage.mop in self.mops:
+            return False
+        self.mops[stage.mop] = Mop(stage.mop, stage.spec, stage.inputs, stage.made_by)
+        return True
+
+    def _check(self, stage: Stage) -> None:
+        for channel in stage.inputs:
+            assert channel in self.channels, f"{stage.mop} reads {channel} before it is made"
+        known = self.channels.get(stage.output)
+        assert known is None or known == stage.spec.output, f"{stage.output} has two shapes"
+        mop = self.mops.get(stage.mop)
+        assert mop is None or mop.spec == stage.spec, f"{stage.mop} is two operators"
+        assert mop is None or mop.inputs == stage.inputs, f"{stage.mop} reads two things"
+
+    def remove(self, signature: str) -> None:
+        """Forget an m-op that nobody uses, and its channels."""
+        del self.mops[signature]
+        for channel in [c for c in self.channels if channel_owner(c) == signature]:
+            del self.channels[channel]
 
     @property
     def stateful(self) -> bool:
-        return any(mop.spec.stateful for mop in self.mops)
+        return any(mop.spec.stateful for mop in self.mops.values())
 
 
 def source_channel(stream: str) -> str:
     return f"stream:{stream}"
 
 
-def explain(plan: Plan, query: str | None = None) -> str:
-    """The plan as text: what each m-op does, reads, and for whom; only one query's part if named."""
-    wanted = _reachable(plan, query)
-    numbers = {m.signature: f"m{i}" for i, m in enumerate(plan.mops)}
-    lines = ["plan"]
-    for stream, shape in sorted(plan.sources.items()):
-        if source_channel(stream) in wanted:
-            lines.append(
-                f"  stream {stream}: reads {', '.join(shape.schema.names) or 'times only'}"
-            )
-    for mop in plan.mops:
-        if mop.signature in wanted:
-            inputs = ", ".join(numbers.get(c, c.removeprefix("stream:")) for c in mop.inputs)
-            lines.append(f"  {numbers[mop.signature]} = {mop.spec.describe()}")
-            lines.append(f"      reads {inputs}; members {_members(mop.members)}")
-    for outlet in plan.outlets:
-        if outlet.channel in wanted and query in (None, outlet.query):
-            source = numbers.get(outlet.channel, outlet.channel.removeprefix("stream:"))
-            target = f" publishes {outlet.stream}" if outlet.stream else ""
-            lines.append(f"  query {outlet.query}{target} <- {source}")
-    return "\n".join(lines)
+def channel_owner(channel: str) -> str:
+    """The m-op that writes a channel."""
+    return channel.partition("/")[0]
 
 
-def _members(members: frozenset[str]) -> str:
-    shown = sorted(members)
-    return (
-        ", ".join(shown) if len(shown) <= 5 else f"{', '.join(shown[:5])} and {len(shown) - 5} more"
-    )
+def ordered(mops: Mapping[str, Mop]) -> tuple[str, ...]:
+    """Signatures in an order in which each m-op comes after those that it reads."""
+    done: dict[str, None] = {}
+
+    def visit(signature: str, above: frozenset[str]) -> None:
+        assert signature not in above, f"{signature} reads itself"
+        if signature in done or signature not in mops:
+            return
+        for channel in mops[signature].inputs:
+            visit(channel_owner(channel), above | {signature})
+        done[signature] = None
+
+    for signature in mops:
+        visit(signature, frozenset())
+    return tuple(done)
 
 
-def _reachable(plan: Plan, query: str | None) -> set[str]:
-    wanted = {o.channel for o in plan.outlets if query in (None, o.query)}
-    for mop in reversed(plan.mops):
-        if mop.signature in wanted:
-            wanted.update(mop.inputs)
-    return wanted
+def last_uses(mops: Mapping[str, Mop], order: Iterable[str]) -> dict[str, list[str]]:
+    """After which m-op each channel is no longer read, so that its rows can go."""
+    last: dict[str, str] = {}
+    for signature in order:
+        for channel in mops[signature].inputs:
+            last[channel] = signature
+    uses: dict[str, list[str]] = {}
+    for channel, signature in last.items():
+        uses.setdefault(signature, []).append(channel)
+    return uses

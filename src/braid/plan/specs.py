@@ -15,18 +15,17 @@ import pyarrow as pa
 from braid.algebra.expressions import (
     TRUE,
     Call,
-    Duration,
     Expression,
-    Literal,
+    Parameter,
     Ref,
     Source,
-    conjunction,
-    conjuncts,
+    is_true,
     refs,
+    walk,
 )
 from braid.algebra.nodes import Aggregate
 from braid.algebra.schema import Schema
-from braid.algebra.text import show, show_duration
+from braid.algebra.text import show
 from braid.algebra.types import Kind, kind_of
 from braid.plan.layout import Layout
 
@@ -57,11 +56,16 @@ class Spec(Protocol):
 
 
 @dataclass(frozen=True)
-class SelectSpec:
-    """For each member: the input events for which its predicate is true."""
+class SelectionSpec:
+    """For each member: the input events for which its predicate is true.
+
+    One for all selections of a channel, in whatever query they stand. `membered`: the events
+    belong to members themselves, and a selection looks at those of one of them.
+    """
 
     input: Shape
-    predicate: Expression
+    membered: bool
+    indexed: bool = True
 
     @property
     def output(self) -> Shape:
@@ -72,19 +76,31 @@ class SelectSpec:
         return False
 
     def describe(self) -> str:
-        return f"select {show(self.predicate)}"
+        return "select" if self.indexed else "select, one predicate after the other"
 
 
 @dataclass(frozen=True)
 class ProjectSpec:
-    """For each member: every input event, with its attributes computed anew."""
+    """For each member: every input event, with its attributes computed anew.
+
+    Constants in `items` are parameters of the member. `shared`: computed once for all members
+    of an event where no constant is asked.
+    """
 
     input: Shape
     items: tuple[tuple[str, Expression], ...]
+    membered: bool
+    shared: bool = True
 
     @cached_property
     def output(self) -> Shape:
         return Shape(Schema.of((name, e.type) for name, e in self.items))
+
+    @cached_property
+    def constants(self) -> int:
+        """How many constants of a member the items ask for."""
+        found = (p.index for _, e in self.items for p in walk(e) if isinstance(p, Parameter))
+        return max(found, default=-1) + 1
 
     @property
     def stateful(self) -> bool:
@@ -103,6 +119,7 @@ class UnionSpec:
     """For each member: all events of both inputs."""
 
     input: Shape
+    membered: bool
 
     @property
     def output(self) -> Shape:
@@ -117,15 +134,56 @@ class UnionSpec:
 
 
 @dataclass(frozen=True)
+class EncodeSpec:
+    """Sharable streams as one channel: each event once, with the streams that it belongs to."""
+
+    input: Shape
+    streams: tuple[str, ...]
+
+    @property
+    def output(self) -> Shape:
+        return self.input
+
+    @property
+    def stateful(self) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return f"channel of {', '.join(self.streams)}"
+
+
+@dataclass(frozen=True)
+class PublishSpec:
+    """The events of one published stream: those of all members that publish it."""
+
+    input: Shape
+    stream: str
+
+    @property
+    def output(self) -> Shape:
+        return self.input
+
+    @property
+    def stateful(self) -> bool:
+        return False
+
+    def describe(self) -> str:
+        return f"publish {self.stream}"
+
+
+@dataclass(frozen=True)
 class SameTimeSpec:
     """For each member: one event an epoch. Arguments of the aggregates are plain references.
 
-    `order` names the attributes that decide ties of max_by and min_by.
+    `order` names the attributes that decide ties of max_by and min_by. `birth`: only events that
+    start then or later are seen; a result does not show when the events that it is of began, so
+    queries that came at different times do not share it.
     """
 
     input: Shape
     aggregates: tuple[Aggregate, ...]
     order: tuple[str, ...]
+    birth: int | None = None
 
     @cached_property
     def output(self) -> Shape:
@@ -153,21 +211,36 @@ class Key:
 
 
 @dataclass(frozen=True)
-class PatternSpec:
-    """One NEXT (`rebind` None) or FOLD.
+class StepSpec:
+    """One NEXT (`rebind` None) or FOLD, of all members that have this shape.
+
+    For each member: the composites of its own first events. `keys` and `residual` are what is
+    left of the predicate once the tests of the second event against constants, and the bounds
+    on DUR, have become data of the members; so have the constants in all expressions. Members
+    may go on with a selection of the composites (the forward edges of the automaton).
 
     `columns` are the columns of an instance: `f:a` holds the first event's attribute a as it
     came, `l:a` the value of the last iteration. `emit` names for each output attribute where it
     comes from: an instance column, or `e:a`, an attribute of the event (NEXT only).
+
+    `merged`: members that agree so far share instances; `channels`: so do members that agree
+    from here on. `instance_index`, `forward_index`: whether instances and forward edges are
+    found by hash.
     """
 
     first: Shape
     second: Shape
-    predicate: Expression
+    keys: tuple[Key, ...]
+    residual: Expression
     rebind: Expression | None
     aggregates: tuple[tuple[str, Expression], ...]
-    horizon: int | None
     emit: tuple[tuple[str, str], ...]
+    first_membered: bool
+    second_membered: bool
+    merged: bool = True
+    channels: bool = True
+    static_index: bool = True
+    forward_index: bool = True
 
     @property
     def stateful(self) -> bool:
@@ -181,13 +254,13 @@ class PatternSpec:
     def columns(self) -> Schema:
         """Only what a predicate, an aggregate or the output asks for is bound."""
         needed: dict[str, pa.DataType] = {}
-        for expression in (self.predicate, self.rebind or TRUE, *(e for _, e in self.aggregates)):
+        for expression in (self.residual, self.rebind or TRUE, *(e for _, e in self.aggregates)):
             for ref in refs(expression):
                 if ref.source in _PREFIX:
                     needed[_PREFIX[ref.source] + ref.name] = ref.type
-        for _, source in self.emit:
-            if not source.startswith("e:"):
-                needed[source] = self.type_of(source)
+        sources = [source for _, source in self.emit if not source.startswith("e:")]
+        for source in (*sources, *(key.instance for key in self.keys)):
+            needed[source] = self.type_of(source)
         return Schema.of(sorted(needed.items()))
 
     def type_of(self, source: str) -> pa.DataType:
@@ -202,32 +275,22 @@ class PatternSpec:
     def output(self) -> Shape:
         return Shape(Schema.of((name, self.type_of(source)) for name, source in self.emit))
 
-    @cached_property
-    def keys(self) -> tuple[Key, ...]:
-        return tuple(k for part in conjuncts(self.predicate) if (k := _key(part)) is not None)
-
-    @cached_property
-    def residual(self) -> Expression:
-        """What is left of the predicate once keys and horizon have been taken out."""
-        rest = (
-            part
-            for part in conjuncts(self.predicate)
-            if _key(part) is None and not _implied_by_horizon(part, self.horizon)
-        )
-        return conjunction(tuple(rest))
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Everything that is compiled, in the order of its constants."""
+        rebind = () if self.rebind is None else (self.rebind,)
+        return (self.residual, *rebind, *(e for _, e in self.aggregates))
 
     def describe(self) -> str:
         name = "iterate" if self.iterates else "sequence"
-        parts = [show(self.predicate)]
+        parts = [f"$2.{k.event} = {_shown(k.instance)}" for k in self.keys]
+        if not is_true(self.residual) or not parts:
+            parts.append(show(self.residual))
+        shown = " AND ".join(parts)
         if self.rebind is not None:
-            parts.append(f"rebind {show(self.rebind)}")
-            parts += [f"{show(e)} AS {n}" for n, e in self.aggregates]
-        shown = ", ".join(f"$2.{k.event} = {_shown(k.instance)}" for k in self.keys)
-        index = f"hash on {shown}" if shown else "no index: every instance is looked at"
-        bound = (
-            "unbounded" if self.horizon is None else f"expires after {show_duration(self.horizon)}"
-        )
-        return f"{name} {{{'; '.join(parts)}}} ({index}; {bound})"
+            shown += f"; rebind {show(self.rebind)}"
+            shown += "".join(f"; {show(e)} AS {n}" for n, e in self.aggregates)
+        return f"{name} {{{shown}}}"
 
 
 _PREFIX = {Source.FIRST: "f:", Source.LAST: "l:"}
@@ -250,7 +313,7 @@ def _plain(expression: Expression) -> Ref | None:
     return None
 
 
-def _key(part: Expression) -> Key | None:
+def key_of(part: Expression) -> Key | None:
     if not (isinstance(part, Call) and part.function == "eq"):
         return None
     left, right = (_plain(a) for a in part.args)
@@ -266,16 +329,3 @@ def _key(part: Expression) -> Key | None:
         return None
     floating = kind_of(left.type) is Kind.FLOAT
     return Key(_PREFIX[left.source] + left.name, right.name, floating)
-
-
-def _implied_by_horizon(part: Expression, horizon: int | None) -> bool:
-    match part:
-        case Call(function="le", args=(duration, Literal(value=value))) if horizon is not None:
-            if isinstance(duration, Call) and duration.function == "cast":
-                if kind_of(duration.type) is not Kind.INTEGER:
-                    return False
-                duration = duration.args[0]
-            return (
-                isinstance(duration, Duration) and isinstance(value, int) and value >= horizon >= 0
-            )
-    return False

@@ -1,0 +1,248 @@
+"""Templates into the running plan: routes are made once for each, queries are admitted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra import nodes as algebra
+from braid.algebra.expressions import Expression, refs
+from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
+from braid.algebra.schema import Schema
+from braid.algebra.streams import Stream
+from braid.algebra.templates import Members, Output, Template
+from braid.algebra.types import Kind, kind_of
+from braid.engine.executor import Executor
+from braid.engine.members import ExitPoint
+from braid.mops.publish import ALWAYS
+from braid.mops.values import Words
+from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
+from braid.optimizer.operators import Channel
+from braid.plan.plan import Mop
+from braid.plan.routes import PlainRecipe, Route, Stage
+from braid.plan.specs import PublishSpec, Shape
+
+
+def inlined(node: Node, known: Mapping[str, Node]) -> Node:
+    """The expression with every read of a known stream replaced by what makes it."""
+    if not known or known.keys().isdisjoint(algebra.reads(node)):
+        return node
+    match node:
+        case Read():
+            return known.get(node.stream, node)
+        case Select() | Project() | SameTime():
+            return replace(node, input=inlined(node.input, known))
+        case Union() | Iterate() | algebra.Sequence():
+            first, second = inlined(node.first, known), inlined(node.second, known)
+            return replace(node, first=first, second=second)
+
+
+def read_shapes(groups: Iterable[Members], streams: Mapping[str, Stream]) -> dict[str, Shape]:
+    """What some query may ask of each stream that any reads: every attribute that is named."""
+    used: dict[str, set[str]] = {}
+    for members in groups:
+        for output in members.template.outputs:
+            _name_columns(output.node, set(output.node.schema.names), used)
+    return {
+        name: Shape(Schema(tuple(a for a in streams[name].schema if a.name in used[name])))
+        for name in used
+        if name in streams
+    }
+
+
+def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> None:
+    """Gather the attributes that an expression asks of the streams below it."""
+    match node:
+        case Read():
+            used.setdefault(node.stream, set()).update(wanted)
+        case Select():
+            _name_columns(node.input, wanted | _named(node.predicate), used)
+        case Project():
+            asked = [e for name, e in node.items if name in wanted]
+            _name_columns(node.input, _named(*asked), used)
+        case SameTime():
+            names = _named(*(arg for a in node.aggregates for arg in a.args))
+            if any(a.function in ("max_by", "min_by") for a in node.aggregates):
+                names |= set(node.input.schema.names)
+            _name_columns(node.input, names, used)
+        case Union():
+            _name_columns(node.first, wanted, used)
+            _name_columns(node.second, wanted, used)
+        case algebra.Sequence():
+            named = _named(node.predicate)
+            first = zip(node.first.schema.names, node.names, strict=False)
+            second = zip(
+                node.second.schema.names, node.names[len(node.first.schema) :], strict=True
+            )
+            _name_columns(node.first, named | {a for a, n in first if n in wanted}, used)
+            _name_columns(node.second, named | {a for a, n in second if n in wanted}, used)
+        case Iterate():
+            named = _named(node.predicate, node.rebind, *(e for _, e in node.aggregates))
+            plain = {name.removesuffix("_1") for name in wanted}
+            _name_columns(node.first, named | wanted | plain, used)
+            _name_columns(node.second, named | wanted, used)
+
+
+def _named(*expressions: Expression) -> set[str]:
+    return {ref.name for e in expressions for ref in refs(e)}
+
+
+class Planner:
+    """Keeps the plan of one executor up to date."""
+
+    def __init__(self, executor: Executor, driver: Driver) -> None:
+        self._executor = executor
+        self._driver = driver
+        assert isinstance(driver.published, dict)
+        self._published: dict[str, Published] = driver.published
+        self._routes: dict[tuple[Template, int | None, tuple[int, ...]], Route | None] = {}
+        self._known: dict[str, Node] = {}
+        self._versions: dict[str, int] = {}
+        self._exits: dict[str, list[ExitPoint]] = {}
+
+    def add(self, members: Members, births: Words | None = None, *, single: bool = False) -> None:
+        """Admit queries of one template. `single`: no other query publishes what these do."""
+        template = members.template
+        if births is not None and depends_on_birth(template.outputs):
+            for birth in np.unique(births).tolist():
+                rows = np.flatnonzero(births == birth)
+                own = None if birth == ALWAYS else birth
+                self._add(_chosen(members, rows), births[rows], own)
+        else:
+            self._add(members, births, None)
+        from_the_start = births is None or bool((births == ALWAYS).all())
+        for name in template.publishes:
+            self._forget(name)
+        if single and from_the_start and template.publishes and "inline" in self._driver.rules:
+            # One that came later has no events from before: its readers see what it publishes.
+            self._inline(template, members)
+
+    def _forget(self, stream: str) -> None:
+        """Whoever was inlined under this name before is not who publishes it now."""
+        if self._known.pop(stream, None) is not None:
+            self._versions[stream] = 1 + self._versions.get(stream, 0)
+
+    def _inline(self, template: Template, members: Members) -> None:
+        """Let those who read what this query publishes read what makes it."""
+        if depends_on_birth(template.outputs):
+            return  # a reader that comes later would see it differently
+        whole = Template(self._outputs(template), template.types)
+        for output in whole.instantiate(members.row(0)):
+            if output.publish is not None:
+                self._known[output.publish] = output.node
+                # Routes that read what was known by this name before are not these.
+                self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
+
+    def _add(self, members: Members, births: Words | None, birth: int | None) -> None:
+        template = members.template
+        for name in template.reads:
+            self._need(name)
+        key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
+        if key not in self._routes:
+            self._routes[key] = self._route(self._outputs(template), birth)
+        route = self._routes[key]
+        if not len(members):
+            if route is not None:
+                self._know_exits(route, self._executor.prepare(route))
+            return
+        alone = np.ones(len(members), np.bool_) if route is None else _at_the_edge(members)
+        together = np.flatnonzero(~alone)
+        if route is not None and len(together):
+            self._admit(route, _chosen(members, together), births, together)
+        for row in np.flatnonzero(alone).tolist():
+            self._admit_alone(members, row, births, birth)
+
+    def _outputs(self, template: Template) -> tuple[Output, ...]:
+        """With every published stream that can be inlined replaced; a query's own always are."""
+        known = {name: self._known[name] for name in template.reads if name in self._known}
+        outputs = []
+        for output in template.outputs:
+            node = inlined(output.node, known)
+            outputs.append(Output(node, output.publish))
+            if output.publish is not None:
+                known[output.publish] = node
+        for output in outputs:
+            for name in algebra.reads(output.node):
+                self._need(name)
+        return tuple(outputs)
+
+    def _route(self, outputs: Sequence[Output], birth: int | None) -> Route | None:
+        try:
+            return self._driver.route(outputs, birth=birth)
+        except NeedsOneQuery:
+            return None
+
+    def _admit(self, route: Route, members: Members, births: Words | None, rows: Words) -> None:
+        own = None if births is None else births[rows]
+        self._know_exits(route, self._executor.admit(route, members, own).exits)
+
+    def _know_exits(self, route: Route, points: Sequence[ExitPoint]) -> None:
+        for exit_, point in zip(route.exits, points, strict=True):
+            if exit_.stream is None:
+                continue
+            known = [p for p in self._exits.get(exit_.stream, ()) if not p.gone]
+            if all(p is not point for p in known):
+                self._exits[exit_.stream] = [*known, point]
+                if self._is_published(exit_.stream):
+                    self._publish(exit_.stream)
+
+    def _admit_alone(
+        self, members: Members, row: int, births: Words | None, birth: int | None
+    ) -> None:
+        template = Template(self._outputs(members.template), members.template.types)
+        outputs = template.instantiate(members.row(row))
+        name: str = members.ids[row].as_py()
+        route = self._driver.route(outputs, name, birth)
+        one = Members(Template(outputs), pa.array([name], pa.string()), ())
+        self._admit(route, one, births, np.array([row]) if births is not None else np.zeros(1, int))
+
+    # ---- published streams that are read as they are ----
+
+    def _need(self, stream: str) -> None:
+        """Make sure that a published stream which is not inlined can be read."""
+        if stream in self._known or self._is_published(stream):
+            return
+        if any(not point.gone for point in self._exits.get(stream, ())):
+            self._publish(stream)
+
+    def _is_published(self, stream: str) -> bool:
+        return f"publish:{stream}" in self._executor.plan.mops
+
+    def _publish(self, stream: str) -> None:
+        points = [p for p in self._exits[stream] if not p.gone]
+        inputs = tuple(point.channel for point in points)
+        shape = self._executor.plan.channels[points[0].channel]
+        signature = f"publish:{stream}"
+        spec = PublishSpec(shape, stream)
+        known = self._executor.plan.mops.get(signature)
+        if known is not None:
+            self._executor.plan.mops[signature] = Mop(signature, spec, inputs)
+            self._executor.changed()
+        recipe = PlainRecipe()
+        stage = Stage(signature, spec, inputs, signature, recipe, tuple(None for _ in inputs))
+        self._executor.publish(stage, points)
+        self._published[stream] = Published(Channel(signature, shape), points[0].time_type)
+
+
+def _chosen(members: Members, rows: Words) -> Members:
+    if len(rows) == len(members):
+        return members
+    which = pa.array(rows, pa.int64())
+    return Members(
+        members.template,
+        members.ids.take(which),
+        tuple(column.take(which) for column in members.values),
+    )
+
+
+def _at_the_edge(members: Members) -> np.ndarray:
+    """Members with integers so large that their keys would not be exact."""
+    edge = np.zeros(len(members), np.bool_)
+    for column in members.values:
+        if kind_of(column.type) is Kind.INTEGER and column.type.bit_width == 64:
+            words = np.abs(column.to_numpy(zero_copy_only=False).astype(np.float64))
+            edge |= words >= 2.0**62
+    return edge

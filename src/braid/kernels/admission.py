@@ -1,0 +1,110 @@
+"""Members of a step come and go: states and edges in linked lists that a running loop reads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.kernels.instances import (
+    DEAD,
+    E_NEXT,
+    G_BOUND,
+    S_BOUND,
+    S_EDGE,
+    S_GROUP,
+    S_NEXT,
+)
+from braid.kernels.runtime import kernel
+
+#: The bound of a group that no state has given one yet.
+UNSET = -9
+
+
+@kernel()
+def link_states(
+    heads: np.ndarray, states: np.ndarray, groups: np.ndarray, firsts: np.ndarray, new: np.ndarray
+) -> None:
+    """Hang new states under their first nodes, and let groups live as long as they need."""
+    for k in range(new.shape[0]):
+        state, first = new[k], firsts[k]
+        states[state, S_NEXT] = heads[first]
+        heads[first] = state
+        bound, group = states[state, S_BOUND], states[state, S_GROUP]
+        known = groups[group, G_BOUND]
+        if bound == DEAD:
+            if known == UNSET:
+                groups[group, G_BOUND] = 0
+        elif bound == -1 or known == -1:
+            groups[group, G_BOUND] = -1
+        else:
+            groups[group, G_BOUND] = max(known, bound)
+
+
+@kernel()
+def lengthen(states: np.ndarray, groups: np.ndarray, which: np.ndarray, bounds: np.ndarray) -> None:
+    """Let states, and their groups, wait as long as the longest of their members wants."""
+    for k in range(which.shape[0]):
+        state, bound = which[k], bounds[k]
+        group = states[state, S_GROUP]
+        if states[state, S_BOUND] == DEAD:
+            continue
+        if bound == -1 or states[state, S_BOUND] == -1:
+            states[state, S_BOUND] = -1
+            groups[group, G_BOUND] = -1
+        else:
+            states[state, S_BOUND] = max(states[state, S_BOUND], bound)
+            if groups[group, G_BOUND] != -1:
+                groups[group, G_BOUND] = max(groups[group, G_BOUND], bound)
+
+
+@kernel()
+def unlink_states(
+    heads: np.ndarray, states: np.ndarray, firsts: np.ndarray, gone: np.ndarray
+) -> None:
+    for k in range(gone.shape[0]):
+        state, first = gone[k], firsts[k]
+        states[state, S_BOUND] = DEAD
+        if heads[first] == state:
+            heads[first] = states[state, S_NEXT]
+            continue
+        at = heads[first]
+        while states[at, S_NEXT] != state:
+            at = states[at, S_NEXT]
+        states[at, S_NEXT] = states[state, S_NEXT]
+
+
+@kernel()
+def move_words(
+    source: np.ndarray, target: np.ndarray, used: int, places: np.ndarray, sizes: np.ndarray
+) -> int:
+    """Copy slices of a pool to the end of another; `places` says where each was, then is."""
+    for k in range(places.shape[0]):
+        at = places[k]
+        places[k] = used
+        for word in range(sizes[k]):
+            target[used + word] = source[at + word]
+        used += sizes[k]
+    return used
+
+
+@kernel()
+def link_edges(states: np.ndarray, edges: np.ndarray, owners: np.ndarray, new: np.ndarray) -> None:
+    """Hang new edges under their states."""
+    for k in range(new.shape[0]):
+        edge, state = new[k], owners[k]
+        edges[edge, E_NEXT] = states[state, S_EDGE]
+        states[state, S_EDGE] = edge
+
+
+@kernel()
+def unlink_edges(
+    states: np.ndarray, edges: np.ndarray, owners: np.ndarray, gone: np.ndarray
+) -> None:
+    for k in range(gone.shape[0]):
+        edge, state = gone[k], owners[k]
+        if states[state, S_EDGE] == edge:
+            states[state, S_EDGE] = edges[edge, E_NEXT]
+            continue
+        at = states[state, S_EDGE]
+        while edges[at, E_NEXT] != edge:
+            at = edges[at, E_NEXT]
+        edges[at, E_NEXT] = edges[edge, E_NEXT]

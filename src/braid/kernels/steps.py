@@ -1,0 +1,568 @@
+"""The loop of NEXT and FOLD: instances that wait for events, merged with them by time.
+
+Instances hang in chains by the hash of the values that they have bound and that the predicate
+compares for equality (the AI index), together with the constants that their group asks of an
+event (the AN index); other tests and whatever is compiled are asked of those that are found. For
+each epoch, that is all events of one `end`:
+
+1. every event of the second input is shown to the instances from before the epoch: one that
+   does not overlap the event and satisfies the predicate is *affected*;
+   NEXT makes the composite; FOLD, if the rebind predicate holds, a new instance and its
+   composite; the composite goes on along the forward edges of the members' states;
+2. affected instances leave;
+3. new instances, of FOLD and of the first input, are installed.
+
+So an instance made in an epoch is invisible to the other events of it, and their order does
+not matter. An instance that is older than every bound of its group can no longer yield a wanted
+result and is dropped when it is met, and in a sweep when there are many.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from braid.kernels.clauses import atom_holds
+from braid.kernels.instances import (
+    ADDED,
+    ALLOWED,
+    ARENA_LIMIT,
+    ARENA_USED,
+    BUDGET,
+    C_LIVE,
+    CHANNELS,
+    CLASS_COUNT,
+    CLASS_WORDS,
+    CLASSES,
+    COUNT,
+    DEAD,
+    E_AT,
+    E_ATOMS,
+    E_HIGH,
+    E_LOW,
+    E_NEXT,
+    E_OUT,
+    E_TEST,
+    EDGE_WORDS,
+    EDGES,
+    EMITTED,
+    EVENT_BASE,
+    FIRST_HEADS,
+    FREE,
+    FREE_HEAD,
+    G_AT,
+    G_ATOMS,
+    G_BOUND,
+    G_PARAMETERS,
+    G_SLOT,
+    G_STAMP,
+    GROUP,
+    GROUP_WORDS,
+    GROUPS,
+    HASH,
+    HEADS_AT,
+    HEADS_MASK,
+    HIGH,
+    ITERATES,
+    LINK,
+    OUT_BASE,
+    PARAMETERS,
+    RESIDUAL,
+    ROWS_AT,
+    S_BOUND,
+    S_EDGE,
+    S_GROUP,
+    S_MANY,
+    S_NEXT,
+    S_OUT,
+    SETS,
+    STAMP,
+    STATE_COUNT,
+    STATE_WORDS,
+    STATES,
+    STRINGS,
+    SWEPT,
+    atoms_hold,
+    bind,
+    class_of,
+    compact_members,
+    compose,
+    first_cell,
+    free_slot,
+    hash_event,
+    hash_instance,
+    last_member,
+    link_slot,
+    member_at,
+    next_cell,
+    one_member,
+    rehash,
+    same_keys,
+    sweep_slots,
+    take_slot,
+    unlink,
+    with_member,
+)
+from braid.kernels.keys import key_of
+from braid.kernels.memory import release, resized
+from braid.kernels.runtime import (
+    PREDICATE_TYPE,
+    ROWS,
+    WORDS,
+    WRITER_TYPE,
+    address,
+    kernel,
+    load_int,
+    prefetch,
+    store_int,
+)
+
+#: In a pair: the node is a state whose edges are in an index.
+MANY = np.int64(0x80000000)
+
+#: How many events ahead memory is asked for.
+AHEAD = 8
+
+#: What a run puts out: rows (address, room, number), pairs of row and output node (address,
+#: room, number), states that exceeded their budget (address, number, since when).
+(OUT_AT, OUT_ROOM, OUT_ROWS, PAIRS_AT, PAIRS_ROOM, PAIRS, STOPPED_AT, STOPPED_ROOM, STOPPED) = (
+    range(9)
+)
+
+
+class Run(NamedTuple):
+    """What a call gives back, in memory that belongs to the caller: `rows` output rows at an
+    address, `pairs` words of row << 32 | node (or MANY | state), and two words (state, time) for each of the
+    states that were `stopped` because of their budget."""
+
+    output: int
+    rows: int
+    pairs_at: int
+    pairs: int
+    stopped_at: int
+    stopped: int
+
+
+@kernel()
+def _pair(out: int, node: int) -> None:
+    count, room = load_int(out, PAIRS), load_int(out, PAIRS_ROOM)
+    if count == room:
+        room *= 2
+        store_int(out, PAIRS_AT, resized(load_int(out, PAIRS_AT), room))
+        store_int(out, PAIRS_ROOM, room)
+    store_int(load_int(out, PAIRS_AT), count, (load_int(out, OUT_ROWS) << 32) | node)
+    store_int(out, PAIRS, count + 1)
+
+
+@kernel()
+def _forward(node: int, group: int, lasted: int, row: int, frame: int, out: int) -> None:
+    """Send the composite at `row` on from all states of a first node in a group."""
+    state = load_int(load_int(frame, FIRST_HEADS), node)
+    base = load_int(frame, OUT_BASE)
+    while state >= 0:
+        record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
+        bound = load_int(record, S_BOUND)
+        if load_int(record, S_GROUP) == group and (bound == -1 or lasted <= bound):
+            if load_int(record, S_OUT) >= 0:
+                _pair(out, load_int(record, S_OUT))
+            if load_int(record, S_MANY) > 0:
+                _pair(out, MANY | state)
+            edge = load_int(record, S_EDGE)
+            while edge >= 0:
+                at = load_int(frame, EDGES) + edge * (8 * EDGE_WORDS)
+                count = load_int(at, E_ATOMS)
+                holds = True
+                if count > 0:
+                    test = load_int(at, E_TEST)
+                    key = key_of(row, test >> 16, base, (test >> 8) & 255)
+                    holds = atom_holds(
+                        test & 255,
+                        key,
+                        load_int(at, E_LOW),
+                        load_int(at, E_HIGH),
+                        load_int(frame, SETS),
+                    )
+                    if holds and count > 1:
+                        holds = atoms_hold(count - 1, load_int(at, E_AT), row, base, frame)
+                if holds:
+                    _pair(out, load_int(at, E_OUT))
+                edge = load_int(at, E_NEXT)
+        state = load_int(record, S_NEXT)
+
+
+@kernel()
+def _emit(instance: int, event: int, numbers: int, frame: int, out: int) -> None:
+    """The composite of an instance and an event, if some member goes on with it."""
+    rows, room = load_int(out, OUT_ROWS), load_int(out, OUT_ROOM)
+    words = load_int(frame, OUT_BASE) + load_int(frame, EMITTED)
+    if rows == room:
+        room *= 2
+        store_int(out, OUT_AT, resized(load_int(out, OUT_AT), room * words))
+        store_int(out, OUT_ROOM, room)
+    row = load_int(out, OUT_AT) + rows * (8 * words)
+    compose(row, instance, event, frame)
+    before = load_int(out, PAIRS)
+    lasted = load_int(row, 1) - load_int(row, 0)
+    word = load_int(instance, load_int(frame, GROUP))
+    cell = first_cell(word)
+    while cell >= 0:
+        _forward(member_at(cell, numbers), word >> 32, lasted, row, frame, out)
+        cell = next_cell(cell, numbers)
+    if load_int(out, PAIRS) > before:
+        store_int(out, OUT_ROWS, rows + 1)
+
+
+@kernel()
+def _push(list_: int, slot: int) -> None:
+    """Append to a list of words: address, room, number."""
+    count, room = load_int(list_, 2), load_int(list_, 1)
+    if count == room:
+        room *= 2
+        store_int(list_, 0, resized(load_int(list_, 0), room))
+        store_int(list_, 1, room)
+    store_int(load_int(list_, 0), count, slot)
+    store_int(list_, 2, count + 1)
+
+
+@kernel()
+def _start(node: int, first: int, numbers: int, stride: int, frame: int) -> None:
+    """Let an event of the first input wait in every state of one of its nodes."""
+    state = load_int(load_int(frame, FIRST_HEADS), node)
+    stamp = load_int(numbers, STAMP)
+    place = load_int(frame, GROUP)
+    while state >= 0:
+        record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
+        state = load_int(record, S_NEXT)
+        if load_int(record, S_BOUND) == DEAD:
+            continue
+        number = load_int(record, S_GROUP)
+        group = load_int(frame, GROUPS) + number * (8 * GROUP_WORDS)
+        if load_int(group, G_STAMP) == stamp:
+            slot = load_int(group, G_SLOT)
+            if slot >= 0:
+                row = load_int(numbers, ROWS_AT) + slot * stride
+                word = load_int(row, place)
+                if last_member(word, numbers) != node:
+                    store_int(row, place, with_member(word, node, numbers))
+                    store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
+            continue
+        store_int(group, G_STAMP, stamp)
+        slot = take_slot(numbers, stride, frame)
+        row = load_int(numbers, ROWS_AT) + slot * stride
+        bind(row, first, frame)
+        store_int(row, place, one_member(number, node))
+        store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
+        class_ = class_of(row, frame)
+        store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
+        hash_ = hash_instance(row, group, frame)
+        if hash_ < 0:  # a NULL key equals nothing: this instance could never be affected
+            free_slot(slot, load_int(numbers, ROWS_AT), stride, numbers, frame)
+            store_int(group, G_SLOT, -1)
+            continue
+        store_int(group, G_SLOT, slot)
+        store_int(row, load_int(frame, HASH), hash_)
+        link_slot(
+            slot,
+            load_int(numbers, ROWS_AT),
+            stride,
+            load_int(numbers, HEADS_AT),
+            load_int(numbers, HEADS_MASK),
+            frame,
+        )
+        store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
+
+
+@kernel()
+def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) -> None:
+    """Stop every state that has more live instances than it may have."""
+    budget = load_int(frame, BUDGET)
+    sweep_slots(numbers, stride, frame, now)
+    states = load_int(frame, STATE_COUNT)
+    counts = resized(0, states)
+    for state in range(states):
+        store_int(counts, state, 0)
+    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
+    for slot in range(load_int(numbers, HIGH)):
+        row = rows + slot * stride
+        if load_int(row, 1) == FREE:
+            continue
+        word = load_int(row, place)
+        lasted = now - load_int(row, 0)
+        cell = first_cell(word)
+        while cell >= 0:
+            state = load_int(load_int(frame, FIRST_HEADS), member_at(cell, numbers))
+            while state >= 0:
+                record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
+                bound = load_int(record, S_BOUND)
+                if load_int(record, S_GROUP) == word >> 32 and (bound == -1 or lasted <= bound):
+                    store_int(counts, state, load_int(counts, state) + 1)
+                state = load_int(record, S_NEXT)
+            cell = next_cell(cell, numbers)
+    most = np.int64(0)
+    before = load_int(out, STOPPED)
+    for state in range(states):
+        count = load_int(counts, state)
+        if count > budget:
+            store_int(load_int(frame, STATES) + state * (8 * STATE_WORDS), S_BOUND, DEAD)
+            _push(out + 8 * STOPPED_AT, state)
+            _push(out + 8 * STOPPED_AT, now)
+        else:
+            most = max(most, count)
+    release(counts)
+    if load_int(out, STOPPED) > before:
+        compact_members(numbers, stride, frame)
+        rehash(load_int(numbers, HEADS_MASK) + 1, numbers, stride, frame)
+    store_int(numbers, ADDED, 0)
+    store_int(numbers, ALLOWED, budget - most)
+
+
+@kernel((WORDS, WORDS, types.int64))
+def sweep(frame_words: np.ndarray, slots: np.ndarray, now: int) -> None:
+    """Drop every instance that is too old at `now`, and lists of members that are not used."""
+    frame, numbers = address(frame_words), address(slots)
+    stride = 8 * (frame_words[GROUP] + 1)
+    sweep_slots(numbers, stride, frame, now)
+    if slots[ARENA_USED] > slots[ARENA_LIMIT]:
+        compact_members(numbers, stride, frame)
+        rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
+
+
+@kernel((WORDS, WORDS))
+def purge(frame_words: np.ndarray, slots: np.ndarray) -> None:
+    """Forget members that no state waits for any more."""
+    frame, numbers = address(frame_words), address(slots)
+    stride = 8 * (frame_words[GROUP] + 1)
+    compact_members(numbers, stride, frame)
+    rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
+
+
+@kernel((WORDS, WORDS))
+def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
+    """Chains and counters for the first HIGH rows at ROWS_AT, whose members are known."""
+    frame, numbers = address(frame_words), address(slots)
+    stride = 8 * (frame_words[GROUP] + 1)
+    slots[COUNT] = 0
+    slots[FREE_HEAD] = -1
+    for k in range(frame_words[CLASS_COUNT]):
+        store_int(frame_words[CLASSES] + k * (8 * CLASS_WORDS), C_LIVE, 0)
+    for slot in range(slots[HIGH]):
+        row = slots[ROWS_AT] + slot * stride
+        if load_int(row, 1) == FREE:
+            store_int(row, frame_words[LINK], slots[FREE_HEAD])
+            slots[FREE_HEAD] = slot
+        else:
+            group = frame_words[GROUPS] + (load_int(row, frame_words[GROUP]) >> 32) * (
+                8 * GROUP_WORDS
+            )
+            store_int(row, frame_words[HASH], hash_instance(row, group, frame))
+            slots[COUNT] += 1
+            class_ = class_of(row, frame)
+            store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
+    slots[SWEPT] = slots[COUNT]
+    size = np.int64(16)
+    while 2 * size < slots[COUNT]:
+        size *= 2
+    rehash(size, numbers, stride, frame)
+
+
+@kernel((WORDS, WORDS, ROWS, WORDS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE))
+def follow(
+    frame_words: np.ndarray,
+    slots: np.ndarray,
+    first: np.ndarray,
+    pairs: np.ndarray,
+    second: np.ndarray,
+    predicate: Any,
+    rebind: Any,
+    write: Any,
+) -> Run:
+    """Run a batch of whole epochs through one step; see the module's text.
+
+    `first` and `second` are rows sorted by `end`; `pairs` are words row << 32 | node of the
+    first input, sorted.
+    """
+    # Only addresses in the loop: what touches an array variable there counts references, and
+    # atomic counters cost more than all the rest of it.
+    numbers, frame = address(slots), address(frame_words)
+    link, hash_, place = frame_words[LINK], frame_words[HASH], frame_words[GROUP]
+    stride = 8 * (place + 1)
+    groups, event_base = frame_words[GROUPS], frame_words[EVENT_BASE]
+    iterates, residual = frame_words[ITERATES] != 0, frame_words[RESIDUAL] != 0
+    channels = frame_words[CHANNELS] != 0
+    parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
+    classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
+    pairs_n, second_n = pairs.shape[0], second.shape[0]
+    pairs_from = address(pairs)
+    first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
+    second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
+    out_words = np.zeros(9, np.int64)
+    out = address(out_words)
+    out_words[OUT_ROOM], out_words[PAIRS_ROOM] = 1024, 1024
+    out_words[OUT_AT] = resized(0, 1024 * (frame_words[OUT_BASE] + frame_words[EMITTED]))
+    out_words[PAIRS_AT] = resized(0, 1024)
+    out_words[STOPPED_AT], out_words[STOPPED_ROOM] = resized(0, 16), 16
+    lists = np.zeros(6, np.int64)
+    affected, pending = address(lists), address(lists) + 24
+    lists[0], lists[1], lists[3], lists[4] = resized(0, 16), 16, resized(0, 16), 16
+    p, s = 0, 0
+    while p < pairs_n or s < second_n:
+        # The next epoch: the smallest end that either input still has.
+        now = FREE
+        if p < pairs_n:
+            now = load_int(first_at + (load_int(pairs_from, p) >> 32) * first_stride, 1)
+        if s < second_n:
+            now = min(now, load_int(second_at + s * second_stride, 1))
+        until = s
+        while until < second_n and load_int(second_at + until * second_stride, 1) == now:
+            until += 1
+        alone = until - s == 1
+        heads_at, mask = load_int(numbers, HEADS_AT), load_int(numbers, HEADS_MASK)
+        rows_at = load_int(numbers, ROWS_AT)
+        if class_count == 1 and until + AHEAD < second_n:
+            # Memory is slow: ask for the chains of the events that come next.
+            event = second_at + (until + AHEAD) * second_stride
+            prefetch(heads_at + 8 * (hash_event(event, 0, frame) & mask))
+            event = second_at + (until + AHEAD // 2) * second_stride
+            prefetch(rows_at + load_int(heads_at, hash_event(event, 0, frame) & mask) * stride)
+        for e in range(s, until):
+            if load_int(numbers, COUNT) == 0:
+                break
+            event = second_at + e * second_stride
+            began = load_int(event, 0)
+            for class_ in range(class_count):
+                if load_int(classes + class_ * (8 * CLASS_WORDS), C_LIVE) == 0:
+                    continue
+                h = hash_event(event, class_, frame)
+                if h < 0:
+                    continue
+                bucket = h & mask
+                previous, slot = np.int64(-1), load_int(heads_at, bucket)
+                while slot >= 0:
+                    instance = rows_at + slot * stride
+                    following = load_int(instance, link)
+                    prefetch(rows_at + following * stride)
+                    group = groups + (load_int(instance, place) >> 32) * (8 * GROUP_WORDS)
+                    bound = load_int(group, G_BOUND)
+                    if bound >= 0 and now - load_int(instance, 0) > bound:
+                        # Too old to give anything any more.
+                        if previous < 0:
+                            store_int(heads_at, bucket, following)
+                        else:
+                            store_int(rows_at + previous * stride, link, following)
+                        free_slot(slot, rows_at, stride, numbers, frame)
+                        slot = following
+                        continue
+                    own = parameters + 8 * load_int(group, G_PARAMETERS)
+                    if (
+                        load_int(instance, hash_) != h
+                        or load_int(instance, 1) >= began
+                        or not same_keys(instance, event, class_, group, frame)
+                        or not atoms_hold(
+                            load_int(group, G_ATOMS),
+                            load_int(group, G_AT),
+                            event,
+                            event_base,
+                            frame,
+                        )
+                        or (residual and not predicate(instance, event, own, strings))
+                    ):
+                        previous = slot
+                        slot = following
+                        continue
+                    # The event affects this instance.
+                    goes_on = False
+                    if not iterates:
+                        _emit(instance, event, numbers, frame, out)
+                    else:
+                        goes_on = rebind(instance, event, own, strings)
+                    if not alone:
+                        # Others of this epoch must still find it as it is: successors are made
+                        # aside.
+                        if goes_on:
+                            made = take_slot(numbers, stride, frame)
+                            rows_at = load_int(numbers, ROWS_AT)
+                            instance = rows_at + slot * stride
+                            store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
+                            successor = rows_at + made * stride
+                            for word in range(place + 1):
+                                store_int(successor, word, load_int(instance, word))
+                            counted = class_of(successor, frame)
+                            store_int(counted, C_LIVE, load_int(counted, C_LIVE) + 1)
+                            write(instance, event, own, strings, successor)
+                            store_int(successor, 1, now)
+                            store_int(successor, hash_, hash_instance(successor, group, frame))
+                            _emit(successor, event, numbers, frame, out)
+                            _push(pending, made)
+                            store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
+                        _push(affected, slot)
+                        previous = slot
+                        slot = following
+                        continue
+                    changed = np.int64(-1)
+                    if goes_on:
+                        # Nobody else looks at it in this epoch: it becomes its own successor.
+                        write(instance, event, own, strings, instance)
+                        store_int(instance, 1, now)
+                        _emit(instance, event, numbers, frame, out)
+                        changed = hash_instance(instance, group, frame)
+                    if changed == h:
+                        previous = slot
+                    else:
+                        if previous < 0:
+                            store_int(heads_at, bucket, following)
+                        else:
+                            store_int(rows_at + previous * stride, link, following)
+                        if changed < 0:
+                            free_slot(slot, rows_at, stride, numbers, frame)
+                        else:
+                            store_int(instance, hash_, changed)
+                            _push(pending, slot)
+                    slot = following
+        s = until
+        for k in range(lists[2]):
+            slot = load_int(lists[0], k)
+            # Several events may have affected the same one.
+            if load_int(rows_at + slot * stride, 1) != FREE:
+                unlink(slot, rows_at, stride, heads_at, mask, frame)
+                free_slot(slot, rows_at, stride, numbers, frame)
+        for k in range(lists[5]):
+            slot = load_int(lists[3], k)
+            if load_int(rows_at + slot * stride, hash_) < 0:
+                free_slot(slot, rows_at, stride, numbers, frame)
+            else:
+                link_slot(slot, rows_at, stride, heads_at, mask, frame)
+        lists[2], lists[5] = 0, 0
+        previous_row = np.int64(-1)
+        while p < pairs_n:
+            pair = load_int(pairs_from, p)
+            row = first_at + (pair >> 32) * first_stride
+            if load_int(row, 1) != now:
+                break
+            if (pair >> 32) != previous_row or not channels:
+                # What starts together is one instance; without channels, only what is one node.
+                store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
+                previous_row = pair >> 32
+            _start(pair & np.int64(0xFFFFFFFF), row, numbers, stride, frame)
+            p += 1
+        count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
+        if count > 2 * (load_int(numbers, HEADS_MASK) + 1):
+            rehash(2 * (load_int(numbers, HEADS_MASK) + 1), numbers, stride, frame)
+        if 8 * count > 9 * swept + 8192:
+            sweep_slots(numbers, stride, frame, now)
+        if load_int(numbers, ARENA_USED) > load_int(numbers, ARENA_LIMIT):
+            compact_members(numbers, stride, frame)
+            rehash(load_int(numbers, HEADS_MASK) + 1, numbers, stride, frame)
+        if load_int(numbers, ADDED) > load_int(numbers, ALLOWED):
+            _check_budgets(now, numbers, stride, frame, out)
+    release(lists[0])
+    release(lists[3])
+    return Run(
+        out_words[OUT_AT],
+        out_words[OUT_ROWS],
+        out_words[PAIRS_AT],
+        out_words[PAIRS],
+        out_words[STOPPED_AT],
+        out_words[STOPPED],
+    )

@@ -1,0 +1,94 @@
+"""The constants of members as words, as keys, and as content that has no codes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.expressions import Literal, Parameter
+from braid.algebra.types import Kind, kind_of
+from braid.kernels.clauses import float_key
+from braid.kernels.runtime import float_word, kernel
+from braid.kernels.strings import hash_codes, hash_strings, mix_codes
+from braid.mops.columns import words_of
+from braid.mops.values import Values, Words, string_buffers
+from braid.plan.predicates import FLOAT, NUMBER_AS_FLOAT, Constant
+
+
+@kernel()
+def float_keys(words: np.ndarray) -> np.ndarray:
+    out = np.empty(words.shape[0], np.int64)
+    for k in range(words.shape[0]):
+        out[k] = float_key(words[k])
+    return out
+
+
+class Constants:
+    """The constants of some members of one template; a literal's array has a single word."""
+
+    def __init__(self, ids: pa.Array, columns: Sequence[pa.Array], values: Values) -> None:
+        self.count = len(ids)
+        self._ids = ids
+        self._columns = columns
+        self._values = values
+        self._words: dict[int, Words] = {}
+
+    def chosen(self, rows: Words) -> Constants:
+        """The constants of some of the members."""
+        if len(rows) == self.count:
+            return self
+        which = pa.array(rows, pa.int64())
+        columns = [column.take(which) for column in self._columns]
+        return Constants(self._ids.take(which), columns, self._values)
+
+    @property
+    def identity(self) -> Words:
+        """A word that tells the members apart, the same in every process."""
+        offsets, data = string_buffers(self._ids)
+        return hash_strings(offsets, data)
+
+    def words(self, constant: Constant) -> Words:
+        if isinstance(constant, Parameter):
+            if constant.index not in self._words:
+                array = self._columns[constant.index]
+                if isinstance(array, pa.ChunkedArray):
+                    array = array.combine_chunks()
+                words = words_of(array, constant.type, self._values)
+                self._words[constant.index] = self._kept(words, constant.type)
+            return self._words[constant.index]
+        return self._kept(np.array([_word(constant, self._values)], np.int64), constant.type)
+
+    def _kept(self, words: Words, type_: pa.DataType) -> Words:
+        if kind_of(type_) is Kind.STRING:
+            self._values.strings.hold(words)
+        return words
+
+    def content(self, constant: Constant) -> list[Words]:
+        """Words that are the same in every process: the constant itself, or 128 bits of a text."""
+        words = self.words(constant)
+        if kind_of(constant.type) is Kind.STRING:
+            strings = self._values.strings
+            return [
+                hash_codes(strings.offsets, strings.pool, words),
+                mix_codes(strings.offsets, strings.pool, words),
+            ]
+        return [words]
+
+    def keys(self, constant: Constant, mode: str) -> Words:
+        words = self.words(constant)
+        return float_keys(words) if mode in (FLOAT, NUMBER_AS_FLOAT) else words
+
+
+def _word(literal: Literal, values: Values) -> int:
+    value: Any = literal.value
+    match kind_of(literal.type):
+        case Kind.FLOAT:
+            return float_word(float(value))
+        case Kind.STRING:
+            return int(values.strings.codes(pa.array([value], pa.string()))[0])
+        case Kind.DECIMAL:
+            return int(value.scaleb(literal.type.scale))
+    return int(value)

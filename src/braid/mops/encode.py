@@ -1,0 +1,79 @@
+"""Sharable streams as one channel: an event that belongs to several of them is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.mops.base import Stateless
+from braid.mops.batch import Batch
+from braid.mops.columns import Rows
+from braid.mops.constants import Constants
+from braid.mops.membership import Origin, origin_of
+from braid.mops.nodes import Nodes, signatures
+from braid.mops.values import Words
+from braid.plan.layout import END
+from braid.plan.routes import StreamRecipe
+from braid.plan.specs import EncodeSpec
+
+
+class EncodeLogic(Stateless):
+    """Members are the streams themselves. `feeds`: events that came for several at once."""
+
+    def __init__(self, spec: EncodeSpec) -> None:
+        self._spec = spec
+        self.streams = spec.streams
+        self.nodes = Nodes()
+        self._node_of: dict[str, int] = {}
+        self.feeds: list[tuple[tuple[str, ...], Rows]] = []
+
+    def admit(
+        self, recipe: StreamRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        wanted = signatures(("stream", recipe.stream), constants.count, [])
+        numbers, _ = self.nodes.add(wanted)
+        if len(numbers):
+            self._node_of[recipe.stream] = int(numbers[0])
+        return origin_of(self.nodes, numbers)
+
+    def dismiss(self, numbers: Words) -> Words:
+        gone = self.nodes.release(numbers)
+        for node in gone.tolist():
+            self._node_of = {s: n for s, n in self._node_of.items() if n != node}
+        return gone
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        parts: list[tuple[tuple[str, ...], Rows]] = [
+            ((stream,), batch.rows)
+            for stream, batch in zip(self._spec.streams, inputs, strict=True)
+        ]
+        parts += self.feeds
+        self.feeds = []
+        kept = [(streams, rows) for streams, rows in parts if len(rows)]
+        rows = [rows for _, rows in kept] or [inputs[0].rows]
+        counts = np.cumsum([0, *(len(r) for r in rows)])
+        index, members = [], []
+        for (streams, own), first in zip(kept, counts, strict=False):
+            nodes = [self._node_of[s] for s in streams if s in self._node_of]
+            places = np.arange(first, first + len(own), dtype=np.int32)
+            index.append(np.repeat(places, len(nodes)))
+            members.append(np.tile(np.array(nodes, np.int32), len(own)))
+        none = [np.empty(0, np.int32)]
+        return _in_order(
+            rows[0] if len(rows) == 1 else np.concatenate(rows),
+            np.concatenate(index or none),
+            np.concatenate(members or none),
+        )
+
+
+def _in_order(rows: Rows, index: np.ndarray, members: np.ndarray) -> Batch:
+    ends = rows[:, END]
+    if len(ends) < 2 or bool((ends[1:] >= ends[:-1]).all()):
+        return Batch(rows, index, members)
+    order = np.argsort(ends, kind="stable")
+    place = np.empty(len(rows), np.int32)
+    place[order] = np.arange(len(rows), dtype=np.int32)
+    index = place[index]
+    by_row = np.argsort(index, kind="stable")
+    return Batch(rows[order], index[by_row], members[by_row])

@@ -1,0 +1,182 @@
+"""Published streams and results: from the nodes of a channel to the queries that they are for.
+
+A query sees the events that start at its birth or later, and puts out nothing that ends at its
+death or later; both are event times. A result's start is that of its first event, so members of
+one node that came at different times share everything and are told apart here. So are members
+that differ only in how long a result may last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.kernels.exits import count_members, expand_members
+from braid.kernels.memory import taken
+from braid.mops.base import Stateless
+from braid.mops.batch import Batch
+from braid.mops.columns import merged
+from braid.mops.constants import Constants
+from braid.mops.membership import Origin, nobody
+from braid.mops.nodes import grown
+from braid.mops.values import Words
+from braid.plan.routes import PlainRecipe
+from braid.plan.specs import PublishSpec
+
+ALWAYS, NEVER = np.int64(-(2**63)), np.int64(2**63 - 1)
+
+
+class Subscribers:
+    """The queries of each node of one channel, when they live, how long results may last."""
+
+    def __init__(self) -> None:
+        self._query: Words = np.zeros(8, np.int64)
+        self._node: Words = np.zeros(8, np.int64)
+        self._life = np.zeros((8, 2), np.int64)
+        self._longest: Words = np.zeros(8, np.int64)
+        self.count = 0
+        #: Changes with every query that comes or goes.
+        self.version = 0
+        self._laid: _Laid | None = None
+        self._tallied: tuple[Words, Words] = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def add(self, nodes: Words, queries: Words, births: Words, longest: Words) -> None:
+        first, last = self.count, self.count + len(queries)
+        self._query = grown(self._query, last)
+        self._node = grown(self._node, last)
+        self._life = grown(self._life, last)
+        self._longest = grown(self._longest, last)
+        self._query[first:last], self._node[first:last] = queries, nodes
+        self._life[first:last, 0], self._life[first:last, 1] = births, NEVER
+        self._longest[first:last] = longest
+        self.count = last
+        self._discard()
+
+    def end(self, queries: Words, deaths: Words) -> None:
+        """From these times on they put out nothing."""
+        order = np.argsort(queries)
+        places = np.flatnonzero(np.isin(self._query[: self.count], queries))
+        which = order[np.searchsorted(queries[order], self._query[places])]
+        self._life[places, 1] = np.minimum(self._life[places, 1], deaths[which])
+        self._discard()
+
+    def remove(self, queries: Words) -> None:
+        kept = np.flatnonzero(~np.isin(self._query[: self.count], queries))
+        self._query, self._node = self._query[kept], self._node[kept]
+        self._life, self._longest = self._life[kept], self._longest[kept]
+        self.count = len(kept)
+        self._discard()
+        known, counts = self._tallied
+        left = ~np.isin(known, queries)
+        self._tallied = (known[left], counts[left])
+
+    @property
+    def nodes(self) -> Words:
+        """The nodes that some query is at, in order."""
+        return self._layout().nodes
+
+    def _layout(self) -> _Laid:
+        if self._laid is None:
+            parts = (self._query, self._node, self._life, self._longest)
+            self._laid = _Laid(*(part[: self.count] for part in parts))
+        return self._laid
+
+    def counted(self, batch: Batch) -> int:
+        """How many results a batch has for all queries."""
+        laid = self._layout()
+        rows, index, members = laid.parts(batch)
+        found: int = count_members(
+            laid.starts, laid.longest, laid.life, laid.mixed, rows, index, members, laid.tally
+        )
+        return found
+
+    def tallied(self) -> tuple[Words, Words]:
+        """Queries that have results, in order, and how many were counted for each."""
+        laid = self._laid
+        if laid is not None and laid.tally.any():
+            known, counts = self._tallied
+            sums = np.cumsum(laid.tally[:-1])
+            some = np.flatnonzero(sums)
+            queries, places = np.unique(
+                np.concatenate([known, laid.queries[some]]), return_inverse=True
+            )
+            total = np.zeros(len(queries), np.int64)
+            np.add.at(total, places, np.concatenate([counts, sums[some]]))
+            self._tallied = (queries, total)
+            laid.tally[:] = 0
+        return self._tallied
+
+    def _discard(self) -> None:
+        """Queries are about to lie elsewhere: what was counted where they lie becomes theirs."""
+        self.tallied()
+        self._laid = None
+        self.version += 1
+
+    def resolve(self, batch: Batch) -> tuple[Words, Words]:
+        """Pairs of a row and a query, in order of rows."""
+        laid = self._layout()
+        rows, index, members = laid.parts(batch)
+        at, count = expand_members(
+            laid.starts, laid.longest, laid.life, laid.queries, rows, index, members
+        )
+        pairs = taken(at, count)
+        return pairs >> 32, pairs & 0xFFFFFFFF
+
+    @property
+    def nbytes(self) -> int:
+        laid = 0 if self._laid is None else self._laid.nbytes
+        own = (self._query, self._node, self._life, self._longest, *self._tallied)
+        return laid + sum(array.nbytes for array in own)
+
+
+class _Laid:
+    """The queries of each node side by side, those that want the longest results first."""
+
+    def __init__(self, query: Words, node: Words, life: np.ndarray, longest: Words) -> None:
+        order = np.lexsort((-longest, node))
+        self.queries, self.longest, self.life = query[order], longest[order], life[order]
+        self.nodes, places, sizes = np.unique(node[order], return_inverse=True, return_counts=True)
+        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        self.tally: Words = np.zeros(len(query) + 1, np.int64)
+        self.mixed = np.zeros(max(len(self.nodes), 1), np.bool_)
+        lived = (self.life[:, 0] != ALWAYS) | (self.life[:, 1] != NEVER)
+        self.mixed[places[lived]] = True
+        self._dense = len(self.nodes) > 0 and int(self.nodes[-1]) == len(self.nodes) - 1
+
+    def parts(self, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, and pairs of a row and the place of its node among those that are here."""
+        rows = np.ascontiguousarray(batch.rows)
+        if batch.index is None or batch.members is None:
+            index = np.arange(len(rows), dtype=np.int32)
+            return rows, index, np.zeros(len(rows), np.int32)
+        if self._dense or not len(self.nodes):
+            return rows, batch.index, batch.members
+        places = np.searchsorted(self.nodes, batch.members)
+        known = self.nodes[np.minimum(places, len(self.nodes) - 1)] == batch.members
+        return rows, batch.index[known], places[known].astype(np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.queries, self.starts, self.longest, self.life, self.mixed, self.nodes)
+        return self.tally.nbytes + sum(array.nbytes for array in arrays)
+
+
+class PublishLogic(Stateless):
+    """All events of a published stream, one for each query that puts it out."""
+
+    def __init__(self, spec: PublishSpec) -> None:
+        self._spec = spec
+        self.sources: list[Subscribers] = []
+
+    def admit(
+        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        return nobody(constants.count)
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        parts = [
+            batch.rows[source.resolve(batch)[0]]
+            for source, batch in zip(self.sources, inputs, strict=True)
+        ]
+        return Batch(merged(parts))

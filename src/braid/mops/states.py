@@ -1,0 +1,474 @@
+"""The members of a step as the loop reads them: groups, states, edges, atoms, parameters.
+
+A member of a step is a way through three kinds of nodes. Its *group* is what it asks of the
+second event and computes with; its *state* is its first node waiting in that group, with a
+bound; its *output node* is the state and the selection of the composites. Members with equal
+nodes so far share them (prefix merging).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.expressions import TRUE, is_true
+from braid.kernels import admission
+from braid.kernels.instances import (
+    ATOM_WORDS,
+    C_COLUMN,
+    C_KEYS,
+    CLASS_WORDS,
+    DEAD,
+    E_AT,
+    E_ATOMS,
+    E_OUT,
+    E_TEST,
+    EDGE_WORDS,
+    G_AT,
+    G_ATOMS,
+    G_BOUND,
+    G_CLASS,
+    G_KEY,
+    G_PARAMETERS,
+    G_SLOT,
+    G_STAMP,
+    GROUP_WORDS,
+    S_BOUND,
+    S_EDGE,
+    S_GROUP,
+    S_MANY,
+    S_OUT,
+    STATE_WORDS,
+)
+from braid.kernels.keys import WORD
+from braid.mops.base import Context
+from braid.mops.batch import Batch
+from braid.mops.clause_table import ClauseTable, among, limits, mode_of
+from braid.mops.constants import Constants
+from braid.mops.membership import Origin, nobody, origin_of
+from braid.mops.nodes import Nodes, grown, signatures
+from braid.mops.selection import contents, form
+from braid.mops.values import Words
+from braid.plan.layout import Layout
+from braid.plan.predicates import Atom, Clause, Predicate
+from braid.plan.routes import Bound, StepRecipe
+from braid.plan.specs import StepSpec
+
+#: A state with more forward edges than this has the others in an index.
+FEW_EDGES = 8
+#: More classes than this would cost more to probe than they save.
+MAX_CLASSES = 32
+#: Static keys of a class.
+MAX_KEYS = 2
+#: Tests that the loop makes by itself.
+_SIMPLE = frozenset({"between", "ne", "in", "not in", "null", "not null"})
+
+
+class States:
+    """Tables of one step."""
+
+    def __init__(self, spec: StepSpec, context: Context, second: Layout) -> None:
+        self._spec = spec
+        self._context = context
+        self._second = second
+        self.groups, self.states, self.outs = Nodes(), Nodes(), Nodes()
+        self.heads: Words = np.full(8, -1, np.int64)
+        self.first_signatures = np.zeros((8, 2), np.int64)
+        self.firsts = 0
+        self.group_table: Any = np.zeros((8, GROUP_WORDS), np.int64)
+        self.state_table: Any = np.zeros((8, STATE_WORDS), np.int64)
+        self.edge_table: Any = np.zeros((8, EDGE_WORDS), np.int64)
+        self.classes: Any = np.zeros((MAX_CLASSES, CLASS_WORDS), np.int64)
+        self._class_of: dict[tuple[int, ...], int] = {(): 0}
+        self.pool: Words = np.zeros(8, np.int64)
+        self._pool_used = 0
+        self.sets: Words = np.zeros(8, np.int64)
+        self._sets_used = 0
+        self.parameters: Words = np.zeros(8, np.int64)
+        self._parameters_used = 0
+        self.first_of: Words = np.zeros(8, np.int64)
+        self.state_of: Words = np.zeros(8, np.int64)
+        self._edge_of: Words = np.full(8, -1, np.int64)
+        self._edges = 0
+        self._edge_counts: Words = np.zeros(8, np.int64)
+        self._free_edges: list[int] = []
+        self._gone = 0
+        self._width = 0
+        self.forward = ClauseTable(spec.output, context, numbered=True, form=context.selection)
+
+    @property
+    def class_count(self) -> int:
+        return len(self._class_of)
+
+    # ---- coming ----
+
+    def admit(
+        self, recipe: StepRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        first = origins[0] or nobody(constants.count)
+        second = origins[1]
+        self._know_firsts(first)
+        groups = self._admit_groups(recipe, constants, second)
+        states = self._admit_states(recipe, constants, first, groups)
+        return self._admit_outs(recipe.forward, constants, states)
+
+    def _know_firsts(self, first: Origin) -> None:
+        if not len(first.numbers):
+            return
+        self.firsts = max(self.firsts, int(first.numbers.max()) + 1)
+        self.heads = grown(self.heads, self.firsts, -1)
+        self.first_signatures = grown(self.first_signatures, self.firsts)
+        self.first_signatures[first.numbers] = first.signatures
+
+    def know(self, first: Batch) -> None:
+        """Nodes of the first input that are somebody else's lead to no state."""
+        if first.members is not None and len(first.members):
+            self.heads = grown(self.heads, int(first.members.max()) + 1, -1)
+
+    def _admit_groups(
+        self, recipe: StepRecipe, constants: Constants, second: Origin | None
+    ) -> Origin:
+        tests = Predicate((recipe.tests,), TRUE, recipe.constants)
+        columns = contents(tests, constants)
+        if second is not None:
+            columns += [second.signatures[:, 0].copy(), second.signatures[:, 1].copy()]
+        if not self._spec.merged:
+            columns.append(constants.identity)
+        wanted = signatures(("group", form(tests)), constants.count, columns)
+        numbers, rows = self.groups.add(wanted)
+        if len(rows):
+            read = None if second is None else second.numbers[rows]
+            self._new_groups(recipe, constants.chosen(rows), numbers[rows], read)
+        return origin_of(self.groups, numbers)
+
+    def _new_groups(
+        self, recipe: StepRecipe, constants: Constants, new: Words, second: Words | None
+    ) -> None:
+        self.group_table = grown(self.group_table, int(new.max()) + 1)
+        table = self.group_table
+        table[new] = 0
+        table[new, G_BOUND] = admission.UNSET
+        table[new, G_STAMP] = table[new, G_SLOT] = -1
+        keys, rest = self._static_keys(recipe.tests)
+        codes = [self._test(atom, self._second) >> 8 for atom in keys]
+        # As in a class: column << 8 | mode.
+        columns = [((code >> 8) << 8) | (code & 255) for code in codes]
+        values = [limits(atom, constants)[1] for atom in keys]
+        if second is not None:
+            columns.append((self._second.column("#") << 8) | WORD)
+            values.append(second)
+        class_ = self._class(tuple(columns))
+        if class_ is None:  # too many already: tested instead
+            rest = recipe.tests
+            columns, values = columns[len(keys) :], values[len(keys) :]
+            class_ = self._class(tuple(columns)) or 0
+        table[new, G_CLASS] = class_
+        for k, value in enumerate(values):
+            table[new, G_KEY + k] = value
+        table[new, G_ATOMS] = len(rest)
+        table[new, G_AT] = self._new_atoms(rest, constants, self._second)
+        table[new, G_PARAMETERS] = self._new_parameters(recipe, constants)
+
+    def _static_keys(self, tests: Clause) -> tuple[list[Atom], Clause]:
+        """The equalities by which instances are found, and the other tests."""
+        if not self._spec.static_index:
+            return [], tests
+        room = MAX_KEYS - int(self._spec.second_membered)
+        keys = [a for a in tests if _is_equality(a)][:room]
+        return keys, tuple(a for a in tests if a not in keys)
+
+    def _class(self, columns: tuple[int, ...]) -> int | None:
+        known = self._class_of.get(columns)
+        if known is not None:
+            return known
+        needed = "#" in self._second.names and len(columns) == 1
+        if len(self._class_of) >= MAX_CLASSES - 2 and not needed:
+            return None
+        number = self._class_of[columns] = len(self._class_of)
+        self.classes[number, C_KEYS] = len(columns)
+        self.classes[number, C_COLUMN : C_COLUMN + len(columns)] = columns
+        return number
+
+    def _test(self, atom: Atom, layout: Layout) -> int:
+        """Kind, mode and column of an atom, without its kind."""
+        column = 0 if atom.key.name is None else layout.column(atom.key.name)
+        return (column << 16) | (mode_of(atom.key) << 8)
+
+    def _new_atoms(self, tests: Clause, constants: Constants, layout: Layout) -> Words:
+        """Atoms of each member in the pool; where each member's begin."""
+        members, size = constants.count, ATOM_WORDS * len(tests)
+        begin = self._pool_used + size * np.arange(members, dtype=np.int64)
+        self._pool_used += size * members
+        self.pool = grown(self.pool, self._pool_used)
+        for k, atom in enumerate(tests):
+            kind, low, high = self._limits(atom, constants)
+            at = begin + ATOM_WORDS * k
+            self.pool[at] = self._test(atom, layout) | kind
+            self.pool[at + 1] = low
+            self.pool[at + 2] = high
+        return begin
+
+    def _limits(self, atom: Atom, constants: Constants) -> tuple[int, Words, Words]:
+        kind, low, high = limits(atom, constants)
+        if atom.among:
+            values = among(atom, constants)
+            low = self._sets_used + values.shape[1] * np.arange(len(values), dtype=np.int64)
+            high = low + values.shape[1]
+            end = self._sets_used + values.size
+            self.sets = grown(self.sets, end)
+            self.sets[self._sets_used : end] = values.reshape(-1)
+            self._sets_used = end
+        return kind, low, high
+
+    def _new_parameters(self, recipe: StepRecipe, constants: Constants) -> Words:
+        width = self._width = len(recipe.constants)
+        begin = self._parameters_used + width * np.arange(constants.count, dtype=np.int64)
+        self._parameters_used += width * constants.count
+        self.parameters = grown(self.parameters, self._parameters_used + 1)
+        for k, constant in enumerate(recipe.constants):
+            self.parameters[begin + k] = constants.words(constant)
+        return begin
+
+    def _admit_states(
+        self, recipe: StepRecipe, constants: Constants, first: Origin, groups: Origin
+    ) -> Origin:
+        bound = bound_of(recipe.bounds, constants)
+        columns = [*first.signatures.T.copy(), *groups.signatures.T.copy()]
+        if recipe.bounded_outside:
+            # Only how long an instance is of use to somebody is asked here.
+            what, bound = "state, bounded outside", np.where(bound == DEAD, 0, bound)
+        else:
+            what = "state"
+            columns.append(bound)
+        numbers, rows = self.states.add(signatures(what, constants.count, columns))
+        if len(rows):
+            new = numbers[rows]
+            size = int(new.max()) + 1
+            self.state_table = grown(self.state_table, size)
+            self.first_of = grown(self.first_of, size)
+            self._edge_counts = grown(self._edge_counts, size)
+            table = self.state_table
+            table[new, S_GROUP] = groups.numbers[rows]
+            table[new, S_BOUND] = bound[rows]
+            table[new, S_EDGE] = table[new, S_OUT] = -1
+            table[new, S_MANY] = 0
+            self._edge_counts[new] = 0
+            self.first_of[new] = first.numbers[rows]
+            admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
+        if recipe.bounded_outside:
+            admission.lengthen(self.state_table, self.group_table, numbers, bound)
+        return origin_of(self.states, numbers)
+
+    def _admit_outs(self, forward: Predicate, constants: Constants, states: Origin) -> Origin:
+        columns = [*states.signatures.T.copy(), *contents(forward, constants)]
+        wanted = signatures(("out", form(forward)), constants.count, columns)
+        numbers, rows = self.outs.add(wanted)
+        if len(rows):
+            new, owners = numbers[rows], states.numbers[rows]
+            size = int(new.max()) + 1
+            self.state_of = grown(self.state_of, size)
+            self._edge_of = grown(self._edge_of, size, -1)
+            self.state_of[new] = owners
+            self._edge_of[new] = -1
+            self._new_outs(forward, constants.chosen(rows), new, owners)
+        return origin_of(self.outs, numbers)
+
+    def _new_outs(
+        self, forward: Predicate, constants: Constants, new: Words, owners: Words
+    ) -> None:
+        if forward.trivial:
+            self.state_table[owners, S_OUT] = new
+            return
+        simple = (
+            len(forward.clauses) == 1
+            and is_true(forward.residual)
+            and all(atom.kind in _SIMPLE for atom in forward.clauses[0])
+        )
+        np.add.at(self._edge_counts, owners, 1)
+        few = self._edge_counts[owners] <= FEW_EDGES
+        if not self._spec.forward_index:
+            few[:] = True
+        if not simple:
+            few[:] = False
+        inline, indexed = np.flatnonzero(few), np.flatnonzero(~few)
+        if len(inline):
+            part = constants.chosen(inline)
+            self._new_edges(forward.clauses[0], part, new[inline], owners[inline])
+        if len(indexed):
+            self.state_table[owners[indexed], S_MANY] = 1
+            part = constants.chosen(indexed)
+            self.forward.add(forward, part, new[indexed], owners[indexed])
+
+    def _new_edges(self, clause: Clause, constants: Constants, new: Words, owners: Words) -> None:
+        count = len(new)
+        numbers = np.array(
+            [self._free_edges.pop() for _ in range(min(count, len(self._free_edges)))], np.int64
+        )
+        more = count - len(numbers)
+        numbers = np.concatenate([numbers, self._edges + np.arange(more, dtype=np.int64)])
+        self._edges += more
+        self.edge_table = grown(self.edge_table, self._edges)
+        table, layout = self.edge_table, self._spec.output.layout
+        ordered = tuple(sorted(clause, key=lambda a: not _is_equality(a)))
+        table[numbers, E_OUT] = new
+        table[numbers, E_ATOMS] = len(ordered)
+        if ordered:
+            kind, low, high = self._limits(ordered[0], constants)
+            table[numbers, E_TEST] = self._test(ordered[0], layout) | kind
+            table[numbers, E_TEST + 1] = low
+            table[numbers, E_TEST + 2] = high
+            table[numbers, E_AT] = self._new_atoms(ordered[1:], constants, layout)
+        self._edge_of[new] = numbers
+        admission.link_edges(self.state_table, table, owners, numbers)
+
+    # ---- going ----
+
+    def dismiss(self, numbers: Words) -> tuple[Words, Words, Words]:
+        """Members leave; the output nodes, states and groups that nobody uses any more.
+
+        Their numbers stay taken until `retire`: events and instances may still have them.
+        """
+        states = self.state_of[numbers]
+        groups = self.state_table[states, S_GROUP]
+        outs = self.outs.release(numbers)
+        self._drop_outs(outs)
+        gone = self.states.release(states)
+        admission.unlink_states(self.heads, self.state_table, self.first_of[gone], gone)
+        return outs, gone, self.groups.release(groups)
+
+    def _drop_outs(self, outs: Words) -> None:
+        owners = self.state_of[outs]
+        edges = self._edge_of[outs]
+        inline = edges >= 0
+        admission.unlink_edges(self.state_table, self.edge_table, owners[inline], edges[inline])
+        self._free_edges.extend(edges[inline].tolist())
+        trivial = self.state_table[owners, S_OUT] == outs
+        self.state_table[owners[trivial], S_OUT] = -1
+        indexed = ~inline & ~trivial
+        self.forward.remove(outs[indexed])
+        np.subtract.at(self._edge_counts, owners[~trivial], 1)
+
+    def retire(self, states: Words, groups: Words) -> None:
+        self.states.retire(states)
+        self.groups.retire(groups)
+        self._gone += len(groups) + len(states)
+        if self._gone > 1024 and self._gone > self.groups.count + self.states.count:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Copy the atoms and parameters that are in use, and let go of the rest."""
+        self._gone = 0
+        groups = np.flatnonzero(self.groups.uses[: self.groups.high] > 0)
+        outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
+        edges = self._edge_of[outs]
+        edges = edges[edges >= 0]
+        table, pool = self.group_table, np.zeros_like(self.pool)
+        used = 0
+        for owner, which, size, at in (
+            (table, groups, ATOM_WORDS * table[groups, G_ATOMS], G_AT),
+            (
+                self.edge_table,
+                edges,
+                ATOM_WORDS * np.maximum(self.edge_table[edges, E_ATOMS] - 1, 0),
+                E_AT,
+            ),
+        ):
+            places = owner[which, at].copy()
+            used = admission.move_words(self.pool, pool, used, places, size)
+            owner[which, at] = places
+        self.pool, self._pool_used = pool[: max(8, used)].copy(), used
+        parameters = np.zeros_like(self.parameters)
+        places = table[groups, G_PARAMETERS].copy()
+        sizes = np.full(len(groups), self._width, np.int64)
+        used = admission.move_words(self.parameters, parameters, 0, places, sizes)
+        table[groups, G_PARAMETERS] = places
+        self.parameters, self._parameters_used = parameters[: max(8, used + 1)].copy(), used
+
+    def stop(self, states: Words) -> Words:
+        """States that gave up wait for nothing any more; their output nodes."""
+        self.state_table[states, S_BOUND] = DEAD
+        known = np.arange(self.outs.high)
+        return known[np.isin(self.state_of[: self.outs.high], states)]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (
+            self.heads,
+            self.first_signatures,
+            self.group_table,
+            self.state_table,
+            self.edge_table,
+            self.pool,
+            self.sets,
+            self.parameters,
+            self.first_of,
+            self.state_of,
+            self._edge_of,
+            self._edge_counts,
+        )
+        nodes = self.groups.nbytes + self.states.nbytes + self.outs.nbytes
+        return nodes + self.forward.nbytes + sum(array.nbytes for array in arrays)
+
+    def describe(self) -> dict[str, Any]:
+        """What the members have become, for `explain` and `stats`."""
+        return {
+            "groups": self.groups.count,
+            "states": self.states.count,
+            "outputs": self.outs.count,
+            "classes": self.class_count,
+            "static": self._describe_classes(),
+            "bounds": self._describe_bounds(),
+            "edges": self._edges - len(self._free_edges),
+            "forward": self.forward.describe() if self.forward.count else None,
+        }
+
+    def _describe_classes(self) -> list[dict[str, Any]]:
+        """The classes that some group is in: their static keys, and how many groups."""
+        living = np.flatnonzero(self.groups.uses[: self.groups.high] > 0)
+        counts = np.bincount(self.group_table[living, G_CLASS], minlength=self.class_count)
+        return [
+            {
+                "columns": [self._second.names[code >> 8] for code in codes],
+                "groups": int(counts[number]),
+            }
+            for codes, number in self._class_of.items()
+            if counts[number]
+        ]
+
+    def _describe_bounds(self) -> dict[str, int | None]:
+        """The range of the bounds of all states, and how many have none."""
+        living = np.flatnonzero(self.states.uses[: self.states.high] > 0)
+        bounds = self.state_table[living, S_BOUND]
+        known = bounds[bounds >= 0]
+        return {
+            "lowest": int(known.min()) if len(known) else None,
+            "highest": int(known.max()) if len(known) else None,
+            "unbounded": int(np.count_nonzero(bounds == -1)),
+        }
+
+
+def _is_equality(atom: Atom) -> bool:
+    return (
+        atom.kind == "between"
+        and atom.key.name is not None
+        and atom.low is not None
+        and atom.low == atom.high
+        and not (atom.low_open or atom.high_open)
+    )
+
+
+def bound_of(bounds: Sequence[Bound], constants: Constants) -> Words:
+    """How long results may last, for each member: -1 without a bound, DEAD if none may."""
+    found: Words | None = None
+    for bound in bounds:
+        if isinstance(bound.constant, int):
+            words = np.full(constants.count, bound.constant, np.int64)
+        else:
+            words = np.broadcast_to(constants.words(bound.constant), (constants.count,))
+        words = words - int(bound.strict)
+        found = words if found is None else np.minimum(found, words)
+    if found is None:
+        return np.full(constants.count, -1, np.int64)
+    return np.where(found < 0, DEAD, found).astype(np.int64)

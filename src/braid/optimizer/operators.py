@@ -1,0 +1,73 @@
+"""What the rules look at: one operator of one query, and with whom it shares an m-op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from braid.plan.specs import Shape
+
+SELECT, PROJECT, UNION, SAME_TIME = "select", "project", "union", "same time"
+SEQUENCE, ITERATE = "sequence", "iterate"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What an operator reads. `stage`: whose members its events belong to, if they have any."""
+
+    signature: str
+    shape: Shape
+    stage: int | None = None
+
+    @property
+    def membered(self) -> bool:
+        return self.stage is not None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator before it is shared: its kind, what it reads, what it does, its constants.
+
+    `definition` says what it does with the constants left out; two operators do the same if
+    definition and constants are equal.
+    """
+
+    kind: str
+    inputs: tuple[Channel, ...]
+    definition: tuple[Any, ...]
+    constants: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """With whom an operator shares an m-op: with all whose `key` is the same.
+
+    An operator that no rule applies to is alone: its key has the query in it. `flags` are
+    fields of the spec that rules set, `rules` the names of those that applied.
+    """
+
+    key: tuple[Any, ...]
+    alone: bool = True
+    flags: dict[str, Any] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+
+    def by(self, rule: str, key: tuple[Any, ...], **flags: Any) -> Sharing:
+        return Sharing(key, False, {**self.flags, **flags}, (*self.rules, rule))
+
+    def flagged(self, rule: str, **flags: Any) -> Sharing:
+        return replace(self, flags={**self.flags, **flags}, rules=(*self.rules, rule))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An m-rule: where its condition holds, operators with the key that its action gives merge.
+
+    The condition speaks of one operator and the action names the set: all operators to which
+    the action gives the same key are replaced by one m-op.
+    """
+
+    name: str
+    condition: Callable[[Operator], bool]
+    action: Callable[[Operator, Sharing], Sharing]
+    says: str

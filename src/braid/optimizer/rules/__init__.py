@@ -1,0 +1,60 @@
+"""The m-rules, in the order in which they are tried: later ones share more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from braid.errors import ConfigError
+from braid.optimizer.operators import Rule
+from braid.optimizer.rules.channel_patterns import C_MU, C_SEQ
+from braid.optimizer.rules.channel_projections import C_PI
+from braid.optimizer.rules.channel_selections import C_SIGMA
+from braid.optimizer.rules.default_selections import D_SIGMA
+from braid.optimizer.rules.index_selections import S_SIGMA
+from braid.optimizer.rules.merge_patterns import S_MU, S_SEQ
+from braid.optimizer.rules.merge_projections import S_PI
+from braid.optimizer.rules.merge_streams import S_BETA, S_UNION
+from braid.optimizer.rules.template_patterns import T_MU, T_SEQ
+
+RULES: tuple[Rule, ...] = (
+    D_SIGMA,
+    S_SIGMA,
+    C_SIGMA,
+    S_PI,
+    C_PI,
+    S_UNION,
+    S_BETA,
+    S_SEQ,
+    S_MU,
+    T_SEQ,
+    T_MU,
+    C_SEQ,
+    C_MU,
+)
+
+#: Techniques that are no merging of operators but can be switched off like rules: reading what
+#: another query publishes without materialising it; the indexes on static filter predicates, on
+#: dynamic equality predicates of instances, and on forward predicates.
+SWITCHES = {
+    "inline": "a query that reads what another publishes reads its operators",
+    "an_index": "instances are found by the constants that their step asks of an event",
+    "ai_index": "instances are found by the values that they have bound",
+    "fr_index": "forward edges of a state with many are found by the constants that they ask",
+}
+
+NAMES = (*(rule.name for rule in RULES), *SWITCHES)
+
+
+def enabled(choice: Mapping[str, bool] | Iterable[str] | str | None = None) -> frozenset[str]:
+    """The names of the rules that are on: all but those set to False, those named, or none."""
+    if choice is None or choice == "all":
+        return frozenset(NAMES)
+    if choice == "none":
+        return frozenset()
+    names = [choice] if isinstance(choice, str) else list(choice)
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        raise ConfigError("E305", f"there is no rule {unknown[0]!r}", f"rules: {', '.join(NAMES)}")
+    if isinstance(choice, Mapping):
+        return frozenset(name for name in NAMES if choice.get(name, True))
+    return frozenset(names)

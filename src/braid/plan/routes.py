@@ -1,0 +1,106 @@
+"""The way of a template through the shared plan: which m-ops serve it, and with which data.
+
+A query of the template is a *member* of each of these m-ops. What is the same for all members
+is the m-op's spec; what may differ is in the recipes: the tests of each selection and step, the
+constants of each compiled expression, the bound of each step. So queries of different
+templates meet in one m-op if only such data tell them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from braid.algebra.schema import Schema
+from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
+from braid.plan.specs import Spec
+
+
+@dataclass(frozen=True)
+class SelectRecipe:
+    """A selection of one channel; `port` names the consumer that its events are for."""
+
+    port: str
+    predicate: Predicate
+
+
+@dataclass(frozen=True)
+class Bound:
+    """No result that lasts longer than this constant is wanted, or as long if `strict`."""
+
+    constant: Constant | int
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class StepRecipe:
+    """Tests of the second event, constants of the expressions, bounds, the forward selection."""
+
+    tests: Clause = ()
+    constants: tuple[Constant, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    forward: Predicate = ALWAYS
+    #: The bounds are asked of the results where they come out: members that differ in nothing
+    #: else are one.
+    bounded_outside: bool = False
+
+
+@dataclass(frozen=True)
+class ProjectRecipe:
+    constants: tuple[Constant, ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamRecipe:
+    """One of the streams that a channel encodes."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class PlainRecipe:
+    """Nothing but the inputs tells members apart."""
+
+
+Recipe = SelectRecipe | StepRecipe | ProjectRecipe | StreamRecipe | PlainRecipe
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One m-op on the way: its spec and inputs, the recipe, and the channel that it writes.
+
+    `origins`: for each input, the number of the stage whose members its events belong to, or
+    None if it has none. `made_by`: which rules put this operator into the m-op.
+    """
+
+    mop: str
+    spec: Spec
+    inputs: tuple[str, ...]
+    output: str
+    recipe: Recipe
+    origins: tuple[int | None, ...]
+    made_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exit:
+    """Where the results of one output of a template come out.
+
+    `stage`: the one whose members the events belong to; None if all of them are everybody's.
+    """
+
+    stream: str | None
+    channel: str
+    stage: int | None
+    schema: Schema
+    time_type: pa.DataType
+    bounds: tuple[Bound, ...] = ()
+
+
+@dataclass(frozen=True)
+class Route:
+    """All stages of a template in an order in which each reads only what comes before it."""
+
+    stages: tuple[Stage, ...]
+    exits: tuple[Exit, ...]
