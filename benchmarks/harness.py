@@ -38,7 +38,11 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Measured:
-    """One round. `answer` is compared over all variants; None says that there is none to compare."""
+    """One round. `answer` is compared over all variants; None says that there is none to compare.
+
+    Variants that answer several questions, not all of them the same, give a mapping from question
+    to answer: each question is compared over those that answer it.
+    """
 
     seconds: float
     events: int
@@ -61,7 +65,8 @@ class Runner(Protocol):
 class Ratio:
     """`key` is `a/b` as docs name it; the value is `of(a) / of(b)` in one round.
 
-    `time` divides seconds per event, `throughput` events per second, `memory` state bytes.
+    `time` divides seconds per event, `throughput` events per second, `memory` state bytes;
+    anything else is the name of an `extra` that both variants report.
     """
 
     key: str
@@ -74,22 +79,54 @@ class Ratio:
             return (over.events / over.seconds) / (by.events / by.seconds)
         if self.of == "memory":
             return over.state_bytes / by.state_bytes
-        return (over.seconds / over.events) / (by.seconds / by.events)
+        if self.of == "time":
+            return (over.seconds / over.events) / (by.seconds / by.events)
+        return over.extra[self.of] / by.extra[self.of]
+
+    def values(self, measured: Mapping[str, list[Measured]]) -> list[float]:
+        pairs = zip(measured[self.over], measured[self.by], strict=True)
+        return [self.value(over, by) for over, by in pairs]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What has nothing to be compared with: an `extra` of one variant as it was measured."""
+
+    key: str
+    variant: str
+    extra: str
+
+    def values(self, measured: Mapping[str, list[Measured]]) -> list[float]:
+        return [m.extra[self.extra] for m in measured[self.variant]]
+
+
+Variants = Mapping[str, Callable[[Size], Runner]]
+Ratios = tuple[Ratio | Figure, ...]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark described by data."""
+    """A benchmark described by data.
+
+    Where the points that are measured depend on the size, variants and ratios are functions of it:
+    a ratio is named after the points that it was taken at.
+    """
 
     name: str
     about: str
     sizes: Mapping[str, Size]
-    variants: Mapping[str, Callable[[Size], Runner]]
-    ratios: tuple[Ratio, ...]
+    variants: Variants | Callable[[Size], Variants]
+    ratios: Ratios | Callable[[Size], Ratios]
     shares_process: bool = False
     #: Measured once, in processes of its own: import time, first compile and the like.
     once: Callable[[Size], Mapping[str, float]] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+
+    def variants_at(self, size: str) -> Variants:
+        return self.variants(self.sizes[size]) if callable(self.variants) else self.variants
+
+    def ratios_at(self, size: str) -> Ratios:
+        return self.ratios(self.sizes[size]) if callable(self.ratios) else self.ratios
 
 
 @dataclass
@@ -132,7 +169,7 @@ def run_case(
     if case.once is not None:
         report("measuring what is measured once")
         once = dict(case.once(case.sizes[size]))
-    names = list(case.variants)
+    names = list(case.variants_at(size))
     homes = [names] if case.shares_process else [[name] for name in names]
     workers = {}
     try:
@@ -153,8 +190,8 @@ def run_case(
         for worker in set(workers.values()):
             worker.close()
     variants = [_variant(n, prepared[n], measured[n], peaks[n]) for n in names]
-    ratios, spread = _ratios(case, measured)
-    agree = _answers_agree([m.answer for name in names for m in measured[name]])
+    ratios, spread = _ratios(case.ratios_at(size), measured)
+    agree = _answers_agree([[m.answer for m in measured[name]] for name in names])
     return CaseResult(case.name, size, machine(), agree, variants, ratios, spread, once)
 
 
@@ -176,21 +213,33 @@ def _variant(name: str, prepared: Prepared, rounds: list[Measured], peak: int) -
 
 
 def _ratios(
-    case: Case, measured: Mapping[str, list[Measured]]
+    wanted: Ratios, measured: Mapping[str, list[Measured]]
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     ratios, spread = {}, {}
-    for ratio in case.ratios:
-        pairs = zip(measured[ratio.over], measured[ratio.by], strict=True)
-        values = [ratio.value(over, by) for over, by in pairs]
+    for ratio in wanted:
+        values = ratio.values(measured)
         ratios[ratio.key] = statistics.median(values)
         spread[ratio.key] = (min(values), max(values))
     return ratios, spread
 
 
-def _answers_agree(answers: list[Any]) -> bool:
-    """Whether all that have an answer have the same one, and at least two have one."""
-    given = [answer for answer in answers if answer is not None]
-    return len(given) > 1 and all(answer == given[0] for answer in given)
+def _answers_agree(answers: list[list[Any]]) -> bool:
+    """Whether nobody contradicts anybody, and some question has an answer of two variants.
+
+    `answers` holds those of each variant's rounds. An answer that is a mapping answers each of
+    its keys; any other answers the one question there is.
+    """
+    by_question: dict[Any, list[tuple[int, Any]]] = {}
+    for variant, rounds in enumerate(answers):
+        for answer in rounds:
+            answered = answer if isinstance(answer, Mapping) else {None: answer}
+            for question, given in answered.items():
+                if given is not None:
+                    by_question.setdefault(question, []).append((variant, given))
+    compared = any(len({variant for variant, _ in given}) > 1 for given in by_question.values())
+    return compared and all(
+        answer == given[0][1] for given in by_question.values() for _, answer in given
+    )
 
 
 def machine() -> dict[str, Any]:
@@ -267,7 +316,7 @@ def _serve(pipe: Connection, case_name: str, size: str, names: list[str]) -> Non
             return
         try:
             if what == "prepare":
-                runners[name] = case.variants[name](case.sizes[size])
+                runners[name] = case.variants_at(size)[name](case.sizes[size])
                 answer: Any = runners[name].prepare()
             elif what == "measure":
                 answer = runners[name].measure()

@@ -1,4 +1,4 @@
-"""Memory counted: peak resident size of a process and its children."""
+"""Memory counted: resident size of a process now, and its peak with that of its children."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def peak_rss() -> int:
     if not PROC.is_dir():
         return own
     return own + sum(_high_water_mark(pid) for pid in _descendants(os.getpid()))
+
+
+def resident() -> int:
+    """Bytes of this process in memory now, where /proc tells; otherwise at most so far."""
+    status = PROC / "self" / "statm"
+    if not status.exists():
+        return peak_rss()
+    return int(status.read_text(encoding="utf-8").split()[1]) * resource.getpagesize()
 
 
 def _descendants(root: int) -> list[int]:

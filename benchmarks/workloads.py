@@ -133,3 +133,10 @@ def answer_of(jumps: list[pa.Table], size: Mapping[str, Any]) -> tuple[int, int]
             into.append(times.cast(pa.int64()).combine_chunks().to_numpy())
     empty = np.array([], np.int64)
     return checksum(np.concatenate([empty, *starts]), np.concatenate([empty, *ends]))
+
+
+def zipf(random: np.random.Generator, count: int, domain: int, exponent: float) -> Ints:
+    """Numbers below `domain` by Zipf's law: 0 is the most frequent; uniform for exponent 0."""
+    weight = 1 / np.arange(1, domain + 1) ** exponent
+    steps = np.cumsum(weight)
+    return np.searchsorted(steps, random.random(count) * steps[-1]).astype(np.int64)

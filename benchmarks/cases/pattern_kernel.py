@@ -17,8 +17,8 @@ import time
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from benchmarks.engines import use_one_core
 from benchmarks.harness import Case, Measured, Prepared, Ratio, Size
 from benchmarks.workloads import GAIN, SCHEMA, answer_of, expected_jumps, pattern, quotes
 
@@ -40,13 +40,6 @@ FULL = SMALL | {
     "batch": 1_000_000,
     "checked_names": 500,
 }
-
-
-def use_one_core() -> None:
-    """Pin the process to a single core, where the system can, and Arrow to a single thread."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    pa.set_cpu_count(1)
 
 
 class Braid:

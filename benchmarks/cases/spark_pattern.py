@@ -8,19 +8,14 @@ writes, and must be that of a plain loop; the measured runs must find as many ma
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks import on_spark
 from benchmarks.harness import Case, Measured, Prepared, Ratio, Size
+from benchmarks.on_spark import OnSpark, measured_session
 from benchmarks.workloads import Quotes, answer_of, expected_jumps, pattern, quotes
 
 SMALL = {
@@ -44,87 +39,20 @@ FULL = SMALL | {
     "checked_names": 500,
     "memory": "4g",
 }
-DDL = "ts TIMESTAMP, Name STRING, Price DOUBLE, Volume BIGINT"
 
 
-class OnSpark:
-    """What both variants have: Spark, the files, a fresh checkpoint for every run."""
-
+class Passthrough(on_spark.Passthrough):
     def __init__(self, size: Size) -> None:
-        from braid.cli.run import QUIET, output_of_children
-        from braid.spark import local_spark
-
-        self.size = size
-        self.folder = Path(tempfile.mkdtemp(prefix="braid-bench-"))
-        with output_of_children(self.folder / "spark.log"):
-            self.spark = local_spark(2, memory=size["memory"], **QUIET)
-        self.runs = 0
-        write_files(size, self.folder / "input")
-
-    def source(self) -> Any:
-        reader = self.spark.readStream.schema(DDL)
-        reader = reader.option("maxFilesPerTrigger", self.size["files_per_batch"])
-        return reader.parquet(str(self.folder / "input"))
-
-    def checkpoint(self) -> str:
-        self.runs += 1
-        return str(self.folder / f"checkpoint-{self.runs}")
-
-    def close(self) -> None:
-        self.spark.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def write_files(size: Size, folder: Path) -> None:
-    folder.mkdir()
-    data = quotes(size)
-    files = size["batches"] * size["files_per_batch"]
-    rows = -(-len(data) // files)
-    for number in range(files):
-        table = data.table(number * rows, (number + 1) * rows)
-        path = folder / f"{number:04d}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest files first
-
-
-def trigger_seconds(query: Any) -> tuple[float, int]:
-    """Whole time and rows of a finished query's batches, without the first."""
-    batches = [p for p in query.recentProgress if p["numInputRows"] > 0][1:]
-    seconds = sum(p["durationMs"]["triggerExecution"] for p in batches) / 1000
-    return seconds, sum(p["numInputRows"] for p in batches)
-
-
-@cache
-def expected(items: tuple[tuple[str, Any], ...]) -> tuple[int, int]:
-    """The newest epoch is held back until time moves on: here that is the last quote."""
-    size = dict(items)
-    data = quotes(size)
-    seen = Quotes(data.time[:-1], data.codes[:-1], data.price[:-1], data.volume[:-1])
-    return expected_jumps(seen, size)
-
-
-class Passthrough(OnSpark):
-    def prepare(self) -> Prepared:
-        self.run()
-        return Prepared()
-
-    def run(self) -> Any:
-        def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from batches
-
-        writer = self.source().mapInArrow(same, DDL).writeStream.format("noop")
-        writer = writer.option("checkpointLocation", self.checkpoint()).trigger(availableNow=True)
-        query = writer.start()
-        query.awaitTermination()
-        return query
-
-    def measure(self) -> Measured:
-        seconds, rows = trigger_seconds(self.run())
-        answer = expected(tuple(self.size.items()))
-        return Measured(seconds, rows, answer)
+        data = quotes(size)
+        # The newest epoch is held back until time moves on: here that is the last quote.
+        seen = Quotes(data.time[:-1], data.codes[:-1], data.price[:-1], data.volume[:-1])
+        super().__init__(size, data, lambda: expected_jumps(seen, size))
 
 
 class Braid(OnSpark):
+    def __init__(self, size: Size) -> None:
+        super().__init__(size, quotes(size))
+
     def prepare(self) -> Prepared:
         """A first run compiles, and writes the answer."""
         from braid.spark import FileSink
@@ -156,16 +84,7 @@ class Braid(OnSpark):
 
     def measure(self) -> Measured:
         running = self.run(self.session(), "noop")
-        seconds, rows = trigger_seconds(running.query)
-        progress = running.progress
-        answer = self.answer if progress.matches == self.matches else progress.matches
-        extra = {
-            "matches": progress.matches,
-            "instances": progress.instances,
-            "saved_bytes_last_batch": progress.saved_bytes,
-            "shards_restored": progress.restored,
-        }
-        return Measured(seconds, rows, answer, progress.numbers.get("state_bytes", 0), extra)
+        return measured_session(running, lambda n: self.answer if n == self.matches else n)
 
 
 CASE = Case(

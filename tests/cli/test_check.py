@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from braid import __version__
-from braid.cli.main import app, exit_code, guarded
+from braid.cli.main import exit_code
 from braid.errors import CheckpointError, ConfigError, QueryError, QueryErrors
+from tests.cli.terminal import Terminal
 
 STREAM = "CREATE STREAM Stock (Name STRING, Price DOUBLE, Volume BIGINT, ts TIMESTAMP) TIME ts;\n"
 GOOD = "CREATE QUERY cheap AS SELECT * FROM FILTER{Price < 5}(Stock) PUBLISH Cheap;\n"
@@ -31,33 +30,6 @@ time = "ts"
 [queries]
 files = ["*.cel"]
 """
-
-
-class Terminal:
-    """Runs commands as a shell would, in a directory, and keeps what they wrote."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder = folder
-        self.capsys = capsys
-        self.out = ""
-        self.err = ""
-
-    def file(self, name: str, text: str) -> str:
-        (self.folder / name).write_text(text, encoding="utf-8")
-        return name
-
-    def run(self, *args: str) -> int:
-        status = guarded(lambda: app(list(args)))
-        self.out, self.err = self.capsys.readouterr()
-        return status
-
-
-@pytest.fixture
-def terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    return Terminal(tmp_path, capsys)
 
 
 def test_version(terminal: Terminal) -> None:

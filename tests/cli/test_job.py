@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.cli.job import AVAILABLE_NOW, Job, load_job
+from braid.cli.job import AVAILABLE_NOW, Job, load_job, parse_rules
 from braid.errors import BraidError, ConfigError, QueryErrors
 
 GOOD = """
@@ -75,6 +75,60 @@ def test_a_whole_file(folder: Path) -> None:
     assert stream.time == ("ts",)
     assert [p.name for p in job.query_files] == ["a.cel", "b.cel"]
     assert job.sinks[0].path == "s3a://bucket/jump"
+
+
+MORE = """
+[[prepared]]
+name = "big"
+file = "big.csv"
+ids = "key"
+
+[engine]
+rules = { c_seq = false }
+
+[control]
+path = "changes"
+"""
+
+
+def test_prepared_queries_rules_and_control(folder: Path) -> None:
+    (folder / "big.csv").write_text("key\n1\n", encoding="utf-8")
+    job = read(folder, GOOD + MORE)
+    (prepared,) = job.prepared
+    assert (prepared.name, prepared.file, prepared.ids) == ("big", folder / "big.csv", "key")
+    assert job.rules == {"c_seq": False}
+    assert job.control == str(folder / "changes")
+    plain = read(folder, GOOD)
+    assert (plain.prepared, plain.rules, plain.control) == ((), None, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "said"),
+    [
+        ('"big.csv"', '"none.csv"', "E456", "there is no file"),
+        ('file = "big.csv"', "", "E454", "[[prepared]] 'big' lacks 'file'"),
+        ("ids =", "id =", "E453", "did you mean 'ids'?"),
+        ("{ c_seq = false }", "7", "E455", "are not rules"),
+        ("{ c_seq = false }", '["c_sec"]', "E305", "there is no rule 'c_sec'"),
+        ('path = "changes"', "", "E454", "[control] lacks 'path'"),
+        ("[control]", "[contrl]", "E453", "did you mean 'control'?"),
+    ],
+)
+def test_mistakes_in_what_is_more(folder: Path, old: str, new: str, code: str, said: str) -> None:
+    (folder / "big.csv").write_text("key\n1\n", encoding="utf-8")
+    assert old in MORE
+    found = mistakes(folder, GOOD + MORE.replace(old, new))
+    assert [c for c, _ in found] == [code]
+    assert said in found[0][1]
+
+
+def test_rules_as_an_option() -> None:
+    assert parse_rules(None) is None
+    assert parse_rules("none") == "none"
+    assert parse_rules("s_sigma, t_seq") == ["s_sigma", "t_seq"]
+    assert parse_rules("-s_sigma,-inline") == {"s_sigma": False, "inline": False}
+    with pytest.raises(ConfigError, match="E305"):
+        parse_rules("all,s_sigma")
 
 
 def test_what_is_left_out_has_a_default(folder: Path) -> None:

@@ -141,6 +141,43 @@ def expected_rows(job: Path) -> list[tuple[str, float, float]]:
     return sorted(found)
 
 
+MORE = """
+[[prepared]]
+name = "big"
+file = "big.csv"
+
+[control]
+path = "output/changes"
+"""
+BIG = """CREATE QUERY big FOR EACH (who STRING, floor DOUBLE) AS
+  SELECT Name, Price FROM FILTER{Name = :who AND Price > :floor}(Stock) PUBLISH Big;"""
+
+
+@pytest.mark.spark
+def test_prepared_queries_changes_and_figures(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job with rows of parameters is asked for a query, runs, and tells what became of it."""
+    with job.open("a", encoding="utf-8") as file:
+        file.write(MORE)
+    (job.parent / "rules" / "big.cel").write_text(BIG, encoding="utf-8")
+    (job.parent / "big.csv").write_text("id,who,floor\n1,IBM,5\n2,Dell,x\n", encoding="utf-8")
+    asked = ["query", "add", "--job", str(job), "--id", "new", "SELECT Name FROM Stock"]
+    assert guarded(lambda: app(asked)) == 0
+    running = start(job)
+    shown = running.communicate(timeout=300)[1]
+    assert running.returncode == 0, shown
+    assert "prepared query 'big': 1 row refused" in shown
+    capsys.readouterr()
+    assert guarded(lambda: app(["stats", "--job", str(job), "--format", "json"])) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["queries"]["big/1"]["matches"] > 0
+    assert figures["progress"]["events"] == 301
+    assert guarded(lambda: app(["query", "list", "--job", str(job)])) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " new " in line]
+    assert "applied" in line
+
+
 @pytest.mark.spark
 def test_ctrl_c_and_resume(job: Path) -> None:
     """Stopped after the first of three files, then resumed: what an undisturbed engine gives."""

@@ -9,35 +9,47 @@ import pytest
 from rich.console import Console
 
 from benchmarks import cases, show
-from benchmarks.harness import Case, Measured, Ratio, _answers_agree, _ratios, run_case
+from benchmarks.harness import Figure, Measured, Ratio, _answers_agree, _ratios, run_case
 from benchmarks.memory import peak_rss
+
+ON_SPARK = [name for name in cases.names() if name.startswith("spark_")]
+IN_PROCESS = [name for name in cases.names() if name not in ON_SPARK]
 
 
 def rounds(*seconds: float, events: int = 100) -> list[Measured]:
     return [Measured(s, events) for s in seconds]
 
 
-def case_of(*ratios: Ratio) -> Case:
-    return Case("x", "", {}, {}, ratios)
-
-
 def test_ratios_pair_rounds_and_take_the_median() -> None:
     measured = {"a": rounds(1, 2, 4), "b": rounds(1, 1, 1)}
-    ratios, spread = _ratios(case_of(Ratio("a/b", "time", "a", "b")), measured)
+    ratios, spread = _ratios((Ratio("a/b", "time", "a", "b"),), measured)
     assert ratios == {"a/b": 2}
     assert spread == {"a/b": (1, 4)}
 
 
 def test_throughput_counts_events() -> None:
     measured = {"a": rounds(1, events=200), "b": rounds(1, events=100)}
-    ratios, _ = _ratios(case_of(Ratio("a/b", "throughput", "a", "b")), measured)
+    ratios, _ = _ratios((Ratio("a/b", "throughput", "a", "b"),), measured)
     assert ratios == {"a/b": 2}
 
 
+def test_ratios_of_what_variants_count() -> None:
+    measured = {"a": [Measured(1, 1, extra={"cost": 3})], "b": [Measured(1, 1, extra={"cost": 2})]}
+    ratios, _ = _ratios((Ratio("a/b", "cost", "a", "b"), Figure("cost", "b", "cost")), measured)
+    assert ratios == {"a/b": 1.5, "cost": 2}
+
+
 def test_answers() -> None:
-    assert _answers_agree([1, 1, None])
-    assert not _answers_agree([1, 2])
-    assert not _answers_agree([1]), "one answer agrees with nothing"
+    assert _answers_agree([[1, 1], [1], [None]])
+    assert not _answers_agree([[1], [2]])
+    assert not _answers_agree([[1, 2], [1]]), "rounds of one variant disagree"
+    assert not _answers_agree([[1, 1], [None]]), "one variant agrees with nothing"
+
+
+def test_answers_to_several_questions() -> None:
+    assert _answers_agree([[{"x": 1, "y": 2}], [{"x": 1}], [{"z": 3}]])
+    assert not _answers_agree([[{"x": 1, "y": 2}], [{"x": 1, "y": 3}]])
+    assert not _answers_agree([[{"x": 1}], [{"y": 1}]])
 
 
 def test_peak_memory_is_counted() -> None:
@@ -58,14 +70,16 @@ def smoke(name: str, folder: Path) -> None:
     path = show.write(result, folder)
     saved = json.loads(path.read_text("utf-8"))
     assert saved["case"] == name
-    assert saved["ratios"].keys() == {ratio.key for ratio in cases.find(name).ratios}
+    assert saved["ratios"].keys() == {ratio.key for ratio in cases.find(name).ratios_at("small")}
     assert path.with_suffix(".png").stat().st_size > 1_000
 
 
-def test_pattern_kernel(tmp_path: Path) -> None:
-    smoke("pattern_kernel", tmp_path)
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_case(name: str, tmp_path: Path) -> None:
+    smoke(name, tmp_path)
 
 
 @pytest.mark.spark
-def test_spark_pattern(tmp_path: Path) -> None:
-    smoke("spark_pattern", tmp_path)
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_case_on_spark(name: str, tmp_path: Path) -> None:
+    smoke(name, tmp_path)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from braid.engine.ingest import Ingest, plain
-from braid.engine.shard import Options
+from braid.engine.shard import Options, Paired, ResultGroup
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.plan.distribution import distribute
 from braid.spark.envelopes import (
@@ -18,13 +18,14 @@ from braid.spark.envelopes import (
     PACKED,
     REJECTED,
     Rows,
+    add_results,
     open_payload,
     open_table,
-    pieces,
 )
 from braid.spark.ingest import IngestJob, not_before
 from braid.spark.routing import hash_values, shard_of
-from braid.spark.stateless import StatelessJob
+from braid.spark.shipping import Shipped
+from braid.spark.stateless import StatelessJob, StatelessPlan
 
 
 def hashes(values: list, type_: pa.DataType) -> list[int]:
@@ -100,14 +101,24 @@ def test_every_event_goes_once_by_every_channel_and_time_to_every_shard() -> Non
 
 
 def test_large_results_are_cut_into_envelopes() -> None:
+    """By rows and by results: what comes out is every result with its query, in order."""
     table = pa.table({"x": pa.array(range(1_200_000))})
+    at = np.repeat(np.arange(1_200_000), 4)
+    queries = pa.array([f"q{i}" for i in range(4)])
+    paired = Paired(at, np.tile(np.arange(4), 1_200_000), queries)
+    group = ResultGroup("P", table, len(at), lambda: paired)
     rows = Rows(PACKED)
-    for part in pieces(table):
-        rows.add(10, "q", None, sum(b.num_rows for b in part), batches=part)
+    add_results(rows, group)
     batch = rows.batch()
-    assert batch.column("rows").to_pylist() == [500_000, 500_000, 200_000]
-    read = pa.concat_tables([open_table(p.as_buffer()) for p in batch.column("payload")])
-    assert read.equals(table)
+    assert batch.column("rows").to_pylist() == [2_000_000, 2_000_000, 800_000]
+    found = []
+    for payload, pairs in zip(batch.column("payload"), batch.column("pairs"), strict=True):
+        (part,) = open_payload(pairs.as_buffer())
+        taken = open_table(payload.as_buffer()).take(part.column("row"))
+        found.append(taken.append_column("query", part.column("query").dictionary_decode()))
+    read = pa.concat_tables(found)
+    assert (read.column("x").to_numpy() == at).all()
+    assert read.column("query").slice(6, 3).to_pylist() == ["q2", "q3", "q0"]
 
 
 def test_texts_that_repeat_in_some_batches_only_fit_one_envelope() -> None:
@@ -141,7 +152,8 @@ def test_a_stream_that_nobody_reads_is_read_past_by_a_job_without_state() -> Non
         schema = pa.schema([("n", pa.int64()), ("t", pa.int64())])
         catalog.add_stream(stream_from_schema(name, schema, time="t"))
     query = compile_query("SELECT n FROM A PUBLISH Q", catalog, query_id="q").query
-    job = StatelessJob(distribute([query], catalog.streams, 1), "B", Options())
+    plan = StatelessPlan(distribute([query], catalog.streams, 1), Options())
+    job = StatelessJob(Shipped(plan), "B")
     assert list(job(iter([pa.RecordBatch.from_pydict({"t": [1, 2]})]))) == []
 
 

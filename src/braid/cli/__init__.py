@@ -1,1 +1,1 @@
-"""The command line: `braid run`, `braid check`, `braid explain`, `braid version`."""
+"""The command line: `braid run`, `check`, `explain`, `stats`, `query add|drop|list`, `version`."""

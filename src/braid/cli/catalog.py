@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from braid.cli.job import STANDARD_OUTPUTS, Job, StreamConfig
+from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
+from braid.lang.prepared import Refused, prepare
 
 
 @dataclass
@@ -21,6 +23,39 @@ class Checked:
     queries: dict[Path, int] = field(default_factory=dict)
     errors: dict[Path, list[BraidError]] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
+    #: Rows of prepared queries that cannot be used, by the query's name.
+    refused: dict[str, list[Refused]] = field(default_factory=dict)
+
+
+def loaded_job(job: Job, *, rows: bool) -> Checked:
+    """The streams and queries of a job; every mistake in them is raised.
+
+    `rows`: also the members of its prepared queries, which may take a while to read. Without
+    them it is only looked whether there are such queries.
+    """
+    checked = check_files(job.query_files, catalog_of(job))
+    raise_all(error for found in checked.errors.values() for error in found)
+    for config in job.prepared:
+        if rows or config.name not in checked.catalog.prepared:
+            prepared = prepare(
+                None, read_rows(config), checked.catalog, name=config.name, ids=config.ids
+            )
+            checked.catalog.add_prepared(prepared)
+            checked.refused.setdefault(config.name, []).extend(prepared.refused)
+    return checked
+
+
+def read_rows(config: PreparedConfig) -> Any:
+    """Rows as `prepare` takes them: the path of a CSV file, or a table."""
+    if config.file.suffix.lower() not in (".parquet", ".pq"):
+        return config.file
+    import pyarrow.parquet as parquet
+
+    try:
+        return parquet.read_table(config.file)
+    except (pa.ArrowInvalid, OSError) as error:
+        message = f"{config.file} cannot be read as Parquet: {str(error).splitlines()[0]}"
+        raise ConfigError("E165", message) from None
 
 
 def check_files(files: Sequence[Path], catalog: Catalog) -> Checked:

@@ -1,64 +1,105 @@
-"""`braid explain`: the plan of a job, from the schemas in its file; without Spark."""
+"""`braid explain`: the shared plan of query files or of a job; without Spark."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from braid.cli import show
-from braid.cli.catalog import catalog_of, check_files, raise_all
-from braid.cli.job import load_job
+from braid.cli.catalog import Checked, catalog_of, check_files, loaded_job, raise_all
+from braid.cli.check import find
+from braid.cli.job import Job, Rules, load_job
 from braid.errors import ConfigError
 from braid.lang import Catalog
 
 if TYPE_CHECKING:
-    from braid.engine import Engine
+    from braid.engine.explain import Explained
 
 
-def explain_job(path: Path, query: str | None) -> int:
-    job = load_job(path)
-    checked = check_files(job.query_files, catalog_of(job))
-    raise_all(error for found in checked.errors.values() for error in found)
+def explain_command(
+    patterns: Sequence[str],
+    job_file: Path | None,
+    *,
+    query: str | None = None,
+    form: str = "text",
+    output: Path | None = None,
+    rules: Rules = None,
+) -> int:
+    """Files over the streams that they or a job declare; or a job. A job file may be given as
+    the only file, too."""
+    if job_file is None and len(patterns) == 1 and patterns[0].endswith(".toml"):
+        job_file, patterns = Path(patterns[0]), ()
+    if job_file is None and not patterns:
+        raise ConfigError("E466", "nothing to explain", "give query files, or --job JOB.TOML")
+    job = None if job_file is None else load_job(job_file)
+    checked = _loaded(job, patterns)
     show.notices(checked.notices)
+    for name, rows in checked.refused.items():
+        show.refused(name, rows)
     catalog = checked.catalog
-    if query is not None and query not in catalog.queries:
-        known = ", ".join(list(catalog.queries)[:20]) or "none"
-        raise ConfigError("E460", f"there is no query '{query}'", f"queries: {known}")
-    engine = engine_of(catalog)
-    show.out.print(engine.explain(query), markup=False, soft_wrap=True)
-    show.out.print()
-    show.out.print(where_they_run(catalog, job.shards or 1, query), markup=False, soft_wrap=True)
+    if query is not None and query not in catalog.queries and query not in catalog.prepared:
+        known = [*catalog.prepared, *catalog.queries.single]
+        some = ", ".join(known[:20]) or "none"
+        raise ConfigError("E460", f"there is no query '{query}'", f"queries: {some}")
+    if rules is None and job is not None:
+        rules = job.rules
+    explained = explained_plan(catalog, rules, query)
+    shards = (job.shards if job is not None else None) or 1
+    _write(_rendered(explained, form, catalog, shards, query), output)
     return 0
 
 
-def engine_of(catalog: Catalog) -> Engine:
-    """An engine with the same streams and queries; nothing runs in it."""
-    from braid.engine import Engine
+def _loaded(job: Job | None, patterns: Sequence[str]) -> Checked:
+    if job is not None and not patterns:
+        return loaded_job(job, rows=True)
+    catalog = Catalog() if job is None else catalog_of(job)
+    checked = check_files(find(patterns), catalog)
+    raise_all(error for found in checked.errors.values() for error in found)
+    return checked
 
-    engine = Engine()
-    for stream in catalog.streams.values():
-        columns = pa.schema([(column.name, column.type) for column in stream.columns])
-        engine.stream(
-            stream.name,
-            columns,
-            time=stream.time or None,
-            lateness=stream.lateness,
-            sequence=stream.sequence,
-        )
-    for query in catalog.queries.values():
-        engine.query(query.id, query.text)
-    return engine
+
+def _rendered(
+    explained: Explained, form: str, catalog: Catalog, shards: int, query: str | None
+) -> str:
+    if form == "svg":
+        return explained.svg()
+    where = where_they_run(catalog, shards, query)
+    if form == "json":
+        return json.dumps({**explained.to_dict(), "distribution": where.splitlines()}, indent=1)
+    return f"{explained}\n\n{where}"
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        show.out.out(text, highlight=False)
+        return
+    try:
+        output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("E463", f"cannot write {output}: {error}") from None
+
+
+def explained_plan(catalog: Catalog, rules: Rules, query: str | None) -> Explained:
+    """The plan that an engine with these streams and queries would run; nothing runs in it."""
+    from braid.engine.explain import explained
+    from braid.engine.shard import Options, Shard
+    from braid.optimizer.rules import enabled
+
+    options = Options(rules=enabled(rules))
+    return explained(Shard(catalog.members(), catalog.streams, options=options), catalog, query)
 
 
 def where_they_run(catalog: Catalog, shards: int, query: str | None) -> str:
-    """Which component a query is in, how it is distributed, and why."""
-    from braid.plan.distribution import distribute, explain, linked
+    """How queries are distributed, and why; of one query only the component that it is in."""
+    from braid.plan.distribution import distribute, explain
 
-    queries = list(catalog.queries.values())
+    found = distribute(catalog.members(), catalog.streams, shards)
     if query is not None:
-        queries = [
-            q for group in linked(queries) if any(m.id == query for m in group) for q in group
-        ]
-    return explain(distribute(queries, catalog.streams, shards))
+        roster = catalog.prepared.get(query)
+        template = catalog.queries[query].template if roster is None else roster.template
+        own = [c for c in found.components if any(g.template is template for g in c.groups)]
+        found = replace(found, components=tuple(own))
+    return explain(found)

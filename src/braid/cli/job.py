@@ -24,6 +24,17 @@
     [queries]
     files = ["rules/*.cel"]
 
+    [[prepared]]                            # members of a query with FOR EACH in one of the files
+    name = "big"
+    file = "rules/big.csv"                  # or .parquet: a column for each parameter
+    ids = "id"                              # the column that names the members
+
+    [engine]
+    rules = "all"                           # or "none", names of some, { c_seq = false }
+
+    [control]
+    path = "changes"                        # where `braid query` asks for changes while it runs
+
     [[sink]]
     output = "Jump"                         # a published stream, or matches, late, rejected
     format = "parquet"
@@ -69,6 +80,19 @@ class SinkConfig:
 
 
 @dataclass(frozen=True)
+class PreparedConfig:
+    """Rows of parameters for a prepared query."""
+
+    name: str
+    file: Path
+    ids: str | None
+
+
+#: As `Engine(rules=...)` takes it; None is all.
+Rules = str | list[str] | dict[str, bool] | None
+
+
+@dataclass(frozen=True)
 class Job:
     file: Path
     name: str
@@ -80,6 +104,9 @@ class Job:
     streams: tuple[StreamConfig, ...]
     query_files: tuple[Path, ...]
     sinks: tuple[SinkConfig, ...]
+    prepared: tuple[PreparedConfig, ...] = ()
+    rules: Rules = None
+    control: str | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -102,13 +129,18 @@ class _Reader:
     problems: list[BraidError] = field(default_factory=list)
 
     def job(self, data: dict[str, Any]) -> Job:
-        self.known(data, "the file", ("job", "spark", "stream", "queries", "sink"))
+        tables = ("job", "spark", "stream", "queries", "prepared", "engine", "control", "sink")
+        self.known(data, "the file", tables)
         head = self.table(data, "job")
         self.known(head, "[job]", ("name", "checkpoint", "trigger", "shards"))
         spark = self.table(data, "spark")
         self.known(spark, "[spark]", ("master", "conf"))
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
+        engine = self.table(data, "engine")
+        self.known(engine, "[engine]", ("rules",))
+        control = self.table(data, "control")
+        self.known(control, "[control]", ("path",))
         job = Job(
             file=self.file,
             name=self.text(head, "[job]", "name") or self.file.stem,
@@ -120,6 +152,9 @@ class _Reader:
             streams=tuple(self.stream(t, i) for i, t in self.tables(data, "stream")),
             query_files=self.query_files(queries),
             sinks=tuple(self.sink(t, i) for i, t in self.tables(data, "sink")),
+            prepared=tuple(self.prepared(t, i) for i, t in self.tables(data, "prepared")),
+            rules=self.rules(engine),
+            control=self.control(control) if "control" in data else None,
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -156,6 +191,26 @@ class _Reader:
             path=self.location(self.text(table, where, "path")),
             options=self.options(table, where, "options"),
         )
+
+    def prepared(self, table: dict[str, Any], number: int) -> PreparedConfig:
+        name = self.text(table, f"[[prepared]] {number}", "name", required=True) or "?"
+        where = f"[[prepared]] '{name}'"
+        self.known(table, where, ("name", "file", "ids"))
+        file = self.file.parent / (self.text(table, where, "file", required=True) or "?")
+        if "file" in table and not file.is_file():
+            self.problem("E456", f"{where}: there is no file {file}", self.base())
+        return PreparedConfig(name, file, self.text(table, where, "ids"))
+
+    def rules(self, engine: dict[str, Any]) -> Rules:
+        value = engine.get("rules")
+        try:
+            return None if value is None else checked_rules(value)
+        except ConfigError as error:
+            self.problem(error.code, f"[engine] {error.message}", error.hint)
+            return None
+
+    def control(self, control: dict[str, Any]) -> str | None:
+        return self.location(self.text(control, "[control]", "path", required=True))
 
     def query_files(self, queries: dict[str, Any]) -> tuple[Path, ...]:
         patterns = queries.get("files", [])
@@ -277,6 +332,30 @@ class _Reader:
     def distinct(self, what: str, names: list[str]) -> None:
         for name in dict.fromkeys(n for n in names if names.count(n) > 1 and n != "?"):
             self.problem("E457", f"there are several [[{what}]] named '{name}'")
+
+
+def checked_rules(value: Any) -> Rules:
+    """Rules as a job file or an option gives them, if there are such."""
+    from braid.optimizer.rules import enabled
+
+    named = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    switched = isinstance(value, dict) and all(isinstance(on, bool) for on in value.values())
+    if not (isinstance(value, str) or named or switched):
+        hint = '"all", "none", a list of names, or { name = false }'
+        raise ConfigError("E455", f"rules = {value!r} are not rules", hint)
+    enabled(value)
+    rules: Rules = value
+    return rules
+
+
+def parse_rules(text: str | None) -> Rules:
+    """`--rules`: all, none, `a,b` for these only, or `-a,-b` for all but these."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if names and all(name.startswith("-") for name in names):
+        return checked_rules({name[1:]: False for name in names})
+    return checked_rules(names if names not in (["all"], ["none"]) else names[0])
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

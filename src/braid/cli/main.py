@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,35 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+query_app = typer.Typer(
+    help="Change the queries of a job while it runs; the job file names its control directory.",
+    no_args_is_help=True,
+)
+app.add_typer(query_app, name="query")
+
+
+class Form(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    SVG = "svg"
+
+
+class FigureForm(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
 JobFile = Annotated[Path, typer.Argument(help="a job file (TOML)", metavar="JOB.TOML")]
+Job = Annotated[Path, typer.Option("--job", help="the job file", metavar="JOB.TOML")]
+Id = Annotated[str, typer.Option("--id", help="the id of the query")]
+At = Annotated[
+    str | None,
+    typer.Option("--at", help="event time: 2024-01-31T09:00:00Z, or a number; default: now"),
+]
+RuleNames = Annotated[
+    str | None,
+    typer.Option("--rules", help="rules of the optimizer: all, none, a,b (only these), or -a,-b"),
+]
 
 
 @app.command()
@@ -43,11 +72,14 @@ def run(
         str | None, typer.Option(help="where to resume from; instead of the job file's")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
+    rules: RuleNames = None,
 ) -> None:
     """Run a job: streams in, matches out. Ctrl-C stops it cleanly; the same command resumes."""
+    from braid.cli.job import parse_rules
     from braid.cli.run import run_job
 
-    raise typer.Exit(run_job(job, checkpoint=checkpoint, quiet=quiet))
+    chosen = parse_rules(rules)
+    raise typer.Exit(run_job(job, checkpoint=checkpoint, quiet=quiet, rules=chosen))
 
 
 @app.command()
@@ -65,13 +97,81 @@ def check(
 
 @app.command()
 def explain(
-    job: JobFile,
-    query: Annotated[str | None, typer.Option(help="the id of one query")] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="query files, or patterns; or one job file", metavar="FILES"),
+    ] = None,
+    job: Annotated[
+        Path | None,
+        typer.Option(help="a job file: its streams, and its queries if no FILES are given"),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="the id of one query, or the name of a prepared one")
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", help="how it is shown")] = Form.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="a file to write it to")
+    ] = None,
+    rules: RuleNames = None,
 ) -> None:
-    """Show the plan of a job: operators, what they share, where they run, and why."""
-    from braid.cli.explain import explain_job
+    """Show the shared plan: m-ops, their members and indexes, which rule made them, where they run."""
+    from braid.cli.explain import explain_command
+    from braid.cli.job import parse_rules
 
-    raise typer.Exit(explain_job(job, query))
+    raise typer.Exit(
+        explain_command(
+            files or (), job, query=query, form=form.value, output=output, rules=parse_rules(rules)
+        )
+    )
+
+
+@app.command()
+def stats(
+    job: Job,
+    query: Annotated[
+        str | None, typer.Option(help="the id of one query, or the name of a prepared one")
+    ] = None,
+    form: Annotated[FigureForm, typer.Option("--format", help="how it is shown")] = FigureForm.TEXT,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="the job's checkpoint; instead of the job file's")
+    ] = None,
+) -> None:
+    """Show what a running job has counted: events, matches, instances, bytes, and its indexes."""
+    from braid.cli.stats import show_stats
+
+    raise typer.Exit(show_stats(job, query, form.value, checkpoint))
+
+
+@query_app.command("add")
+def add(
+    job: Job,
+    id: Id,
+    text: Annotated[str | None, typer.Argument(help="the query", metavar="TEXT")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="a file that has the query; - is the standard input")
+    ] = None,
+    at: At = None,
+) -> None:
+    """Check a query and add it to the running job; it sees events that start at --at or later."""
+    from braid.cli.query import add_query
+
+    raise typer.Exit(add_query(job, id, text, file, at))
+
+
+@query_app.command("drop")
+def drop(job: Job, id: Id, at: At = None) -> None:
+    """Drop a query from the running job; it puts out nothing that ends at --at or later."""
+    from braid.cli.query import drop_query
+
+    raise typer.Exit(drop_query(job, id, at))
+
+
+@query_app.command("list")
+def list_(job: Job) -> None:
+    """List the queries of a job, and the changes that it was asked for."""
+    from braid.cli.query import list_queries
+
+    raise typer.Exit(list_queries(job))
 
 
 @app.command()

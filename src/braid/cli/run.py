@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.cli import show
-from braid.cli.catalog import catalog_of, check_files, check_sinks, load_in_turns, raise_all
-from braid.cli.job import Job, SinkConfig, StreamConfig, load_job
+from braid.cli.catalog import check_sinks, load_in_turns, loaded_job, raise_all, read_rows
+from braid.cli.changes import SCHEMA
+from braid.cli.job import Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
 from braid.errors import BraidError, ConfigError
 
@@ -28,14 +29,20 @@ FAILED = 3
 INTERRUPTED = 130
 #: Formats that are directories of files: a batch that is written again replaces itself.
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
+#: Types of Spark that count ticks where a time is expected.
+INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 #: Spark's own log, without the noise of its start.
 LOG = Path(__file__).with_name("log4j2.properties")
 QUIET = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG.as_uri()}"}
 
 
-def run_job(path: Path, *, checkpoint: str | None = None, quiet: bool = False) -> int:
+def run_job(
+    path: Path, *, checkpoint: str | None = None, quiet: bool = False, rules: Rules = None
+) -> int:
     """Start a job and follow it to its end; returns the exit code."""
     job = load_job(path)
+    if rules is not None:
+        job = replace(job, rules=rules)
     if checkpoint is not None:
         job = replace(job, checkpoint=str(Path(checkpoint).resolve()))
     if job.checkpoint is None:
@@ -64,9 +71,12 @@ def check_before_spark(job: Job) -> None:
     """What can be wrong is best known before a JVM has started: needs the schemas in the job file."""
     if any(stream.schema is None for stream in job.streams):
         return
-    checked = check_files(job.query_files, catalog_of(job))
-    raise_all(error for found in checked.errors.values() for error in found)
-    check_sinks(job, [name for q in checked.catalog.queries.values() for name in q.publishes])
+    catalog = loaded_job(job, rows=False).catalog
+    published = [name for query in catalog.queries.single.values() for name in query.publishes]
+    published += [
+        name for roster in catalog.prepared.values() for name in roster.template.publishes
+    ]
+    check_sinks(job, published)
 
 
 def _run(job: Job, spark: SparkSession, quiet: bool, log: Path) -> int:
@@ -168,9 +178,11 @@ def open_session(job: Job, spark: SparkSession) -> Session:
     """The job's streams and queries in a session."""
     from braid.spark import Session
 
-    session = Session(spark) if job.shards is None else Session(spark, shards=job.shards)
+    options: dict[str, Any] = {"shards": job.shards, "rules": job.rules}
+    session = Session(spark, **{name: v for name, v in options.items() if v is not None})
+    frames: dict[str, DataFrame] = {}
     for stream in job.streams:
-        frame = read_stream(spark, stream)
+        frame = frames[stream.name] = read_stream(spark, stream)
         session.stream(
             stream.name,
             frame,
@@ -182,7 +194,38 @@ def open_session(job: Job, spark: SparkSession) -> Session:
         job.query_files, lambda text, path: session.execute(text, name=str(path))
     )
     raise_all(error for found in errors.values() for error in found)
+    for config in job.prepared:
+        give_rows(session, config)
+    if job.control is not None:
+        ticks = all(counts_ticks(frames[s.name], s) for s in job.streams)
+        session.control(read_changes(spark, job.control, ticks=ticks))
     return session
+
+
+def give_rows(session: Session, config: PreparedConfig) -> None:
+    """Members for a prepared query that one of the files has."""
+    known = session._catalog.prepared
+    if config.name not in known:
+        names = ", ".join(known) or "none"
+        message = f"there is no prepared query {config.name!r}"
+        raise ConfigError("E173", message, f"prepared queries: {names}")
+    text = known[config.name].statement.text
+    session.query(config.name, text, read_rows(config), ids=config.ids)
+    show.refused(config.name, session.refused)
+
+
+def counts_ticks(frame: DataFrame, stream: StreamConfig) -> bool:
+    """Whether the time of a stream is a number and no timestamp."""
+    types = dict(frame.dtypes)
+    return bool(stream.time) and types.get(stream.time[0]) in INTEGERS
+
+
+def read_changes(spark: SparkSession, folder: str, *, ticks: bool) -> DataFrame:
+    """The job's control directory as a stream; it must be there before Spark looks at it."""
+    if "://" not in folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    schema = f"{SCHEMA}, at {'BIGINT' if ticks else 'TIMESTAMP'}"
+    return spark.readStream.schema(schema).json(folder)
 
 
 def read_stream(spark: SparkSession, stream: StreamConfig) -> DataFrame:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from braid.errors import BraidError, Notice
+
+if TYPE_CHECKING:
+    from braid.lang.prepared import Refused
 
 #: Wide where there is no terminal whose width would matter: nothing is cut in a log.
 _WIDTH = {True: None, False: 140}
@@ -35,6 +38,17 @@ def error(problem: BraidError) -> None:
 def notices(found: Iterable[Notice]) -> None:
     for notice in found:
         err.print(Text(notice.render(), style="yellow"), soft_wrap=True)
+
+
+def refused(name: str, rows: Sequence[Refused], *, most: int = 5) -> None:
+    """Rows of a prepared query that were left out; some of them, and how many."""
+    if not rows:
+        return
+    lines = [f"prepared query '{name}': {plural(len(rows), 'row')} refused"]
+    lines += [f"  {row.render()}" for row in rows[:most]]
+    if len(rows) > most:
+        lines.append(f"  and {count(len(rows) - most)} more")
+    err.print(Text("\n".join(lines), style="yellow"), soft_wrap=True)
 
 
 def count(number: float) -> str:

@@ -3,26 +3,39 @@
 `<checkpoint>/braid/plan.json` has the version of the format, the streams, the number of shards,
 and where every query was placed. Placements are kept over restarts, because that is where the
 state is; what cannot be kept is refused with what differs and what to do.
+
+Queries are written as one packed table (id, digest, number of a placement): a million of them
+take some megabytes. The digest is of the template and of the query's constants, so that a query
+is the same one if it means the same, however it is written.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from braid.algebra.queries import Query
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from braid.algebra.streams import Stream
+from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
 from braid.errors import CheckpointError
-from braid.plan.distribution import Distribution, Placement
+from braid.plan.distribution import Distribution, Kept, Placement, Standing
+from braid.plan.hashing import hash_values, mix
 
 #: Changes whenever an older Braid's state or routing could be misread.
-FORMAT = 1
+FORMAT = 2
 
 _NEW = "start with a new checkpoint directory (the sources are then read from their start)"
+
+_QUERIES = pa.schema([("id", pa.string()), ("digest", pa.uint64()), ("placement", pa.int32())])
 
 
 @dataclass(frozen=True)
@@ -31,40 +44,46 @@ class SavedPlan:
 
     shards: int
     stateful: bool
+    #: Whether the pipeline takes changes while it runs: that is a source of its own.
+    control: bool
     streams: Mapping[str, Mapping[str, Any]]
-    #: The digest of the text and the placement of each query.
-    queries: Mapping[str, tuple[str, Placement]]
+    standing: frozenset[Standing]
+    placements: tuple[Placement, ...]
+    #: Every query with its digest and the number of its placement.
+    queries: pa.Table
 
     @staticmethod
-    def of(distribution: Distribution, *, stateful: bool = True) -> SavedPlan:
+    def of(
+        distribution: Distribution, *, stateful: bool = True, control: bool = False
+    ) -> SavedPlan:
+        known: dict[Placement, int] = {}
+        digester = Digester()
+        parts = []
+        for members, placement in distribution.placed():
+            number = known.setdefault(placement, len(known))
+            columns = [members.ids, digester(members), np.full(len(members), number, np.int32)]
+            parts.append(pa.table(columns, schema=_QUERIES))
         return SavedPlan(
             distribution.shards,
             stateful,
+            control,
             {name: describe(stream) for name, stream in distribution.streams.items()},
-            {
-                query.id: (digest(query), distribution.placements[query.id])
-                for component in distribution.components
-                for query in component.queries
-            },
+            distribution.filled if control else distribution.standing,
+            tuple(known),
+            pa.concat_tables(parts) if parts else _QUERIES.empty_table(),
         )
 
     def to_json(self) -> str:
-        queries = {
-            name: {
-                "text": text,
-                "mode": placement.mode,
-                "shard": placement.shard,
-                "routes": placement.routes,
-            }
-            for name, (text, placement) in self.queries.items()
-        }
         return json.dumps(
             {
                 "format": FORMAT,
                 "shards": self.shards,
                 "stateful": self.stateful,
+                "control": self.control,
                 "streams": self.streams,
-                "queries": queries,
+                "standing": sorted(self.standing, key=str),
+                "placements": [[p.mode, p.shard, p.routes] for p in self.placements],
+                "queries": _packed(self.queries),
             },
             indent=1,
         )
@@ -87,14 +106,14 @@ class SavedPlan:
         return SavedPlan(
             data["shards"],
             data["stateful"],
+            data["control"],
             data["streams"],
-            {
-                name: (
-                    q["text"],
-                    Placement(q["mode"], tuple(tuple(r) for r in q["routes"]), q["shard"]),
-                )
-                for name, q in data["queries"].items()
-            },
+            frozenset((name, shard) for name, shard in data["standing"]),
+            tuple(
+                Placement(mode, tuple(tuple(r) for r in routes), shard)
+                for mode, shard, routes in data["placements"]
+            ),
+            _unpacked(data["queries"]),
         )
 
     def check_frame(self, streams: Mapping[str, Stream], shards: int) -> None:
@@ -113,24 +132,64 @@ class SavedPlan:
                 f"use Session(shards={self.shards}), or {_NEW}",
             )
 
+    def check_control(self, control: bool) -> None:
+        """Refuse to add or to leave out the stream of changes: Spark knows sources by number."""
+        if control != self.control:
+            then, now = ("with", "without") if self.control else ("without", "with")
+            raise CheckpointError(
+                "E412",
+                f"the checkpoint was written {then} a control stream, this session is {now} one",
+                f"start it {then} session.control(...), or {_NEW}",
+            )
+
     def check_state(self, distribution: Distribution) -> None:
         """Refuse to add the first query with state to a pipeline that has no shards."""
         if not self.stateful and not distribution.is_stateless:
-            names = [q.id for c in distribution.components if c.mode != "spread" for q in c.queries]
+            names = [
+                name
+                for component in distribution.components
+                if component.mode != "spread"
+                for name in component.some_ids(5)[0]
+            ]
             raise CheckpointError(
                 "E415",
                 f"the checkpoint is of queries without state, and {', '.join(names[:5])} needs some",
                 _NEW,
             )
 
-    def kept(self, queries: Sequence[Query]) -> dict[str, Placement]:
-        """The placements of queries that are still there with the same text."""
-        found = {}
-        for query in queries:
-            saved = self.queries.get(query.id)
-            if saved is not None and saved[0] == digest(query):
-                found[query.id] = saved[1]
-        return found
+    def kept(self, groups: Iterable[Members]) -> Kept:
+        """The placements of queries that are still there and mean the same."""
+        ids, at, same = self._compared(groups)
+        rows = pa.array(np.flatnonzero(same), pa.int64())
+        numbers = self._column("placement")[at[same]].astype(np.int64)
+        return Kept(ids.take(rows), numbers, self.placements)
+
+    def changed(self, groups: Iterable[Members]) -> frozenset[str]:
+        """Queries that have kept their id and mean something else."""
+        ids, at, same = self._compared(groups)
+        rows = pa.array(np.flatnonzero((at >= 0) & ~same), pa.int64())
+        return frozenset(ids.take(rows).to_pylist())
+
+    def _compared(
+        self, groups: Iterable[Members]
+    ) -> tuple[pa.Array, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The ids there are now, the row of each here (-1: none), whether it means the same."""
+        digester = Digester()
+        parts, digests = [pa.array([], pa.string())], [np.empty(0, np.uint64)]
+        for members in groups:
+            parts.append(members.ids)
+            digests.append(digester(members))
+        ids = pa.concat_arrays(parts)
+        known = self.queries.column("id").combine_chunks()
+        found = pc.index_in(ids, value_set=known).fill_null(-1)
+        at = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        same = at >= 0
+        same[same] = self._column("digest")[at[same]] == np.concatenate(digests)[same]
+        return ids, at, same
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        column: npt.NDArray[Any] = self.queries.column(name).to_numpy()
+        return column
 
     def check(self, distribution: Distribution) -> None:
         """Refuse a distribution that looks for the state of a query where it is not.
@@ -139,18 +198,57 @@ class SavedPlan:
         pipeline is started by the user's own `writeStream`.
         """
         self.check_frame(distribution.streams, distribution.shards)
-        queries = [query for c in distribution.components for query in c.queries]
-        for name, placement in self.kept(queries).items():
-            if placement != distribution.placements[name]:
-                raise CheckpointError(
-                    "E414",
-                    f"the checkpoint has the state of query '{name}' in another place",
-                    f"use Session.start, which keeps queries where they are, or {_NEW}",
-                )
+        kept = self.kept(members for members, _ in distribution.placed())
+        for members, placement in distribution.placed():
+            for part, was in kept.split(members):
+                if was is not None and was != placement:
+                    raise CheckpointError(
+                        "E414",
+                        f"the checkpoint has the state of query '{part.ids[0]}' in another place",
+                        f"use Session.start, which keeps queries where they are, or {_NEW}",
+                    )
 
 
-def digest(query: Query) -> str:
-    return hashlib.sha256(query.text.encode()).hexdigest()[:16]
+class Digester:
+    """64 bits for each query that say what it means: a hash of its template and constants."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, tuple[object, bytes]] = {}
+
+    def __call__(self, members: Members) -> npt.NDArray[np.uint64]:
+        first = int.from_bytes(self._template(members.template)[:8], "little")
+        words = np.full(len(members), first, np.uint64)
+        for column in members.values:
+            words = mix(words ^ hash_values(column))
+        return words
+
+    def _template(self, template: Template) -> bytes:
+        whole = hashlib.sha256(repr(template.types).encode())
+        for output in template.outputs:
+            whole.update(self._node(output.node))
+            whole.update(repr(output.publish).encode())
+        return whole.digest()
+
+    def _node(self, node: object) -> bytes:
+        """Templates that differ in the published name only share their nodes."""
+        known = self._nodes.get(id(node))
+        if known is None:
+            known = (node, hashlib.sha256(repr(node).encode()).digest())
+            self._nodes[id(node)] = known
+        return known[1]
+
+
+def _packed(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _unpacked(text: str) -> pa.Table:
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return reader.read_all()
 
 
 def describe(stream: Stream) -> dict[str, Any]:

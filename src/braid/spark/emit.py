@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from braid.algebra.schema import TICKS, shown_names
+from braid.algebra.nodes import Node, reads
+from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
+from braid.algebra.templates import Members
 from braid.algebra.types import BIGINT, STRING, TIMESTAMP
 from braid.engine.payload import to_json
-from braid.plan.plan import Outlet
-from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS, open_table
+from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS, open_payload, open_table
 
 _Batches = Iterator[pa.RecordBatch]
 
@@ -41,18 +43,45 @@ def shown_time(stream: Stream) -> pa.DataType:
 class Results:
     """The events of one published stream: start, end, attributes."""
 
-    outlet: Outlet
+    stream: str
+    attributes: Schema
+    time: pa.DataType
 
     def __call__(self, packed: DataFrame) -> DataFrame:
-        wanted = packed.where((F.col("kind") == RESULT) & (F.col("stream") == self.outlet.stream))
+        wanted = packed.where((F.col("kind") == RESULT) & (F.col("stream") == self.stream))
         return _unpacked(wanted, _Typed(self.schema), self.schema)
 
     @property
     def schema(self) -> pa.Schema:
-        time = self.outlet.time_type
-        types = (time, time, *(a.type for a in self.outlet.schema))
-        names = shown_names(self.outlet.schema.names)
+        types = (self.time, self.time, *(a.type for a in self.attributes))
+        names = shown_names(self.attributes.names)
         return pa.schema(list(zip(names, types, strict=True)))
+
+
+def published(groups: Iterable[Members], streams: Mapping[str, Stream]) -> dict[str, Results]:
+    """What the templates publish, publishers before readers."""
+    found: dict[str, Results] = {}
+    for members in groups:
+        for output in members.template.outputs:
+            if output.publish is not None:
+                time = time_of(output.node, streams, found)
+                found[output.publish] = Results(output.publish, output.node.schema, time)
+    return found
+
+
+def result_times(groups: Iterable[Members], streams: Mapping[str, Stream]) -> list[pa.DataType]:
+    """How the results of each template show their interval."""
+    listed = list(groups)
+    known = published(listed, streams)
+    return [time_of(o.node, streams, known) for m in listed for o in m.template.outputs]
+
+
+def time_of(node: Node, streams: Mapping[str, Stream], known: Mapping[str, Results]) -> pa.DataType:
+    """How a query's results show their interval: as its sources do, if they agree."""
+    if node.unit == TICKS:
+        return BIGINT
+    types = {known[n].time if n in known else shown_time(streams[n]) for n in reads(node)}
+    return types.pop() if len(types) == 1 else TIMESTAMP
 
 
 @dataclass(frozen=True)
@@ -109,8 +138,11 @@ class _Typed:
 
     def __call__(self, batches: _Batches) -> _Batches:
         for batch in batches:
-            for payload in batch.column("payload"):
+            for payload, pairs in zip(batch.column("payload"), batch.column("pairs"), strict=True):
                 table = open_table(payload.as_buffer()).select(self.schema.names)
+                at, _ = _pairs(pairs)
+                if at is not None and not _is_each(at, table.num_rows):
+                    table = table.take(at)
                 yield from table.cast(self.schema).to_batches()
 
 
@@ -122,21 +154,38 @@ class _Described:
 
     def __call__(self, batches: _Batches) -> _Batches:
         for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in ("query", "stream")]
-            payloads = batch.column("payload")
-            for i, (query, stream) in enumerate(zip(*columns, strict=True)):
-                yield from self._rows(open_table(payloads[i].as_buffer()), query, stream)
+            columns = (batch.column("payload"), batch.column("pairs"), batch.column("stream"))
+            for payload, pairs, stream in zip(*columns, strict=True):
+                yield from self._rows(open_table(payload.as_buffer()), pairs, stream.as_py())
 
-    def _rows(self, table: pa.Table, query: str | None, stream: str | None) -> _Batches:
-        count = table.num_rows
+    def _rows(self, table: pa.Table, pairs: pa.Scalar, stream: str | None) -> _Batches:
+        """The text of a row is made once, however many queries it is for."""
+        at, queries = _pairs(pairs)
         known = {
-            "query": pa.repeat(pa.scalar(query, STRING), count),
-            "stream": pa.repeat(pa.scalar(stream, STRING), count),
             "start": _as(table.column("start"), self.schema.field("start").type),
             "end": _as(table.column("end"), self.schema.field("end").type),
             "payload": to_json(table.drop_columns(["start", "end"])),
         }
+        if at is not None and not _is_each(at, table.num_rows):
+            known = {name: column.take(at) for name, column in known.items()}
+        count = table.num_rows if at is None else len(at)
+        known["stream"] = pa.repeat(pa.scalar(stream, STRING), count)
+        known["query"] = queries
         yield from pa.table([known[name] for name in self.schema.names], self.schema).to_batches()
+
+
+def _pairs(payload: pa.Scalar) -> tuple[pa.Array | None, pa.Array | None]:
+    """The row of each result and its query; nothing where rows are for no query."""
+    parts = open_payload(payload.as_buffer())
+    if not parts:
+        return None, None
+    (pairs,) = parts
+    return pairs.column("row"), pairs.column("query").dictionary_decode()
+
+
+def _is_each(at: pa.Array, count: int) -> bool:
+    """Whether every row is taken once, in order."""
+    return len(at) == count and bool((at.to_numpy() == np.arange(count)).all())
 
 
 def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:

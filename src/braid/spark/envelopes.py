@@ -3,11 +3,13 @@
 Two kinds of rows travel through the pipeline, both with Arrow data in a binary column:
 
 - from ingest to the shards: `(shard, kind, channel, time, rows, payload)`;
-- from the shards to the sinks: `(kind, query, stream, rows, payload)`.
+- from the shards to the sinks: `(kind, stream, rows, payload, pairs)`. A result that is for many
+  queries is in the payload once; `pairs` has, for each result, its row there and its query.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from braid.engine.ingest import END, START
+from braid.engine.shard import ResultGroup
 
-EVENTS, HEARTBEAT, REJECTED = 0, 1, 2
+EVENTS, HEARTBEAT, REJECTED, CONTROL = 0, 1, 2, 3
 RESULT, LATE, REFUSED, STATS = 10, 11, 12, 13
 
 #: Envelope rows. `time`: the lowest `end` of the events in it, or of a heartbeat the highest
@@ -38,18 +41,24 @@ ENVELOPE_SQL = "shard int, kind int, channel string, time long, rows long, paylo
 PACKED = pa.schema(
     [
         ("kind", pa.int32()),
-        ("query", pa.string()),
         ("stream", pa.string()),
         ("rows", pa.int64()),
         ("payload", pa.binary()),
+        ("pairs", pa.binary()),
     ]
 )
-PACKED_SQL = "kind int, query string, stream string, rows long, payload binary"
+PACKED_SQL = "kind int, stream string, rows long, payload binary, pairs binary"
+
+#: What `pairs` holds.
+PAIRS = pa.schema([("row", pa.int32()), ("query", pa.dictionary(pa.int32(), pa.string()))])
 
 #: How much goes into one envelope. Fewer envelopes cost less, but an Arrow batch of envelopes
 #: must stay far below the 2 GB that its offsets can address.
 MAX_ROWS = 500_000
 MAX_BYTES = 32 << 20
+
+#: Results of one envelope: eight bytes each.
+MAX_PAIRS = 4_000_000
 
 
 def payloads(parts: Sequence[Sequence[pa.RecordBatch]]) -> pa.Array:
@@ -99,22 +108,26 @@ class Rows:
 
     schema: pa.Schema
     values: list[tuple[Any, ...]] = field(default_factory=list)
-    parts: list[Sequence[pa.RecordBatch]] = field(default_factory=list)
+    parts: list[tuple[Sequence[pa.RecordBatch], ...]] = field(default_factory=list)
 
-    def add(self, *values: Any, batches: Sequence[pa.RecordBatch] = ()) -> None:
+    def add(
+        self,
+        *values: Any,
+        batches: Sequence[pa.RecordBatch] = (),
+        pairs: Sequence[pa.RecordBatch] = (),
+    ) -> None:
         self.values.append(values)
-        self.parts.append(batches)
+        self.parts.append((batches, pairs))
 
     def batch(self) -> pa.RecordBatch:
         """What was gathered; the gatherer is empty afterwards."""
+        binary = sum(type_ == pa.binary() for type_ in self.schema.types)
+        plain = self.schema.types[: len(self.schema) - binary]
         columns: Iterable[Sequence[Any]] = list(zip(*self.values, strict=True))
         if not self.values:
-            columns = [[] for _ in range(len(self.schema) - 1)]
-        arrays = [
-            pa.array(column, type_)
-            for column, type_ in zip(columns, self.schema.types[:-1], strict=True)
-        ]
-        arrays.append(payloads(self.parts))
+            columns = [[] for _ in plain]
+        arrays = [pa.array(column, type_) for column, type_ in zip(columns, plain, strict=True)]
+        arrays += [payloads([part[i] for part in self.parts]) for i in range(binary)]
         self.values, self.parts = [], []
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -124,8 +137,28 @@ class Rows:
 
 def pieces(table: pa.Table) -> Iterator[list[pa.RecordBatch]]:
     """A table cut so that each piece fits an envelope."""
-    if table.num_rows == 0:
-        return
-    rows = max(1, min(MAX_ROWS, int(MAX_BYTES * table.num_rows / max(1, table.nbytes))))
-    for start in range(0, table.num_rows, rows):
-        yield table.slice(start, rows).to_batches()
+    for start in range(0, table.num_rows, _rows_of(table)):
+        yield table.slice(start, _rows_of(table)).to_batches()
+
+
+def _rows_of(table: pa.Table) -> int:
+    return max(1, min(MAX_ROWS, int(MAX_BYTES * table.num_rows / max(1, table.nbytes))))
+
+
+def add_results(rows: Rows, group: ResultGroup) -> None:
+    """The results of many queries, cut so that each piece fits an envelope."""
+    found = group.settle()
+    count = len(found.rows)
+    ends = np.arange(0, group.table.num_rows, _rows_of(group.table))
+    cuts = {*np.searchsorted(found.rows, ends).tolist(), *range(0, count, MAX_PAIRS)}
+    places = [*sorted(cuts - {count}), count] if count else []
+    for first, last in itertools.pairwise(places):
+        at, codes, names = found.rows[first:last], found.query[first:last], found.queries
+        if len(places) > 2:
+            used, codes = np.unique(codes, return_inverse=True)
+            names = names.take(pa.array(used))
+        low, high = int(at[0]), int(at[-1]) + 1
+        ids = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names)
+        pairs = pa.RecordBatch.from_arrays([pa.array(at - low, pa.int32()), ids], schema=PAIRS)
+        part = group.table.slice(low, high - low).to_batches()
+        rows.add(RESULT, group.stream, last - first, batches=part, pairs=[pairs])

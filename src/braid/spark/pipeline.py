@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -13,13 +14,17 @@ from pyspark.sql import functions as F
 from braid.algebra.streams import Stream
 from braid.engine.ingest import Ingest
 from braid.engine.shard import Options
+from braid.lang import Catalog
 from braid.plan.distribution import Distribution
+from braid.spark.batch import BatchShards
+from braid.spark.checkpoint import SavedPlan
+from braid.spark.control import ControlJob, control_columns
 from braid.spark.envelopes import ENVELOPE_SQL, PACKED_SQL
 from braid.spark.environment import shard_labels
 from braid.spark.ingest import ARRIVAL, IngestJob
-from braid.spark.shards import BatchShards, ShardJob, ShardProcessor
+from braid.spark.shards import ShardJob, ShardProcessor
 from braid.spark.shipping import Shipped
-from braid.spark.stateless import StatelessJob
+from braid.spark.stateless import StatelessJob, StatelessPlan
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -33,6 +38,11 @@ class Pipeline:
     options: Options
     #: Keep to the stateful form although no query needs it, because the checkpoint has it.
     stateful: bool = False
+    #: Changes while it runs, and what exists for them to be bound against.
+    control: DataFrame | None = None
+    catalog: Catalog | None = None
+    #: Workers keep live engines by this name; the same when a pipeline is started again.
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def is_streaming(self) -> bool:
@@ -40,7 +50,14 @@ class Pipeline:
 
     @property
     def has_state(self) -> bool:
-        return self.stateful or not self.distribution.is_stateless
+        stateful = self.stateful or self.control is not None
+        return stateful or not self.distribution.is_stateless
+
+    @cached_property
+    def saved(self) -> SavedPlan:
+        """The plan as a checkpoint has it."""
+        control = self.control is not None
+        return SavedPlan.of(self.distribution, stateful=self.has_state, control=control)
 
     def packed(self) -> DataFrame:
         """Everything that comes out, as rows of `envelopes.PACKED`."""
@@ -59,11 +76,12 @@ class Pipeline:
 
     def _stateless(self) -> DataFrame:
         """One pass without a shuffle: a result depends on one event."""
+        plan = Shipped(StatelessPlan(self.distribution, self.options))
         parts = []
         for stream, frame in self._sources():
             columns = self._columns(stream, frame)
-            job = Shipped(StatelessJob(self.distribution, stream.name, self.options))
-            parts.append(columns.mapInArrow(_opened(job), PACKED_SQL))
+            job = StatelessJob(plan, stream.name)
+            parts.append(columns.mapInArrow(_running(job), PACKED_SQL))
         return reduce(DataFrame.unionAll, parts)
 
     def _envelopes(self, labels: tuple[int, ...]) -> DataFrame:
@@ -72,7 +90,10 @@ class Pipeline:
             routes = self.distribution.routes.get(stream.name)
             job = IngestJob(stream.name, Ingest(stream), routes, labels, self.is_streaming)
             columns = self._columns(stream, frame)
-            parts.append(columns.mapInArrow(_opened(Shipped(job)), ENVELOPE_SQL))
+            parts.append(columns.mapInArrow(_running(job), ENVELOPE_SQL))
+        if self.control is not None:
+            changes = control_columns(self.control)
+            parts.append(changes.mapInArrow(_running(ControlJob(labels)), ENVELOPE_SQL))
         # The time of the batch, not of the task: the same on every shard, and when it is replayed.
         return reduce(DataFrame.unionAll, parts).withColumn(
             "now", F.unix_micros(F.current_timestamp())
@@ -90,12 +111,16 @@ class Pipeline:
     def _labels(self) -> tuple[int, ...]:
         return tuple(shard_labels(self.distribution.shards))
 
+    def _job(self, labels: tuple[int, ...]) -> Shipped[ShardJob]:
+        saved = self.saved.to_json().encode()
+        catalog = self.catalog if self.control is not None else None
+        return Shipped(ShardJob(self.distribution, labels, self.options, saved, catalog))
+
     def _streaming(self) -> DataFrame:
         labels = self._labels()
-        job = Shipped(ShardJob(self.distribution, labels, self.options))
         groups = self._envelopes(labels).groupBy("shard")
         return groups.transformWithStateInPandas(
-            statefulProcessor=ShardProcessor(job),
+            statefulProcessor=ShardProcessor(self._job(labels), self.name),
             outputStructType=PACKED_SQL,
             outputMode="append",
             timeMode="none",
@@ -103,15 +128,14 @@ class Pipeline:
 
     def _batch(self) -> DataFrame:
         labels = self._labels()
-        job = Shipped(ShardJob(self.distribution, labels, self.options))
         sorted_envelopes = (
             self._envelopes(labels)
             .repartition(self.distribution.shards, "shard")
             .sortWithinPartitions("shard", "time")
         )
-        shards = BatchShards(job)
+        shards = BatchShards(self._job(labels))
         return sorted_envelopes.mapInArrow(lambda batches: shards(batches), PACKED_SQL)
 
 
-def _opened(job: Shipped[IngestJob] | Shipped[StatelessJob]) -> BatchFunction:
-    return lambda batches: job.open()(batches)
+def _running(job: BatchFunction) -> BatchFunction:
+    return lambda batches: job(batches)

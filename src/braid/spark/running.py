@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from braid.engine.statistics import merged
 from braid.errors import BraidError, CheckpointError, ConfigError
+from braid.plan.distribution import Standing
 from braid.spark import emit
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
-from braid.spark.shards import suspended_and_numbers
+from braid.spark.shards import open_stats
 from braid.spark.sinks import Sink
+
+_LOG = logging.getLogger("braid")
+
+#: Seconds between looks at whether a pipeline has to be started again, and a long time.
+_POLL, _LONG = 0.2, 3600.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,11 @@ class Progress:
     numbers: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each output had in the last batch, by stream.
     by_stream: Mapping[str, int] = field(default_factory=dict)
+    #: Changes of queries that were made, how many wait for a route, and how often the pipeline
+    #: was started again for one.
+    changes: int = 0
+    waiting: int = 0
+    restarts: int = 0
 
 
 Outputs = Mapping[str, tuple[Callable[[DataFrame], DataFrame], Sink]]
@@ -56,11 +69,42 @@ class BatchWriter:
     def __init__(self, outputs: Outputs, on_progress: Callable[[Progress], None] | None) -> None:
         self._outputs = outputs
         self._on_progress = on_progress
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._progress = Progress()
         self._suspended: dict[str, str] = {}
-        self._failure: BaseException | None = None
+        self._statistics: dict[str, dict[str, Any]] = {}
+        self._changes: dict[str, Any] = {}
+        self._wanted: tuple[int, frozenset[Standing]] | None = None
+        self._write_statistics: Callable[[Mapping[str, Any]], None] | None = None
+        self.has_begun = False
+        self._is_first = True
+
+    def begin(self, write_statistics: Callable[[Mapping[str, Any]], None]) -> None:
+        """A run begins, perhaps not the first: its first batch may replace one."""
+        with self._lock:
+            self.has_begun, self._is_first = True, True
+            self._write_statistics = write_statistics
+
+    def restarted(self) -> None:
+        """The pipeline was started again with the routes that were wanted."""
+        with self._changed:
+            self._wanted = None
+            self._progress = replace(self._progress, restarts=self._progress.restarts + 1)
+            self._changed.notify_all()
+
+    @property
+    def wanted(self) -> tuple[int, frozenset[Standing]] | None:
+        """The batch after which the pipeline is to be started again, and with which routes."""
+        with self._lock:
+            return self._wanted
+
+    def statistics(self) -> dict[str, Any]:
+        """The shards' figures of the last batch of each, together."""
+        with self._lock:
+            found = merged(list(self._statistics.values()))
+            progress = asdict(self._progress)
+            return {**found, "progress": progress, "changes": self._changes}
 
     @property
     def progress(self) -> Progress:
@@ -85,14 +129,19 @@ class BatchWriter:
             for name, (view, sink) in self._outputs.items():
                 # Only the first batch can be a replay of one that was written before, perhaps
                 # with other queries: that one is replaced even by nothing.
-                if counts.get(name, 0) or self.progress.batches == 0:
+                if counts.get(name, 0) or self._is_first:
                     sink.write(view(packed), batch_id)
         finally:
             packed.unpersist()
+        self._is_first = False
         self._count(batch_id, rows, time.monotonic() - began)
+        if self._write_statistics is not None:
+            self._write_statistics(self.statistics())
+        if self._on_progress is not None:
+            self._on_progress(self.progress)
 
     def _count(self, batch_id: int, rows: list[Any], seconds: float) -> None:
-        stats = suspended_and_numbers([r.payload for r in rows if r.kind == STATS])
+        stats = open_stats([r.payload for r in rows if r.kind == STATS])
         counts = _counts(rows)
         numbers: dict[str, int] = {}
         for shard in stats:
@@ -120,9 +169,20 @@ class BatchWriter:
                 numbers=numbers,
                 by_stream=counts,
             )
+            self._note_changes(batch_id, stats)
             self._changed.notify_all()
-        if self._on_progress is not None:
-            self._on_progress(self.progress)
+
+    def _note_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> None:
+        for shard in stats:
+            self._statistics[str(shard["shard"])] = shard["statistics"]
+            if "changes" in shard:
+                self._changes = shard["changes"]
+                applied = self._progress.changes + self._changes["applied"]
+                waiting = len(self._changes["waiting"])
+                self._progress = replace(self._progress, changes=applied, waiting=waiting)
+                if self._changes["wanted"]:
+                    wanted = frozenset((name, home) for name, home in self._changes["wanted"])
+                    self._wanted = (batch_id, wanted)
 
 
 def _watermarks(stats: list[dict[str, Any]]) -> dict[str, int]:
@@ -146,17 +206,40 @@ def _counts(rows: list[Any]) -> dict[str, int]:
     return found
 
 
+class Launch(Protocol):
+    """Starts a pipeline, and starts it again with more routes."""
+
+    def __call__(self, wanted: frozenset[Standing]) -> StreamingQuery: ...
+
+    def is_committed(self, batch: int) -> bool: ...
+
+
 class Running:
     """What `Session.start` returns."""
 
-    def __init__(self, writer: BatchWriter, query: StreamingQuery | None) -> None:
+    def __init__(
+        self, writer: BatchWriter, query: StreamingQuery | None, launch: Launch | None = None
+    ) -> None:
+        """`launch`: how to start again for a change that needs a route which is not in place."""
         self._writer = writer
-        #: Spark's own handle; None for a batch job, which is done when `start` returns.
+        #: Spark's own handle; None for a batch job, which is done when `start` returns. Another
+        #: one after the pipeline has started itself again.
         self.query = query
+        self._launch = launch
+        self._stopped = threading.Event()
+        self._failure: BaseException | None = None
+        self._watching: threading.Thread | None = None
+        if launch is not None and query is not None:
+            self._watching = threading.Thread(target=self._watch, daemon=True)
+            self._watching.start()
 
     @property
     def progress(self) -> Progress:
         return self._writer.progress
+
+    def statistics(self) -> dict[str, Any]:
+        """Figures of every m-op and of the queries with most matches, as of the last batch."""
+        return self._writer.statistics()
 
     @property
     def suspended(self) -> dict[str, str]:
@@ -165,25 +248,37 @@ class Running:
 
     @property
     def is_active(self) -> bool:
-        return self.query is not None and self.query.isActive
+        return self.query is not None and (self.query.isActive or self._is_restarting)
 
     @property
     def exception(self) -> BaseException | None:
         """Why the pipeline ended, if it failed."""
+        if self._failure is not None:
+            return self._failure
         failure = self.query.exception() if self.query is not None else None
         return None if failure is None else translated(failure)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the pipeline ends (True) or seconds have passed (False); raises its failure."""
-        if self.query is None:
-            return True
-        try:
-            if timeout is None:
-                self.query.awaitTermination()
-                return True
-            return bool(self.query.awaitTermination(math.ceil(timeout)))
-        except StreamingQueryException as failure:
-            raise translated(failure) from failure
+        deadline = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+        while self.query is not None:
+            if not _awaited(self.query, left()):
+                return False
+            if not self._is_restarting:
+                break
+            patience = left()
+            again = self._writer.wait_for(
+                lambda _: not self._is_restarting, _LONG if patience is None else patience
+            )
+            if not again:
+                return False
+        if self._failure is not None:
+            raise self._failure
+        return True
 
     def wait_for(self, ready: Callable[[Progress], bool], timeout: float = 60.0) -> bool:
         """Wait until the figures satisfy a condition; False if seconds passed first."""
@@ -191,8 +286,52 @@ class Running:
 
     def stop(self) -> None:
         """Stop between batches where possible; what was committed stays, the rest is replayed."""
+        self._stopped.set()
+        if self._watching is not None:
+            self._watching.join()
         if self.query is not None:
             self.query.stop()
+
+    # ---- starting again ----
+
+    @property
+    def _is_restarting(self) -> bool:
+        if self._launch is None or self._failure is not None or self._stopped.is_set():
+            return False
+        failed = self.query is not None and self.query.exception() is not None
+        return self._writer.wanted is not None and not failed
+
+    def _watch(self) -> None:
+        """Starts the pipeline again when a change needs a route that is not in place."""
+        assert self._launch is not None
+        while not self._stopped.wait(_POLL):
+            query, wanted = self.query, self._writer.wanted
+            if query is None or wanted is None:
+                if query is None or not query.isActive:
+                    return
+                continue
+            if query.isActive and not self._launch.is_committed(wanted[0]):
+                continue
+            if query.exception() is not None:
+                return
+            try:
+                query.stop()
+                channels = ", ".join(sorted({name for name, _ in wanted[1]}))
+                _LOG.info("starting again from the checkpoint, with a route for %s", channels)
+                self.query = self._launch(wanted[1])
+            except Exception as failure:
+                self._failure = failure
+            self._writer.restarted()
+
+
+def _awaited(query: StreamingQuery, seconds: float | None) -> bool:
+    try:
+        if seconds is None:
+            query.awaitTermination()
+            return True
+        return bool(query.awaitTermination(math.ceil(seconds)))
+    except StreamingQueryException as failure:
+        raise translated(failure) from failure
 
 
 _OWN = re.compile(r"error\[(E4\d\d)\]: (.*?)(?:\n\s+(\S.*?))?(?:\n|$)")

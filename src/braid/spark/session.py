@@ -9,8 +9,9 @@ running = session.start({"Jump": "out/jump"}, checkpoint="checkpoint")
 from __future__ import annotations
 
 import glob
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,30 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
-from braid.engine.shard import Options
+from braid.engine.explain import Explained, Explanation
+from braid.engine.shard import Options, Shard
 from braid.errors import CheckpointError, ConfigError, Notice
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
-from braid.plan.build import build_plan
-from braid.plan.distribution import Distribution, Placement, distribute
+from braid.lang.prepared import Refused
+from braid.lang.prepared import prepare as prepare_query
+from braid.optimizer.rules import enabled
+from braid.plan.distribution import Distribution, Kept, Standing, distribute
 from braid.plan.distribution import explain as explain_distribution
-from braid.plan.plan import Plan
-from braid.plan.plan import explain as explain_plan
 from braid.spark import emit
 from braid.spark.checkpoint import SavedPlan
+from braid.spark.control import control_columns
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
 from braid.spark.ingest import stamped
 from braid.spark.pipeline import Pipeline
 from braid.spark.running import BatchWriter, Progress, Running
-from braid.spark.sinks import as_sink
+from braid.spark.sinks import Sink, as_sink
 
 View = Callable[[DataFrame], DataFrame]
 
@@ -51,7 +55,8 @@ class Session:
     `shards` is how many engines share the work, by default as many as Spark has cores; a
     checkpoint keeps its number. `instance_budget` is how many instances one query may hold on
     one shard before it is suspended. `idle_timeout`: a stream that has sent nothing for so long
-    no longer holds back the others; None waits for ever.
+    no longer holds back the others; None waits for ever. `rules`: which rules of the optimizer are
+    on: all by default, "none", the names of some, or a mapping that switches some off.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class Session:
         shards: int | None = None,
         instance_budget: int | None = None,
         idle_timeout: str | int | None = "60 seconds",
+        rules: Mapping[str, bool] | Iterable[str] | str | None = None,
     ) -> None:
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
@@ -68,11 +74,14 @@ class Session:
             raise ConfigError("E409", f"shards={shards}: at least one is needed")
         self._shards = shards
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._limits = Options(idle_timeout=timeout)
+        self._limits = Options(idle_timeout=timeout, rules=enabled(rules))
         if instance_budget is not None:
             self._limits = replace(self._limits, instance_budget=instance_budget)
         self._catalog = Catalog()
         self._frames: dict[str, DataFrame] = {}
+        self._control: DataFrame | None = None
+        #: Rows of the last prepared query that could not be used.
+        self.refused: list[Refused] = []
         #: Warnings about the queries, such as patterns that may hold state for ever.
         self.notices: list[Notice] = []
         self._configure()
@@ -132,11 +141,44 @@ class Session:
         """Let queries call a Python function of scalars; types as `"DOUBLE"` or Arrow types."""
         self._catalog.functions.register(name, call, arguments, returns)
 
-    def query(self, query_id: str, text: str) -> None:
-        """Register one query."""
+    def query(self, query_id: str, text: str, rows: Any = None, *, ids: str | None = None) -> None:
+        """Register one query; or, with FOR EACH in the text, one for each of `rows`.
+
+        Rows are a Spark or pandas DataFrame, an Arrow table, or the path of a CSV file; `ids`
+        names the column that tells them apart. Rows that cannot be used are in `refused`; the
+        others are registered.
+        """
+        if rows is not None:
+            self._prepare(query_id, text, rows, ids)
+            return
         registered = compile_query(text, self._catalog, query_id=query_id)
         self._catalog.add_query(registered.query)
         self.notices.extend(registered.notices)
+
+    def _prepare(self, name: str, text: str, rows: Any, ids: str | None) -> None:
+        if isinstance(rows, DataFrame):
+            if rows.isStreaming:
+                raise ConfigError(
+                    "E409",
+                    "the rows of a prepared query cannot be a streaming DataFrame",
+                    "read them with spark.read; queries that come later go to session.control",
+                )
+            rows = rows.toArrow()
+        prepared = prepare_query(text, rows, self._catalog, name=name, ids=ids)
+        self._catalog.add_prepared(prepared)
+        self.notices.extend(prepared.notices)
+        self.refused = list(prepared.refused)
+
+    def control(self, frame: DataFrame) -> None:
+        """Take queries that come and go while the pipeline runs from the rows of a DataFrame.
+
+        Columns: `op` ("add" or "drop"), `id`, `text` (of an added query), `at`: the event time
+        from which an added query sees events and at which a dropped one ends, a TIMESTAMP or, on
+        streams that count ticks, a BIGINT; NULL is "from now on". A column `seq`, if there is
+        one, orders the changes that come together.
+        """
+        control_columns(frame)
+        self._control = frame
 
     def load(self, pattern: str | Path) -> None:
         """Register everything in the query files that a path or pattern means."""
@@ -171,10 +213,11 @@ class Session:
         """Rows that do not fit their stream: stream, reason, row (JSON)."""
         return self.output("rejected")
 
-    def explain(self, query: str | None = None) -> str:
+    def explain(self, query: str | None = None) -> Explained:
         """The plan, or one query's part of it, and where each query runs and why."""
-        where = explain_distribution(self._distribution({}, self.shards))
-        return f"{explain_plan(self._plan(), query)}\n{where}"
+        where = explain_distribution(self._distribution(Kept.of(()), self.shards))
+        shard = Shard(self._catalog.members(), self._catalog.streams, options=self._options())
+        return Explained(Explanation(shard), query, (where,))
 
     def start(
         self,
@@ -206,29 +249,15 @@ class Session:
                 "a streaming session needs a checkpoint",
                 'give start(..., checkpoint="...")',
             )
-        store = _Checkpoint(self.spark, str(checkpoint))
-        pipeline = self._resumed(store)
-        for sink in sinks.values():
-            sink.prepare(self.spark, resumes=store.is_used)
-        store.write(SavedPlan.of(pipeline.distribution, stateful=pipeline.has_state))
-        stream = pipeline.packed().writeStream.foreachBatch(writer)
-        stream = stream.option("checkpointLocation", str(checkpoint)).outputMode("append")
-        if name is not None:
-            stream = stream.queryName(name)
-        if trigger is not None:
-            stream = stream.trigger(**_trigger(trigger))
-        # Spark reads this when the query starts: one partition for each shard.
-        partitions = self.spark.conf.get("spark.sql.shuffle.partitions")
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(pipeline.distribution.shards))
-        try:
-            return Running(writer, stream.start())
-        finally:
-            self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        launch = _Launch(self, sinks, writer, str(checkpoint), trigger, name)
+        return Running(writer, launch(frozenset()), launch if self._control is not None else None)
 
     # -- inside --
 
     def _is_streaming(self) -> bool:
         kinds = {name: frame.isStreaming for name, frame in self._frames.items()}
+        if self._control is not None:
+            kinds["the control stream"] = self._control.isStreaming
         if len(set(kinds.values())) > 1:
             streaming = ", ".join(n for n, k in kinds.items() if k)
             static = ", ".join(n for n, k in kinds.items() if not k)
@@ -240,10 +269,13 @@ class Session:
             )
         return any(kinds.values())
 
-    def _distribution(self, kept: Mapping[str, Placement], shards: int) -> Distribution:
-        if not self._catalog.queries:
+    def _distribution(
+        self, kept: Kept, shards: int, standing: frozenset[Standing] = frozenset()
+    ) -> Distribution:
+        groups = self._catalog.members()
+        if not groups and self._control is None:
             raise ConfigError("E408", "the session has no query", "add one with session.query")
-        found = distribute(self.queries, self._catalog.streams, shards, kept)
+        found = distribute(groups, self._catalog.streams, shards, kept, standing)
         for name in found.read_streams:
             if name not in self._frames:
                 raise ConfigError(
@@ -251,7 +283,7 @@ class Session:
                     f"stream {name} is declared but has no DataFrame",
                     f'give it one with session.stream("{name}", df)',
                 )
-        return Distribution(self._attached(), found.components, shards)
+        return Distribution(self._attached(), found.components, shards, standing)
 
     def _attached(self) -> dict[str, Stream]:
         """The streams that have a DataFrame, all of them with a time."""
@@ -260,37 +292,53 @@ class Session:
 
     def _options(self) -> Options:
         functions = {function.name: function.call for function in self._catalog.functions}
-        return replace(self._limits, functions=functions)
+        whole = self._control is not None
+        return replace(self._limits, functions=functions, whole_streams=whole)
+
+    def _pipeline(
+        self, distribution: Distribution, *, stateful: bool = False, name: str | None = None
+    ) -> Pipeline:
+        named = {} if name is None else {"name": name}
+        return Pipeline(
+            distribution,
+            self._frames,
+            self._options(),
+            stateful=stateful,
+            control=self._control,
+            catalog=self._catalog,
+            **named,
+        )
 
     def _packed(self) -> DataFrame:
         self._is_streaming()
-        distribution = self._distribution({}, self.shards)
-        return Pipeline(distribution, self._frames, self._options()).packed()
+        return self._pipeline(self._distribution(Kept.of(()), self.shards)).packed()
 
-    def _resumed(self, store: _Checkpoint) -> Pipeline:
+    def _resumed(self, store: _Checkpoint, wanted: frozenset[Standing]) -> Pipeline:
         """The pipeline for a checkpoint: what is placed there stays where it is."""
         saved = store.read()
         if saved is None:
-            return Pipeline(self._distribution({}, self.shards), self._frames, self._options())
+            found = self._distribution(Kept.of(()), self.shards, wanted)
+            return self._pipeline(found, name=store.path)
         shards = self._shards or saved.shards
         saved.check_frame(self._attached(), shards)
-        distribution = self._distribution(saved.kept(self.queries), shards)
+        saved.check_control(self._control is not None)
+        kept = saved.kept(self._catalog.members())
+        distribution = self._distribution(kept, shards, saved.standing | wanted)
         saved.check_state(distribution)
-        return Pipeline(distribution, self._frames, self._options(), stateful=saved.stateful)
-
-    def _plan(self) -> Plan:
-        return build_plan(self.queries, self._catalog.streams)
+        return self._pipeline(distribution, stateful=saved.stateful, name=store.path)
 
     def _views(self, names: Iterable[str]) -> dict[str, View]:
         """How each output is made from what the shards packed."""
-        plan = self._plan()
-        times = [outlet.time_type for outlet in plan.outlets]
-        late = [emit.shown_time(self._catalog.streams[name]) for name in plan.sources]
-        known: dict[str, View] = {
-            outlet.stream: emit.Results(outlet) for outlet in plan.outlets if outlet.stream
-        }
+        groups, streams = self._catalog.members(), self._catalog.streams
+        published = emit.published(groups, streams)
+        read = [n for members in groups for n in members.template.reads if n in streams]
+        if self._control is not None:
+            read = list(streams)  # whatever queries come
+        shown = [emit.shown_time(streams[name]) for name in dict.fromkeys(read)]
+        times = shown if self._control is not None else emit.result_times(groups, streams)
+        known: dict[str, View] = dict(published)
         known["matches"] = emit.Matches(emit.common_time(times))
-        known["late"] = emit.Late(emit.common_time(late))
+        known["late"] = emit.Late(emit.common_time(shown))
         known["rejected"] = emit.rejected
         for name in names:
             if name not in known:
@@ -300,15 +348,54 @@ class Session:
         return {name: known[name] for name in names}
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """Starts a session's pipeline on its checkpoint, and starts it again with more routes."""
+
+    session: Session
+    sinks: Mapping[str, Sink]
+    writer: BatchWriter
+    checkpoint: str
+    trigger: str | None
+    name: str | None
+
+    def __call__(self, wanted: frozenset[Standing]) -> StreamingQuery:
+        spark = self.session.spark
+        store = _Checkpoint(spark, self.checkpoint)
+        pipeline = self.session._resumed(store, wanted)
+        if not self.writer.has_begun:
+            for sink in self.sinks.values():
+                sink.prepare(spark, resumes=store.is_used)
+        store.write(pipeline.saved)
+        self.writer.begin(store.write_statistics)
+        stream = pipeline.packed().writeStream.foreachBatch(self.writer)
+        stream = stream.option("checkpointLocation", self.checkpoint).outputMode("append")
+        if self.name is not None:
+            stream = stream.queryName(self.name)
+        if self.trigger is not None:
+            stream = stream.trigger(**_trigger(self.trigger))
+        # Spark reads this when the query starts: one partition for each shard.
+        partitions = spark.conf.get("spark.sql.shuffle.partitions")
+        spark.conf.set("spark.sql.shuffle.partitions", str(pipeline.distribution.shards))
+        try:
+            return stream.start()
+        finally:
+            spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+    def is_committed(self, batch: int) -> bool:
+        files = Files(self.session.spark)
+        return files.exists(f"{self.checkpoint.rstrip('/')}/commits/{batch}")
+
+
 class _Checkpoint:
     """Braid's part of a checkpoint directory."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._files = Files(spark)
-        self._path = path.rstrip("/")
-        self._plan = f"{self._path}/braid/plan.json"
+        self.path = path.rstrip("/")
+        self._plan = f"{self.path}/braid/plan.json"
         #: Whether a batch was ever begun: before that there is no state to keep.
-        self.is_used = self._files.has_child(f"{self._path}/offsets", "")
+        self.is_used = self._files.has_child(f"{self.path}/offsets", "")
 
     def read(self) -> SavedPlan | None:
         if not self.is_used:
@@ -316,7 +403,7 @@ class _Checkpoint:
         if not self._files.exists(self._plan):
             raise CheckpointError(
                 "E410",
-                f"{self._path} is a checkpoint that was not written by Session.start",
+                f"{self.path} is a checkpoint that was not written by Session.start",
                 "give another directory",
             )
         try:
@@ -327,6 +414,9 @@ class _Checkpoint:
 
     def write(self, plan: SavedPlan) -> None:
         self._files.write_text(self._plan, plan.to_json())
+
+    def write_statistics(self, figures: Mapping[str, Any]) -> None:
+        self._files.write_text(f"{self.path}/braid-stats.json", json.dumps(figures, indent=1))
 
 
 def arrow_schema(stream: str, schema: StructType) -> pa.Schema:

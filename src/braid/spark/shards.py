@@ -12,37 +12,42 @@ from __future__ import annotations
 
 import json
 import uuid
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.streaming import StatefulProcessor
 
 from braid.algebra.schema import MICROSECONDS
+from braid.algebra.templates import Members
 from braid.engine.ordering import NEVER
 from braid.engine.shard import Emission, Options, Shard
+from braid.engine.statistics import statistics
+from braid.lang import Catalog
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
 from braid.plan.keys import split_channel
 from braid.spark.checkpoint import SavedPlan
+from braid.spark.control import NAME, Change, open_changes
 from braid.spark.envelopes import (
-    EVENTS,
+    CONTROL,
     HEARTBEAT,
     LATE,
     PACKED,
     REFUSED,
     REJECTED,
-    RESULT,
     STATS,
     Rows,
+    add_results,
     open_events,
     open_payload,
     pieces,
 )
 from braid.spark.ingest import ARRIVAL, not_before
+from braid.spark.live import Live, Outcome, split_pages
 from braid.spark.shipping import Shipped
 
 if TYPE_CHECKING:
@@ -54,25 +59,39 @@ if TYPE_CHECKING:
 #: Live engines that a worker process keeps.
 MAX_LIVE = 32
 
-#: The page that says how the shard's state was distributed; the others are the engine's.
-PLAN_PAGE = "~plan"
+#: The pages that say how the shard's state was distributed; the others are the engine's.
+PLAN_PAGE = "~plan/"
+PLAN_BYTES = 1 << 20
 
 #: The page that says which run wrote the state: time that passed between runs makes nobody idle.
 RUN_PAGE = "~run"
 
-#: In a batch job: events that are gathered before the engine runs.
-RUN_ROWS = 1_000_000
+#: What figures show: queries with most matches, m-ops, queries that came or went.
+MOST_QUERIES, MOST_MOPS, MOST_CHANGED = 20, 1_000, 1_000
 
-_LIVE: OrderedDict[tuple[str, int], tuple[str, Shard]] = OrderedDict()
+
+@dataclass
+class Hosted:
+    """A shard and, with a control stream, the queries that come and go on it."""
+
+    shard: Shard
+    live: Live | None = None
+
+
+#: By pipeline and shard: the job that ran there last, the token that it wrote, and the engine.
+_LIVE: OrderedDict[tuple[str, int], tuple[str, str, Hosted]] = OrderedDict()
 
 
 @dataclass(frozen=True)
 class ShardJob:
-    """What all shards of a pipeline run."""
+    """What all shards of a pipeline run. `saved`: the plan as the checkpoint has it; `catalog`:
+    what exists, if queries may come and go."""
 
     distribution: Distribution
     labels: tuple[int, ...]
     options: Options
+    saved: bytes = b""
+    catalog: Catalog | None = None
 
     @property
     def arriving(self) -> frozenset[str]:
@@ -87,40 +106,79 @@ class ShardJob:
     def plan(self, label: int) -> ShardPlan:
         return channels_for(self.distribution, self.shard(label))
 
-    def fresh(self, label: int) -> Shard:
-        plan = self.plan(label)
-        return Shard(
-            plan.queries,
-            plan.streams,
-            channels=plan.channels,
-            awaited=plan.streams,
-            options=self.options,
-        )
+    def fresh(self, label: int) -> Hosted:
+        return self._hosted(label, {}, resumed=False)
 
-    def restored(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Shard:
-        plan = self.plan(label)
-        return Shard.load(
-            pages,
-            plan.queries,
-            plan.streams,
-            channels=plan.channels,
-            awaited=plan.streams,
-            options=self.options,
-            resumed=resumed,
-        )
+    def restored(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Hosted:
+        """A shard with the state that was saved; queries of it may have come and gone."""
+        page = _take_plan(pages)
+        if page != self.saved:
+            saved = SavedPlan.from_json(page.decode())
+            saved.check(self.distribution)
+            changed = saved.changed(members for members, _ in self.distribution.placed())
+            pages["roster"] = _without(pages["roster"], changed)
+        return self._hosted(label, pages, resumed=resumed)
+
+    def _hosted(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Hosted:
+        plan, live = self.plan(label), None
+        queries: Sequence[Members] = plan.queries
+        if self.catalog is not None:
+            live = Live(self.catalog, self.distribution, self.shard(label), split_pages(pages))
+            queries = live.members(plan.queries)
+        channels, awaited, options = plan.channels, plan.streams, self.options
+        if pages:
+            made = Shard.load(
+                pages, queries, plan.streams,
+                channels=channels, awaited=awaited, options=options, resumed=resumed,
+            )  # fmt: skip
+        else:
+            made = Shard(queries, plan.streams, channels=channels, awaited=awaited, options=options)
+        if live is not None:
+            live.begin(made)
+        return Hosted(made, live)
 
     def pack(self, label: int, emission: Emission, rows: Rows) -> None:
         """What came out of a shard as rows for the sinks."""
-        for result in emission.results:
-            for part in pieces(result.table):
-                count = sum(batch.num_rows for batch in part)
-                rows.add(RESULT, result.query, result.stream, count, batches=part)
+        for group in emission.groups:
+            add_results(rows, group)
         for name, table in emission.late:
             if not self.distribution.shows_late(self.shard(label), name):
                 continue
             for part in pieces(table):
                 count = sum(batch.num_rows for batch in part)
-                rows.add(LATE, None, split_channel(name)[0], count, batches=part)
+                rows.add(LATE, split_channel(name)[0], count, batches=part)
+
+    def pack_changes(self, label: int, outcome: Outcome, rows: Rows) -> None:
+        """Changes that are not made: all shards know, one says so."""
+        if not outcome.refused or self.shard(label) != 0:
+            return
+        columns = {
+            "stream": [NAME] * len(outcome.refused),
+            "reason": [reason for _, reason in outcome.refused],
+            "row": [change.shown() for change, _ in outcome.refused],
+        }
+        part = pa.RecordBatch.from_pydict(columns)
+        rows.add(REFUSED, NAME, part.num_rows, batches=[part])
+
+
+def _take_plan(pages: dict[str, bytes]) -> bytes:
+    """Take the pages of the plan out of a shard's."""
+    count = sum(name.startswith(PLAN_PAGE) for name in pages)
+    return b"".join(pages.pop(f"{PLAN_PAGE}{i}") for i in range(count))
+
+
+def _without(roster: bytes, names: frozenset[str]) -> bytes:
+    """Queries that mean something else now are new ones."""
+    if not names:
+        return roster
+    with pa.ipc.open_stream(roster) as reader:
+        table = reader.read_all()
+    known = pc.is_in(table.column("id"), value_set=pa.array(sorted(names), pa.string()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.filter(pc.invert(known)))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 @dataclass
@@ -131,15 +189,22 @@ class Arrivals:
     batches had reached, not by the order in which envelopes happen to arrive.
     """
 
-    shard: Shard
+    hosted: Hosted
     #: Streams whose time is that of the batch: they are never behind it.
     arriving: frozenset[str]
     now: int | None = None
     events: int = 0
     envelopes: int = 0
 
+    changes: list[Any] = field(default_factory=list)
+    outcome: Outcome = field(default_factory=Outcome)
+
     def __post_init__(self) -> None:
         self._beats: dict[str, int | None] = {}
+
+    @property
+    def shard(self) -> Shard:
+        return self.hosted.shard
 
     def take(
         self, kind: int, name: str, time: int | None, rows: int, payload: Any, now: int
@@ -149,6 +214,9 @@ class Arrivals:
             self.events += rows
             known = self._beats.get(name)
             self._beats[name] = max((t for t in (known, time) if t is not None), default=None)
+            return
+        if kind == CONTROL:
+            self.changes.append(payload)
             return
         self.envelopes += 1
         arrives = split_channel(name)[0] in self.arriving
@@ -164,14 +232,22 @@ class Arrivals:
             self._beats[stream] = latest + 1
         for stream, highest in self._beats.items():
             self.shard.observe(stream, highest, now=self.now)
-        return self.shard.advance(now=self.now)
+        live = self.hosted.live
+        if live is not None:
+            changes: list[Change] = open_changes(self.changes)
+            self.outcome = live.apply(changes, self.shard, now=self.now)
+        emission = self.shard.advance(now=self.now)
+        if live is not None:
+            live.bury(self.shard)
+        return emission
 
 
 class ShardProcessor(StatefulProcessor):
     """The shards of a streaming job, on the state store."""
 
-    def __init__(self, job: Shipped[ShardJob]) -> None:
+    def __init__(self, job: Shipped[ShardJob], pipeline: str) -> None:
         self._job = job
+        self._pipeline = pipeline
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._token = handle.getValueState("token", "token string")
@@ -182,19 +258,20 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         (label,) = key
         label = int(label)
-        shard, is_live = self._shard(label)
-        arrivals = Arrivals(shard, self._job.open().arriving)
+        hosted, is_live = self._shard(label)
+        job = self._job.open()
+        arrivals = Arrivals(hosted, job.arriving)
         out = Rows(PACKED)
         for frame in rows:
             for kind, name, time, count, payload, now in _envelopes(frame):
                 if kind == REJECTED:
-                    out.add(REFUSED, None, name, count, batches=open_payload(payload))
+                    out.add(REFUSED, name, count, batches=open_payload(payload))
                 else:
                     arrivals.take(kind, name, time, count, payload, now)
         emission = arrivals.run()
-        job = self._job.open()
         job.pack(label, emission, out)
-        saved = self._save(label, shard, with_plan=not is_live)
+        job.pack_changes(label, arrivals.outcome, out)
+        saved = self._save(label, hosted, loaded=not is_live)
         numbers = {
             **emission.stats,
             "events": arrivals.events,
@@ -202,42 +279,48 @@ class ShardProcessor(StatefulProcessor):
             "saved_bytes": saved,
             "restored": 0 if is_live else 1,
         }
-        add_stats(out, job.shard(label), numbers, emission.suspended, shard.watermark)
+        add_stats(out, job.shard(label), numbers, emission.suspended, hosted, arrivals.outcome)
         yield out.batch().to_pandas()
 
-    def _shard(self, label: int) -> tuple[Shard, bool]:
+    def _shard(self, label: int) -> tuple[Hosted, bool]:
         """The engine in the state that the store has, and whether it was alive."""
         stored = self._token.get() if self._token.exists() else None
         # Taken out: should this run fail, what it did to the engine must not be seen again.
-        token, shard = _LIVE.pop((self._job.id, label), ("", None))
-        if shard is not None and stored is not None and stored[0] == token:
-            return shard, True
+        known = _LIVE.pop((self._pipeline, label), None)
+        self._old_plan: dict[str, bytes] = {}
+        if known is not None and stored is not None and known[:2] == (self._job.id, stored[0]):
+            return known[2], True
+        del known
         job = self._job.open()
         if stored is None:
             return job.fresh(label), False
         names = [name for (name,) in list(self._pages.keys())]
         values = {name: self._pages.getValue((name,)) for name in names}
         pages = {name: bytes(value[0]) for name, value in values.items() if value is not None}
-        saved = SavedPlan.from_json(zlib.decompress(pages.pop(PLAN_PAGE)).decode())
-        saved.check(job.distribution)
+        self._old_plan = {n: page for n, page in pages.items() if n.startswith(PLAN_PAGE)}
         resumed = pages.pop(RUN_PAGE, b"").decode() != self._job.id
         return job.restored(label, pages, resumed=resumed), False
 
-    def _save(self, label: int, shard: Shard, *, with_plan: bool) -> int:
+    def _save(self, label: int, hosted: Hosted, *, loaded: bool) -> int:
         """Write what changed and the token that belongs to it; how many bytes that was."""
-        delta = shard.save()
+        delta = hosted.shard.save()
         token = uuid.uuid4().hex
-        puts = dict(delta.puts)
-        if with_plan:
-            plan = SavedPlan.of(self._job.open().distribution).to_json()
-            puts[PLAN_PAGE] = zlib.compress(plan.encode())
+        puts, removals = dict(delta.puts), list(delta.removals)
+        if hosted.live is not None:
+            own, gone = hosted.live.save()
+            puts |= own
+            removals += gone
+        if loaded:
             puts[RUN_PAGE] = self._job.id.encode()
-        for name in delta.removals:
+            plan = _plan_pages(self._job.open().saved)
+            puts |= {n: page for n, page in plan.items() if self._old_plan.get(n) != page}
+            removals += [name for name in self._old_plan if name not in plan]
+        for name in removals:
             self._pages.removeKey((name,))
         for name, page in puts.items():
             self._pages.updateValue((name,), (page,))
         self._token.update((token,))
-        _LIVE[self._job.id, label] = (token, shard)
+        _LIVE[self._pipeline, label] = (self._job.id, token, hosted)
         while len(_LIVE) > MAX_LIVE:
             _LIVE.popitem(last=False)
         return sum(len(page) for page in puts.values())
@@ -252,97 +335,50 @@ def _envelopes(frame: pd.DataFrame) -> Iterator[tuple[int, str, int | None, int,
         yield int(kind), name, None if pd.isna(time) else int(time), int(rows), payload, int(now)
 
 
+def _plan_pages(plan: bytes) -> dict[str, bytes]:
+    starts = range(0, len(plan), PLAN_BYTES)
+    return {f"{PLAN_PAGE}{i}": plan[at : at + PLAN_BYTES] for i, at in enumerate(starts)}
+
+
 def add_stats(
     rows: Rows,
-    shard: int,
+    shard: int | str,
     numbers: dict[str, int],
     suspended: dict[str, str],
-    watermarks: dict[str, int],
+    hosted: Hosted,
+    outcome: Outcome | None = None,
 ) -> None:
     """Figures travel with the results, in the same pass."""
-    reached = {clock: time for clock, time in watermarks.items() if time > NEVER}
-    text = json.dumps(
-        {"shard": shard, "numbers": numbers, "suspended": suspended, "watermarks": reached}
-    )
-    part = pa.RecordBatch.from_pydict({"stats": [text]})
-    rows.add(STATS, None, None, 1, batches=[part])
+    watermarks = hosted.shard.watermark
+    figures = statistics(hosted.shard, most=MOST_QUERIES)
+    figures["mops"] = figures["mops"][:MOST_MOPS]
+    said: dict[str, Any] = {
+        "shard": shard,
+        "numbers": numbers,
+        "suspended": suspended,
+        "watermarks": {clock: time for clock, time in watermarks.items() if time > NEVER},
+        "statistics": figures,
+    }
+    if outcome is not None and hosted.live is not None:
+        said["suspended"] = {**suspended, **outcome.lost}
+        if shard == 0:
+            said["changes"] = _changes(hosted.live, outcome)
+    part = pa.RecordBatch.from_pydict({"stats": [json.dumps(said)]})
+    rows.add(STATS, None, 1, batches=[part])
 
 
-class BatchShards:
-    """The shards of a batch job: envelopes come sorted by the lowest time in them.
-
-    When one arrives whose lowest time is t, everything before t is there. So time can follow the
-    envelopes, nothing is late, and a shard holds only what overlaps in the files.
-    """
-
-    def __init__(self, job: Shipped[ShardJob]) -> None:
-        self._job = job
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        run: _BatchRun | None = None
-        for batch in batches:
-            columns = [batch.column(n) for n in ("shard", "kind", "channel", "time", "now")]
-            payloads = batch.column("payload")
-            for i, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
-                label, kind, name, time, now = values
-                if run is not None and run.label != label:
-                    yield run.finish()
-                    run = None
-                run = run or _BatchRun(self._job.open(), label)
-                yield from run.take(kind, name, time, now, payloads[i].as_buffer())
-        if run is not None:
-            yield run.finish()
+def _changes(live: Live, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "applied": outcome.applied,
+        "refused": len(outcome.refused),
+        "wanted": sorted(outcome.wanted, key=str),
+        "added": list(live.added)[-MOST_CHANGED:],
+        "dropped": [*live.dead, *live.dying][-MOST_CHANGED:],
+        "waiting": [change.id for change in live.waiting][-MOST_CHANGED:],
+    }
 
 
-class _BatchRun:
-    """One shard of a batch job from its first envelope to its end."""
-
-    def __init__(self, job: ShardJob, label: int) -> None:
-        self.label = label
-        self._job = job
-        self._shard = job.fresh(label)
-        self._waiting = 0
-        self._total = 0
-
-    def take(
-        self, kind: int, name: str, time: int | None, now: int, payload: pa.Buffer
-    ) -> Iterator[pa.RecordBatch]:
-        out = Rows(PACKED)
-        if kind == REJECTED:
-            parts = open_payload(payload)
-            out.add(REFUSED, None, name, sum(p.num_rows for p in parts), batches=parts)
-            yield out.batch()
-            return
-        assert kind == EVENTS
-        if time is not None and self._waiting >= RUN_ROWS:
-            self._follow(time, split_channel(name)[0], now)
-            self._job.pack(self.label, self._shard.advance(now=now), out)
-            self._waiting = 0
-            yield out.batch()
-        for part in open_events(payload):
-            self._shard.accept(name, part, now=now)
-            self._waiting += part.num_rows
-            self._total += part.num_rows
-
-    def _follow(self, time: int, stream: str, now: int) -> None:
-        """Every stream with the same clock has nothing older than `time` any more."""
-        streams = self._job.distribution.streams
-        for name in self._job.distribution.read_streams:
-            if streams[name].unit == streams[stream].unit:
-                self._shard.observe(name, time + streams[name].lateness, now=now)
-
-    def finish(self) -> pa.RecordBatch:
-        out = Rows(PACKED)
-        emission = self._shard.finish()
-        self._job.pack(self.label, emission, out)
-        numbers = {**emission.stats, "events": self._total}
-        add_stats(
-            out, self._job.shard(self.label), numbers, emission.suspended, self._shard.watermark
-        )
-        return out.batch()
-
-
-def suspended_and_numbers(batches: Sequence[Any]) -> list[dict[str, Any]]:
+def open_stats(batches: Sequence[Any]) -> list[dict[str, Any]]:
     """The stats of the payloads of STATS rows."""
     return [
         json.loads(text)

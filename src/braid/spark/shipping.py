@@ -16,8 +16,8 @@ from pyspark import cloudpickle
 
 T = TypeVar("T")
 
-#: Jobs that a worker process keeps open.
-MAX_OPEN = 32
+#: Jobs that a worker process keeps open; those of many queries are large.
+MAX_OPEN = 16
 
 _OPEN: OrderedDict[str, Any] = OrderedDict()
 

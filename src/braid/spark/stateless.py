@@ -1,12 +1,15 @@
 """Queries without state: ingest, engine and packing in one task, with no shuffle and no shard.
 
-Nothing has to wait for time here, so nothing is held and nothing is late.
+Nothing has to wait for time here, so nothing is held and nothing is late. A worker process plans
+the queries once and uses that for every batch of rows of every task.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -14,25 +17,39 @@ from braid.engine.ingest import Ingest
 from braid.engine.shard import Options, Shard
 from braid.plan.distribution import Distribution, channels_for
 from braid.plan.keys import split_channel
-from braid.spark.envelopes import PACKED, REFUSED, RESULT, Rows, pieces
+from braid.spark.envelopes import PACKED, REFUSED, Rows, add_results
 from braid.spark.ingest import spaced
-from braid.spark.shards import add_stats
+from braid.spark.shards import Hosted, add_stats
+from braid.spark.shipping import Shipped
+
+
+@dataclass(frozen=True)
+class StatelessPlan:
+    """All queries, planned where they are used, once in a process."""
+
+    distribution: Distribution
+    options: Options
+
+    @cached_property
+    def shard(self) -> Shard:
+        plan = channels_for(self.distribution, 0)
+        return Shard(plan.queries, plan.streams, channels=plan.channels, options=self.options)
 
 
 @dataclass(frozen=True)
 class StatelessJob:
     """All stateless queries over the rows of one stream."""
 
-    distribution: Distribution
+    plan: Shipped[StatelessPlan]
     stream: str
-    options: Options
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self.stream not in self.distribution.read_streams:
+        plan = self.plan.open()
+        if self.stream not in plan.distribution.read_streams:
             for _ in batches:
                 pass
             return
-        ingest = Ingest(self.distribution.streams[self.stream])
+        ingest = Ingest(plan.distribution.streams[self.stream])
         seen = 0
         for batch in batches:
             ingested = ingest(spaced(batch, seen))
@@ -40,22 +57,18 @@ class StatelessJob:
             rows = Rows(PACKED)
             if ingested.rejected is not None and ingested.rejected.num_rows:
                 parts = ingested.rejected.to_batches()
-                rows.add(REFUSED, None, self.stream, ingested.rejected.num_rows, batches=parts)
+                rows.add(REFUSED, self.stream, ingested.rejected.num_rows, batches=parts)
             if ingested.events.num_rows:
-                self._run(ingested.events, rows)
+                self._run(plan.shard, ingested.events, rows)
             if len(rows):
                 yield rows.batch()
         rows = Rows(PACKED)
-        add_stats(rows, 0, {"events": seen}, {}, {})
+        # Workers, not shards: each tells what it has done so far.
+        add_stats(rows, f"worker {os.getpid()}", {"events": seen}, {}, Hosted(plan.shard))
         yield rows.batch()
 
-    def _run(self, events: pa.RecordBatch, rows: Rows) -> None:
-        plan = channels_for(self.distribution, 0)
-        shard = Shard(plan.queries, plan.streams, channels=plan.channels, options=self.options)
-        for name in plan.channels:
+    def _run(self, shard: Shard, events: pa.RecordBatch, rows: Rows) -> None:
+        for name in shard.plan.sources:
             if split_channel(name)[0] == self.stream:
-                shard.accept(name, events, now=0)
-        for result in shard.finish().results:
-            for part in pieces(result.table):
-                count = sum(piece.num_rows for piece in part)
-                rows.add(RESULT, result.query, result.stream, count, batches=part)
+                for group in shard.answer(name, events).groups:
+                    add_results(rows, group)

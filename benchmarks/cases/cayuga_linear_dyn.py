@@ -1,0 +1,13 @@
+"""Cayuga's technical benchmark, template LinearDyn: three consecutive events, the continuous one rising.
+
+Time per event against the number of subscriptions (figure 4.13 a), and the same engine without any
+sharing. Answers are compared on subscriptions that were worked out one by one.
+"""
+
+from __future__ import annotations
+
+from benchmarks.subscribed import growth_case
+
+CASE = growth_case(
+    "linear_dyn", "patterns of three consecutive events, each compared with the one before"
+)

@@ -1,0 +1,193 @@
+"""RUMOR's workloads 1 to 3 and the hybrid one: figures 5.8 to 5.10.
+
+- w1: `FILTER{a0 = c} S NEXT{a0 = d, window} T`: an index on each constant (AN and FR);
+- w2: `S NEXT{S.a0 = T.a0, window} T`: an index on what instances have bound (AI);
+- both with iteration in place of the sequence;
+- w3: w2 over ten first streams that are sharable, one channel or ten of everything; and by
+  the number of streams in the channel;
+- hybrid: n start conditions that no index answers over one stream of CPU loads, rising loads, a stop.
+
+In w3 an event that belongs to ten streams counts as ten, and comes to the engine once with channels
+and ten times without, as in the dissertation. The hybrid queries lack the sliding average
+that smooths the loads: it comes with windows. The loads drawn here are smooth already.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from benchmarks import rumor
+from benchmarks.engines import (
+    CHANNELS,
+    NO_RULES,
+    Checked,
+    Rules,
+    Standing,
+    digest,
+    label,
+    use_one_core,
+    without,
+)
+from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
+from benchmarks.subscribed import ENVIRONMENT
+
+SMALL: dict[str, Any] = {
+    "points": (100, 1_000),
+    "events_of": {"w1": 20_000, "w2": 4_000},
+    "batch": 10_000,
+    "channel_queries": 200,
+    "capacities": (1, 10),
+    "capacity": 10,
+    "channel_events": 4_000,
+    "hybrid_queries": 10,
+    "hybrid_share": 0.5,
+    "hybrid_events": 10_400,
+    "checked": 100,
+    "checked_ticks": 2_000,
+    "seed": 1,
+}
+FULL: dict[str, Any] = SMALL | {
+    "points": (1_000, 10_000, 100_000),
+    "events_of": {"w1": 100_000, "w2": 20_000},
+    "batch": 50_000,
+    "channel_queries": 1_000,
+    "capacities": (1, 2, 5, 10, 20),
+    "channel_events": 20_000,
+    "hybrid_queries": 100,
+    "hybrid_events": 104_000,
+}
+#: What the unshared engine is measured on.
+FEW_TICKS = 4_000
+#: In w2 an event of S is a result of every other query. Batches are as long as results fit memory.
+MATCHES_AT_ONCE = 50_000_000
+
+
+class Workload:
+    """Queries of one workload in one engine; the question answered is named after the workload."""
+
+    def __init__(self, size: Size, question: str, standing: Standing, queries: Any, feed: Any):
+        use_one_core()
+        self.question, self.standing, self.queries, self.feed = question, standing, queries, feed
+        self.checked = Checked([f"q{n}" for n in range(size["checked"])], size["checked_ticks"])
+
+    def prepare(self) -> Prepared:
+        register_s = self.standing.register(self.queries)
+        return Prepared(self.standing.warm_up(self.feed), register_s)
+
+    def measure(self) -> Measured:
+        run = self.standing.run(self.feed, self.checked)
+        extra = {"matches": run.matches, "instances": run.instances}
+        answer = {self.question: digest(run.found)}
+        return Measured(run.seconds, run.events, answer, run.state_bytes, extra)
+
+    def close(self) -> None:
+        pass
+
+
+def pairs(size: Size, workload: str, count: int, rules: Rules = None) -> Workload:
+    """Workloads 1 and 2."""
+    seen = rumor.tuples(size["events_of"][workload[:2]], size["seed"])
+    feed = seen.feed(min(size["batch"], max(500, MATCHES_AT_ONCE // count)))
+    if rules is not None:
+        feed = feed.first(FEW_TICKS)
+    standing = Standing(rumor.sources(1), rules=rules)
+    queries = rumor.queries(workload, count, size["seed"])
+    return Workload(size, workload, standing, queries, feed)
+
+
+def channel(size: Size, workload: str, streams: int, *, channels: bool) -> Workload:
+    """Workload 3."""
+    seen = rumor.tuples(size["channel_events"], size["seed"])
+    feed = seen.feed(size["batch"], streams, together=channels)
+    standing = Standing(rumor.sources(streams), rules=None if channels else without(*CHANNELS))
+    queries = rumor.queries(workload, size["channel_queries"], size["seed"], streams)
+    return Workload(size, workload, standing, queries, feed)
+
+
+def hybrid(size: Size, *, channels: bool) -> Workload:
+    seen = rumor.loads(size["hybrid_events"], size["seed"])
+    standing = Standing([rumor.LOADS], rules=None if channels else without(*CHANNELS))
+    queries = rumor.ramp_queries(size["hybrid_queries"], size["hybrid_share"])
+    return Workload(size, "hybrid", standing, queries, seen.feed(size["batch"]))
+
+
+class OneByOne:
+    """The checked queries of all workloads, worked out without any engine."""
+
+    def __init__(self, size: Size) -> None:
+        ticks, checked = size["checked_ticks"], size["checked"]
+        seen = rumor.tuples(ticks, size["seed"])
+        self.answer = {
+            workload: digest(rumor.expected(workload, checked, size["seed"], seen))
+            for workload in rumor.TEMPLATES
+        }
+        loads = rumor.loads(size["hybrid_events"], size["seed"])
+        part = rumor.Loads(loads.pid[:ticks], loads.load[:ticks])
+        count = min(checked, size["hybrid_queries"])
+        self.answer["hybrid"] = digest(rumor.expected_ramps(count, size["hybrid_share"], part))
+
+    def prepare(self) -> Prepared:
+        return Prepared()
+
+    def measure(self) -> Measured:
+        found = {f"checked_{name}": count for name, (count, _) in self.answer.items()}
+        return Measured(1.0, 1, self.answer, extra=found)
+
+    def close(self) -> None:
+        pass
+
+
+def variants(size: Size) -> Variants:
+    made: dict[str, Any] = {"one_by_one": OneByOne}
+    few = size["points"][0]
+    for workload in rumor.TEMPLATES:
+        for count in size["points"]:
+            made[f"{workload}_{label(count)}"] = partial(pairs, workload=workload, count=count)
+        made[f"{workload}_unshared"] = partial(pairs, workload=workload, count=few, rules=NO_RULES)
+    for streams in size["capacities"]:
+        made[f"w3_channel_{streams}"] = partial(
+            channel, workload="w2", streams=streams, channels=True
+        )
+    alone = {"streams": size["capacity"], "channels": False}
+    made["w3_no_channel"] = partial(channel, workload="w2", **alone)
+    made["w3_iteration_channel"] = partial(
+        channel, workload="w2_iteration", streams=size["capacity"], channels=True
+    )
+    made["w3_iteration_no_channel"] = partial(channel, workload="w2_iteration", **alone)
+    made["hybrid_channel"] = partial(hybrid, channels=True)
+    made["hybrid_no_channel"] = partial(hybrid, channels=False)
+    return made
+
+
+def ratios(size: Size) -> tuple[Ratio, ...]:
+    few, *_, many = map(label, size["points"])
+    capacity = size["capacity"]
+    made = []
+    for name in rumor.TEMPLATES:
+        here, there = f"{name}_{many}", f"{name}_{few}"
+        made.append(Ratio(f"time_{many}/time_{few}@{name}", "time", here, there))
+        alone = f"{name}_unshared"
+        made.append(Ratio(f"shared/unshared@{name}_{few}", "throughput", there, alone))
+    for point, on, off in (
+        ("w3", f"w3_channel_{capacity}", "w3_no_channel"),
+        ("w3_iteration", "w3_iteration_channel", "w3_iteration_no_channel"),
+        ("hybrid", "hybrid_channel", "hybrid_no_channel"),
+    ):
+        made.append(Ratio(f"channels/no_channels@{point}", "throughput", on, off))
+    lowest = min(size["capacities"])
+    for streams in size["capacities"]:
+        if streams != lowest:
+            key = f"capacity_{streams}/capacity_{lowest}@w3"
+            made.append(Ratio(key, "throughput", f"w3_channel_{streams}", f"w3_channel_{lowest}"))
+    return tuple(made)
+
+
+CASE = Case(
+    name="rumor_workloads",
+    about="patterns over two streams, over sharable streams and over CPU loads",
+    sizes={"small": SMALL, "full": FULL},
+    variants=variants,
+    ratios=ratios,
+    env=ENVIRONMENT,
+)

@@ -1,0 +1,50 @@
+"""Three-step patterns by the hundred thousand end to end on Spark, against an empty `mapInArrow`.
+
+Each wants three quotes of a name in a row, each above a price of its own, within ten seconds. Spark
+has no filter and no join that says this over a stream, so that there is no other rival. Both read
+the same Parquet files in the same micro-batches and throw their output away. The answer is taken
+from files that an unmeasured run writes, and must be that of a plain walk, name by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import on_spark
+from benchmarks.harness import Case, Ratio, Size
+from benchmarks.rules_on_spark import PATTERN, ManyRules, pattern_rows, pattern_times, quotes
+
+SMALL: dict[str, Any] = {
+    "events": 60_000,
+    "rules": 1_000,
+    "batches": 3,
+    "files_per_batch": 2,
+    "memory": "1g",
+    "seed": 1,
+}
+FULL: dict[str, Any] = SMALL | {
+    "events": 10_000_000,
+    "rules": 100_000,
+    "batches": 5,
+    "memory": "4g",
+}
+
+
+class Passthrough(on_spark.Passthrough):
+    def __init__(self, size: Size) -> None:
+        super().__init__(size, quotes(size), lambda: {"all": pattern_times(size)})
+
+
+class Braid(ManyRules):
+    def __init__(self, size: Size) -> None:
+        super().__init__(size, PATTERN, pattern_rows(size))
+
+
+CASE = Case(
+    name="spark_patterns_100k",
+    about="three-step patterns end to end on Spark, against an empty mapInArrow",
+    sizes={"small": SMALL, "full": FULL},
+    variants={"passthrough": Passthrough, "braid": Braid},
+    ratios=(Ratio("braid/passthrough", of="throughput", over="braid", by="passthrough"),),
+    shares_process=True,
+)

@@ -1,0 +1,112 @@
+"""What the cases on Spark share: one Spark, files of quotes, runs over them from a fresh checkpoint.
+
+What is measured is the whole time of Spark's triggers, without the first batch of each run, which
+starts Python workers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.harness import Measured, Prepared, Size
+from benchmarks.workloads import Quotes
+
+DDL = "ts TIMESTAMP, Name STRING, Price DOUBLE, Volume BIGINT"
+
+
+class OnSpark:
+    """What all variants have: Spark, the files, a fresh checkpoint for every run."""
+
+    def __init__(self, size: Size, data: Quotes) -> None:
+        from braid.cli.run import QUIET, output_of_children
+        from braid.spark import local_spark
+
+        self.size = size
+        self.folder = Path(tempfile.mkdtemp(prefix="braid-bench-"))
+        with output_of_children(self.folder / "spark.log"):
+            self.spark = local_spark(2, memory=size["memory"], **QUIET)
+        self.runs = 0
+        write_files(data, size, self.folder / "input")
+
+    def source(self) -> Any:
+        reader = self.spark.readStream.schema(DDL)
+        reader = reader.option("maxFilesPerTrigger", self.size["files_per_batch"])
+        return reader.parquet(str(self.folder / "input"))
+
+    def checkpoint(self) -> str:
+        self.runs += 1
+        return str(self.folder / f"checkpoint-{self.runs}")
+
+    def finished(self, writer: Any) -> Any:
+        """Start a writer of a stream, and wait until all there is has gone through."""
+        writer = writer.option("checkpointLocation", self.checkpoint()).trigger(availableNow=True)
+        query = writer.start()
+        query.awaitTermination()
+        return query
+
+    def close(self) -> None:
+        self.spark.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def write_files(data: Quotes, size: Size, folder: Path) -> None:
+    folder.mkdir()
+    files = size["batches"] * size["files_per_batch"]
+    rows = -(-len(data) // files)
+    for number in range(files):
+        table = data.table(number * rows, (number + 1) * rows)
+        path = folder / f"{number:04d}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest files first
+
+
+def trigger_seconds(query: Any) -> tuple[float, int]:
+    """Whole time and rows of a finished query's batches, without the first."""
+    batches = [p for p in query.recentProgress if p["numInputRows"] > 0][1:]
+    seconds = sum(p["durationMs"]["triggerExecution"] for p in batches) / 1000
+    return seconds, sum(p["numInputRows"] for p in batches)
+
+
+class Passthrough(OnSpark):
+    """The same rows through an empty `mapInArrow`; its answer is the one that is expected."""
+
+    def __init__(self, size: Size, data: Quotes, expected: Callable[[], Any]) -> None:
+        super().__init__(size, data)
+        self.expected = expected
+
+    def prepare(self) -> Prepared:
+        self.answer = self.expected()
+        self.run()
+        return Prepared()
+
+    def run(self) -> Any:
+        def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from batches
+
+        return self.finished(self.source().mapInArrow(same, DDL).writeStream.format("noop"))
+
+    def measure(self) -> Measured:
+        seconds, rows = trigger_seconds(self.run())
+        return Measured(seconds, rows, self.answer)
+
+
+def measured_session(running: Any, answer: Callable[[int], Any]) -> Measured:
+    """A finished session's figures; `answer` gets the number of matches."""
+    seconds, rows = trigger_seconds(running.query)
+    progress = running.progress
+    extra = {
+        "matches": progress.matches,
+        "instances": progress.instances,
+        "saved_bytes_last_batch": progress.saved_bytes,
+        "shards_restored": progress.restored,
+    }
+    state_bytes = progress.numbers.get("state_bytes", 0)
+    return Measured(seconds, rows, answer(progress.matches), state_bytes, extra)

@@ -1,0 +1,146 @@
+"""Many queries end to end on Spark: prepared queries over quotes, and what they must find.
+
+Answers are how many results there are and a checksum of when they start and end: whatever else
+a variant puts out beside these times, a lost, doubled or moved result changes them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import selections
+from benchmarks.engines import digest
+from benchmarks.harness import Measured, Prepared, Size
+from benchmarks.on_spark import OnSpark, measured_session
+from benchmarks.workloads import OPENING, SCHEMA, STEP, Ints, Quotes, name_texts
+
+
+def quotes(size: Size) -> Quotes:
+    """A quote a millisecond of names at random; prices from 0 to 1,000, whatever the name."""
+    drawn = selections.quotes(size["events"], size["seed"])
+    ticks = np.arange(len(drawn), dtype=np.int64)
+    return Quotes(OPENING + STEP * ticks, drawn.code, drawn.price, ticks % 1_000)
+
+
+class ManyRules(OnSpark):
+    """Braid with one prepared query and a table of its parameters."""
+
+    def __init__(self, size: Size, text: str, rows: pa.Table) -> None:
+        super().__init__(size, quotes(size))
+        self.text, self.rows = text, rows
+
+    def prepare(self) -> Prepared:
+        """A first run compiles, and writes the answer."""
+        from braid.spark import FileSink
+
+        started = time.perf_counter()
+        session = self.session()
+        registered = time.perf_counter()
+        found = self.folder / "found"
+        running = self.run(session, FileSink(str(found)))
+        self.matches = running.progress.matches
+        self.answer = {"all": times_digest(pq.read_table(found, columns=["start", "end"]))}
+        return Prepared(register_s=registered - started)
+
+    def session(self) -> Any:
+        import braid
+
+        session = braid.Session(
+            self.spark, shards=2, instance_budget=2 * self.size["events"], idle_timeout=None
+        )
+        session.stream("Stock", self.source(), time="ts")
+        session.query("rules", self.text, self.rows, ids="id")
+        return session
+
+    def run(self, session: Any, sink: Any) -> Any:
+        checkpoint = self.checkpoint()
+        running = session.start({"Found": sink}, checkpoint=checkpoint, trigger="available now")
+        running.await_termination()
+        return running
+
+    def measure(self) -> Measured:
+        running = self.run(self.session(), "noop")
+        return measured_session(running, lambda n: self.answer if n == self.matches else n)
+
+
+def times_digest(found: pa.Table) -> tuple[int, int]:
+    columns = [
+        column.cast(SCHEMA.field("ts").type).cast(pa.int64()).to_numpy() for column in found.columns
+    ]
+    return digest(np.stack(columns, axis=1))
+
+
+# ---- selections ----
+
+SELECTION = f"{selections.PREPARED} PUBLISH Found"
+
+
+def selection_times(size: Size, rules: int) -> tuple[int, int]:
+    """What the first rules find, by a table of rules that is joined."""
+    data = quotes(size)
+    joined = selections.RulesTable(selections.rules(rules, size["seed"]))
+    rows, _ = joined.join(data.table())
+    return digest(np.column_stack([data.time[rows], data.time[rows]]))
+
+
+# ---- patterns ----
+
+WITHIN = "10 s"
+WITHIN_US = 10_000_000
+PATTERN = (
+    "CREATE QUERY rules FOR EACH (who STRING, first DOUBLE, second DOUBLE, third DOUBLE) AS"
+    " SELECT Name, Price_1_1 AS p1, Price_1 AS p2, Price AS p3"
+    " FROM FILTER{Price > :third}(FILTER{Price > :second}("
+    "FILTER{Name = :who AND Price > :first}(Stock)"
+    f" NEXT{{$2.Name = $1.Name AND DUR <= {WITHIN}}} Stock)"
+    f" NEXT{{$2.Name = $1.Name AND DUR <= {WITHIN}}} Stock)"
+    " PUBLISH Found"
+)
+
+
+def pattern_rules(size: Size) -> tuple[Ints, Any]:
+    """Names, and the least prices of three quotes of it in a row (n, 3)."""
+    random = np.random.default_rng((size["seed"], 5))
+    code = random.integers(0, selections.NAMES, size["rules"])
+    return code, np.round(1_000 * (1 - random.uniform(0.05, 0.35, (len(code), 3))), 2)
+
+
+def pattern_rows(size: Size) -> pa.Table:
+    code, floors = pattern_rules(size)
+    columns = {f: pa.array(floors[:, i]) for i, f in enumerate(("first", "second", "third"))}
+    ids = pa.array([f"q{n}" for n in range(len(code))])
+    return pa.table(
+        {"id": ids, "who": name_texts(selections.NAMES).take(pa.array(code)), **columns}
+    )
+
+
+def pattern_times(size: Size) -> tuple[int, int]:
+    """What all patterns find, name by name: three quotes in a row against all rules of the name.
+
+    The newest epoch is held back until time moves on: here that is the last quote.
+    """
+    data = quotes(size)
+    code, floors = pattern_rules(size)
+    rules, seen = _by_code(code), _by_code(data.codes[:-1])
+    found = [np.empty((0, 2), np.int64)]
+    for name in range(selections.NAMES):
+        time_, price = data.time[seen[name]], data.price[seen[name]]
+        in_time = time_[2:] - time_[:-2] <= WITHIN_US
+        for floor in floors[rules[name]]:
+            holds = in_time & (price[:-2] > floor[0])
+            holds &= (price[1:-1] > floor[1]) & (price[2:] > floor[2])
+            at = np.flatnonzero(holds)
+            found.append(np.column_stack([time_[at], time_[at + 2]]))
+    return digest(np.concatenate(found))
+
+
+def _by_code(codes: Ints) -> list[Ints]:
+    """Positions of every name, in order."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(1, selections.NAMES))
+    return np.split(order, ends)

@@ -1,0 +1,123 @@
+"""Changes that were asked for while a job runs: one file for each, in the job's control directory.
+
+The running job reads the directory as a stream. A change is a line of JSON:
+
+    {"seq": 1, "op": "add", "id": "jump", "text": "SELECT ...", "at": "2024-01-31T09:00:00Z"}
+    {"seq": 2, "op": "drop", "id": "jump", "text": null, "at": null}
+
+`at` is an event time: a timestamp, or a number where all streams count ticks; without it the
+change takes effect where the job is when it reads it. `seq` orders changes that are read together.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from braid.algebra.schema import MICROSECONDS, TICKS
+from braid.cli import places
+from braid.cli.job import Job
+from braid.errors import BraidError, ConfigError, Notice, Origin
+from braid.lang import Catalog, compile_query
+
+#: What Spark is told that the lines have, besides `at`.
+SCHEMA = "seq BIGINT, op STRING, id STRING, text STRING"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Change:
+    """`at`: a timestamp in ISO form, or a number of ticks."""
+
+    op: str
+    id: str
+    text: str | None = None
+    at: str | int | None = None
+
+
+def directory(job: Job) -> str:
+    if job.control is None:
+        hint = 'add to the job file: [control] path = "changes"'
+        raise ConfigError("E464", f"{job.file}: the job takes no changes while it runs", hint)
+    return job.control
+
+
+def ask(job: Job, change: Change) -> None:
+    """Leave a change where the running job finds it. Names of files are in order of time."""
+    now = time.time_ns()
+    line = {"seq": now, "op": change.op, "id": change.id, "text": change.text, "at": change.at}
+    name = f"{now:020d}-{uuid.uuid4().hex[:8]}.json"
+    places.write_text(directory(job), name, json.dumps(line) + "\n")
+
+
+def asked(job: Job) -> list[Change]:
+    """All changes that were asked for, in order."""
+    folder = directory(job)
+    found: list[Change] = []
+    for name in places.names(folder):
+        for line in (places.read_text(f"{folder}/{name}") or "").splitlines():
+            if line.strip():
+                found.append(_read(f"{folder}/{name}", line))
+    return found
+
+
+def _read(where: str, line: str) -> Change:
+    try:
+        data = json.loads(line)
+        return Change(data["op"], data["id"], data.get("text"), data.get("at"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError("E463", f"{where} is not a change: {error!r}") from None
+
+
+def apply(change: Change, catalog: Catalog) -> tuple[Notice, ...]:
+    """What the change would make of the queries; raises what is wrong with it."""
+    if change.op == "drop":
+        catalog.remove_query(change.id)
+        return ()
+    origin = Origin(query=change.id)
+    registered = compile_query(change.text or "", catalog, query_id=change.id, origin=origin)
+    catalog.add_query(registered.query)
+    return registered.notices
+
+
+def replay(changes: Iterable[Change], catalog: Catalog) -> dict[Change, str]:
+    """Apply changes in order; the reasons of those that cannot be, which the job refuses too."""
+    refused: dict[Change, str] = {}
+    for change in changes:
+        try:
+            apply(change, catalog)
+        except BraidError as error:
+            refused[change] = f"[{error.code}] {error.message}"
+    return refused
+
+
+def unit_of(catalog: Catalog) -> str:
+    """What `at` counts: ticks only if all streams do, as the job reads it."""
+    units = {stream.unit for stream in catalog.streams.values()}
+    return TICKS if units == {TICKS} else MICROSECONDS
+
+
+def event_time(text: str | None, unit: str) -> str | int | None:
+    """`--at`: a date and time (UTC unless it says otherwise) or a number: ticks, or microseconds."""
+    if text is None:
+        return None
+    number = int(text) if text.removeprefix("-").isdecimal() else None
+    if unit == TICKS:
+        if number is None:
+            hint = "the streams of this job count ticks: give a number"
+            raise ConfigError("E465", f"--at {text!r} is not a number", hint)
+        return number
+    try:
+        moment = datetime.fromisoformat(text) if number is None else None
+        if moment is None:
+            moment = _EPOCH + timedelta(microseconds=number or 0)
+    except (ValueError, OverflowError):
+        hint = "for example 2024-01-31T09:00:00Z, or a number of microseconds since 1970"
+        raise ConfigError("E465", f"--at {text!r} is not a time", hint) from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
