@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from braid.algebra.queries import members_of
+from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
 from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
+from braid.engine.pages import Delta
 from braid.engine.payload import to_json
 from braid.engine.shard import Emission, Options, Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
@@ -71,6 +73,9 @@ class Engine:
         self._saved: dict[str, bytes] = {}
         #: Since when queries see events, of those that were given a time.
         self._births: dict[str, int] = {}
+        #: Changes that the running shard is told of before it runs the next time.
+        self._coming: dict[str, tuple[Query, int]] = {}
+        self._going: list[str] = []
         self._resumed = False
         self.notices: list[Notice] = []
         self.suspended: dict[str, str] = {}
@@ -113,8 +118,11 @@ class Engine:
         self._check_birth(registered.query.template, at)
         self._catalog.add_query(registered.query)
         self.notices.extend(registered.notices)
-        if self._shard is not None or at is not None:
-            self._came(members_of([registered.query])[0], at, single=True)
+        if at is not None:
+            self._births[id] = at
+        if self._shard is not None:
+            now = self._shard.bound(registered.query.template.outputs[-1].node.unit)
+            self._coming[id] = (registered.query, now if at is None else at)
 
     def _prepare(self, id: str, text: str, rows: Any, ids: str | None, at: int | None) -> None:
         prepared = prepare(text, rows, self._catalog, name=id, ids=ids, origin=Origin(query=id))
@@ -122,8 +130,13 @@ class Engine:
         self._catalog.add_prepared(prepared)
         self.notices.extend(prepared.notices)
         self.refused = list(prepared.refused)
-        if self._shard is not None or at is not None:
-            self._came(prepared.members, at, single=False)
+        if at is not None:
+            self._births.update((name, at) for name in prepared.members.ids.to_pylist())
+        if self._shard is not None:
+            shard = self._running()
+            now = shard.bound(prepared.template.outputs[-1].node.unit)
+            births = np.full(len(prepared.members), now if at is None else at)
+            self._admit(shard, prepared.members, births, single=False)
 
     def _check_birth(self, template: Template, at: int | None) -> None:
         if at is None or self._shard is None:
@@ -132,38 +145,48 @@ class Engine:
         if at < now:
             raise BraidError("E306", f"{at} is in the past: events up to {now} have been answered")
 
-    def _came(self, members: Members, at: int | None, *, single: bool) -> None:
+    def _admit(self, shard: Shard, members: Members, births: Any, *, single: bool) -> None:
         """Queries for a running shard: into its plan if that has all they read, or a new one."""
-        if at is not None:
-            self._births.update((name, at) for name in members.ids.to_pylist())
-        shard = self._shard
-        if shard is None:
-            return
         self._emission.settle()
-        now = shard.bound(members.template.outputs[-1].node.unit)
         if shard.can_add(members):
-            shard.add(members, now if at is None else at, single=single)
+            shard.add(members, births, single=single)
         else:
             self._change()
+
+    def _make_changes(self) -> None:
+        """Queries that came and went since the last call, many at a time."""
+        shard = self._shard
+        if shard is None or not (self._coming or self._going):
+            return
+        self._emission.settle()
+        coming, self._coming = self._coming, {}
+        going, self._going = self._going, []
+        if going:
+            shard.drop(going, -(2**63))
+        groups = members_of(query for query, _ in coming.values())
+        if not all(shard.can_add(members) for members in groups):
+            self._births |= {name: birth for name, (_, birth) in coming.items()}
+            self._change()
+            return
+        for members in groups:
+            births = np.array([coming[name][1] for name in members.ids.to_pylist()], np.int64)
+            shard.add(members, births, single=len(members) == 1)
 
     def drop(self, id: str) -> None:
         """Remove a query, or all members of a prepared one, and what only they needed."""
         self._catalog.remove_query(id)
-        self._births = {
-            name: at
-            for name, at in self._births.items()
-            if name != id and not name.startswith(f"{id}/")
-        }
-        if self._shard is not None:
-            self._emission.settle()
-            self._shard.drop([id], -(2**63))
+        if self._births:
+            left = self._births.items()
+            self._births = {n: at for n, at in left if n != id and not n.startswith(f"{id}/")}
+        if self._shard is not None and self._coming.pop(id, None) is None:
+            self._going.append(id)
 
     def execute(self, text: str, *, name: str | None = None) -> None:
         """Run statements (CREATE STREAM, CREATE QUERY, DROP QUERY, bare queries), ended by ';'."""
         loaded = load(text, self._catalog, name=name)
-        if self._shard is not None and loaded.dropped:
-            self._emission.settle()
-            self._shard.drop(loaded.dropped, -(2**63))
+        if self._shard is not None:
+            self._going += loaded.dropped
+            self._running()
         self.notices.extend(loaded.notices)
         self._change()
 
@@ -288,6 +311,7 @@ class Engine:
     # ---- state ----
 
     def _running(self) -> Shard:
+        self._make_changes()
         if self._shard is None:
             queries, streams = self._catalog.members(), self._catalog.streams
             if self._saved:
@@ -307,11 +331,14 @@ class Engine:
     def _change(self) -> None:
         """The set of queries has changed: plan anew, and keep the state of those that stay."""
         if self._shard is not None:
-            self._save()
+            delta = self._shard.save()
+            self._take_saved(delta)
             self._shard = None
 
     def _save(self) -> None:
-        delta = self._running().save()
+        self._take_saved(self._running().save())
+
+    def _take_saved(self, delta: Delta) -> None:
         for key in delta.removals:
             self._saved.pop(key, None)
         self._saved.update(delta.puts)

@@ -128,36 +128,43 @@ class Executor:
 
     def end(self, numbers: Words, deaths: Words) -> None:
         """These queries put out nothing from a time on."""
-        for number, death in zip(numbers.tolist(), deaths.tolist(), strict=True):
+        points: dict[int, tuple[ExitPoint, list[int]]] = {}
+        for place, number in enumerate(numbers.tolist()):
             for point in self.census.of(number).exits:
-                point.subscribers.end(np.array([number]), np.array([death]))
+                points.setdefault(id(point), (point, []))[1].append(place)
+        for point, places in points.values():
+            point.subscribers.end(numbers[places], deaths[places])
 
     def dismiss(self, numbers: Words) -> None:
         """Take queries out of every m-op on their way, and free what only they needed."""
-        groups: dict[int, list[int]] = {}
+        ways: dict[int, tuple[Admitted, list[int], list[list[int]]]] = {}
         for number in np.sort(numbers).tolist():
-            groups.setdefault(self.census.of(number).first, []).append(number)
-        for first, own in groups.items():
-            admitted = self.census.of(first)
-            self._dismiss(admitted, np.array(own, np.int64))
+            admitted = self.census.of(number)
+            _, own, nodes = ways.setdefault(
+                id(admitted.route), (admitted, [], [[] for _ in admitted.nodes])
+            )
+            own.append(number)
+            for stage, found in zip(nodes, admitted.nodes, strict=True):
+                stage.append(int(found[number - admitted.first]))
+        for admitted, own, nodes in ways.values():
+            self._dismiss(admitted, np.array(own, np.int64), nodes)
         self.census.forget(numbers.tolist())
         self._remove_unused()
 
-    def _dismiss(self, admitted: Admitted, numbers: Words) -> None:
-        rows = numbers - admitted.first
+    def _dismiss(self, admitted: Admitted, numbers: Words, nodes: list[list[int]]) -> None:
         for point in admitted.exits:
             point.subscribers.remove(numbers)
         stages = admitted.route.stages
         for k in reversed(range(len(stages))):
-            stage, nodes = stages[k], admitted.nodes[k][rows].astype(np.int64)
+            stage, own = stages[k], np.array(nodes[k], np.int64)
             logic: Any = self.logics[stage.mop]
-            self._users[stage.mop] -= len(rows)
+            self._users[stage.mop] -= len(own)
             if isinstance(logic, SelectionLogic):
                 assert isinstance(stage.recipe, SelectRecipe)
-                gone = logic.dismiss(stage.recipe.port, nodes)
+                gone = logic.dismiss(stage.recipe.port, own)
                 logic.ports[stage.recipe.port].retire(gone)
             elif not isinstance(logic, PublishLogic):
-                gone = logic.dismiss(nodes)
+                gone = logic.dismiss(own)
                 if len(gone):
                     logic.nodes.retire(gone)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.queries import Members, Query, members_of
+from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
@@ -184,6 +184,7 @@ class Shard:
         self._late: list[tuple[str, pa.Table]] = []
         self._counts = {"events": 0, "late": 0}
         self._units: dict[str, str] = {}
+        self._fitting: dict[Template, bool] = {}
         self._read = set(shapes)
         self._sharable = sharable_classes(self._streams, options.rules)
         self._leaving: list[tuple[int, int]] = []
@@ -231,15 +232,18 @@ class Shard:
 
     def can_add(self, members: Members) -> bool:
         """Whether queries of this template ask only for what is read already."""
-        asked = read_shapes([members], self._streams)
-        return all(
-            name in self.plan.sources
-            and set(shape.schema.names) <= set(self.plan.sources[name].schema.names)
-            for name, shape in asked.items()
-        )
+        template = members.template
+        if template not in self._fitting:
+            sources = self.plan.sources
+            self._fitting[template] = all(
+                name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
+                for name, shape in read_shapes([members], self._streams).items()
+            )
+        return self._fitting[template]
 
-    def add(self, members: Members, birth: int, *, single: bool = False) -> None:
-        """Take on queries that see what starts at `birth` or later; nobody else notices."""
+    def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
+        """Take on queries that see what starts at `birth` (of each) or later; nobody else
+        notices."""
         births = np.full(len(members), birth, np.int64)
         self._planner.add(members, births, single=single)
         self._lives.know(members.ids, births)
@@ -249,8 +253,9 @@ class Shard:
         """These queries put out nothing that ends at `death` or later, and are forgotten then."""
         census = self._executor.census
         found = [n for name in ids for n in census.numbers_of(name)]
-        numbers = np.array(found, np.int64)
-        self._executor.end(numbers, np.full(len(numbers), death, np.int64))
+        if any(death > self.bound(self._unit_of(n)) for n in found):
+            numbers = np.array(found, np.int64)
+            self._executor.end(numbers, np.full(len(numbers), death, np.int64))
         leaving = {n: d for d, n in self._leaving}
         leaving |= {n: min(death, leaving.get(n, death)) for n in found}
         self._leaving = [(d, n) for n, d in leaving.items()]

@@ -108,6 +108,7 @@ class Live:
         self._next = 0
         self._saved = b""
         self.lost: dict[str, str] = {}
+        self._coming, self._going = _Coming(), _Going()
         if pages:
             self._read(pages)
 
@@ -198,6 +199,8 @@ class Live:
                 outcome.refused.append((change, str(refusal)))
             except BraidError as error:
                 outcome.refused.append((change, f"{error.code}: {error.message}"))
+        self._coming.flush(shard)
+        self._going.flush(shard)
         return outcome
 
     def _not_before(self, change: Change, shard: Shard) -> Change:
@@ -239,8 +242,7 @@ class Live:
         self._fitter.take(query.template, placement)
         self._templates[name] = query.template
         if self._is_here(placement):
-            (members,) = members_of([self._placed(query, placement)])
-            shard.add(members, birth, single="/" not in name)
+            self._coming.add(self._placed(query, placement), birth)
         outcome.applied += 1
 
     def _drop(self, change: Change, name: str, shard: Shard, now: int) -> None:
@@ -258,8 +260,8 @@ class Live:
         self._catalog.remove_query(name)
         self._templates.setdefault(name, template)
         self.dying[name] = (death, unit)
-        if prepared is not None or shard.knows(name):
-            shard.drop([name], death)
+        if prepared is not None or name in self._coming or shard.knows(name):
+            self._going.add(name, death)
 
     def _moment(self, change: Change, unit: str, shard: Shard, now: int) -> int:
         """The event time of a change."""
@@ -363,6 +365,44 @@ class Live:
             for name, *data in json.loads(zlib.decompress(pages[f"{ADDED}{number}"])):
                 self.added[name] = Added.from_json(data, number)
                 self._segments.setdefault(number, {})[name] = self.added[name]
+
+
+class _Coming:
+    """Queries to be taken on: those of one template and birth together, in the order of templates."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, tuple[Query, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._queries
+
+    def add(self, query: Query, birth: int) -> None:
+        self._queries[query.id] = (query, birth)
+
+    def flush(self, shard: Shard) -> None:
+        groups: dict[tuple[Template, int], list[Query]] = {}
+        for query, birth in self._queries.values():
+            groups.setdefault((query.template, birth), []).append(query)
+        for (_, birth), queries in groups.items():
+            (members,) = members_of(queries)
+            # As after a restart: a query by itself may be inlined by those that read it.
+            shard.add(members, birth, single=len(queries) == 1 and "/" not in queries[0].id)
+        self._queries = {}
+
+
+class _Going:
+    """Queries to be dropped: those of one death together."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, list[str]] = {}
+
+    def add(self, name: str, death: int) -> None:
+        self._names.setdefault(death, []).append(name)
+
+    def flush(self, shard: Shard) -> None:
+        for death, names in self._names.items():
+            shard.drop(names, death)
+        self._names = {}
 
 
 def _packed(value: Any) -> bytes:

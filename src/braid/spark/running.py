@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
@@ -75,6 +76,7 @@ class BatchWriter:
         self._suspended: dict[str, str] = {}
         self._statistics: dict[str, dict[str, Any]] = {}
         self._changes: dict[str, Any] = {}
+        self._time: str | None = None
         self._wanted: tuple[int, frozenset[Standing]] | None = None
         self._write_statistics: Callable[[Mapping[str, Any]], None] | None = None
         self.has_begun = False
@@ -104,7 +106,8 @@ class BatchWriter:
         with self._lock:
             found = merged(list(self._statistics.values()))
             progress = asdict(self._progress)
-            return {**found, "progress": progress, "changes": self._changes}
+            head = {"batch": self._progress.batch, "time": self._time}
+            return {**head, **found, "progress": progress, "changes": self._changes}
 
     @property
     def progress(self) -> Progress:
@@ -149,6 +152,7 @@ class BatchWriter:
                 numbers[name] = numbers.get(name, 0) + value
         events = numbers.get("events", 0)
         with self._changed:
+            self._time = datetime.now(UTC).isoformat(timespec="seconds")
             for shard in stats:
                 self._suspended.update(shard["suspended"])
             old = self._progress
