@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import braid
 from braid import ConfigError, Session
-from braid.spark import MemorySink
+from braid.spark import MemorySink, shipping
 from tests.spark.support import (
     BEGIN,
     FOLDED,
@@ -75,8 +75,14 @@ def engines_answer(table: pa.Table, *, until: int | None = None) -> Counter[tupl
     )
 
 
-def test_a_thousand_members_in_batch_and_streaming_equal_the_engine(market, tmp_path) -> None:
-    """They cannot be keyed: each is on the shard that its id names, and both shards have a share."""
+def test_a_thousand_members_in_batch_and_streaming_equal_the_engine(
+    market: Market, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cannot be keyed: each is on the shard that its id names, and both shards have a share.
+
+    The job travels as a file, as it does when there are many more of them.
+    """
+    monkeypatch.setattr(shipping, "LARGE", 1_000)
     for i in range(2):
         market.write("Stock", stock_rows(60, 30 * i, seed=i), f"{i}")
     table = market.table("Stock")

@@ -65,9 +65,10 @@ STATE_WORDS = 6
 S_NEXT, S_GROUP, S_BOUND, S_EDGE, S_OUT, S_MANY = range(STATE_WORDS)
 DEAD = -2
 
-#: An edge: next of the same state, output node, number of atoms, where they are, the first atom.
+#: An edge: next of the same state, output node, number of atoms, where they are, the first atom,
+#: and where the parameters of its compiled part are (-1: it has none).
 EDGE_WORDS = 8
-E_NEXT, E_OUT, E_ATOMS, E_AT, E_TEST, E_LOW, E_HIGH = range(7)
+E_NEXT, E_OUT, E_ATOMS, E_AT, E_TEST, E_LOW, E_HIGH, E_PARAMETERS = range(8)
 
 #: A group: class, number of atoms and where they are, where its parameters are, longest bound
 #: (-1: none), stamp and slot of the instance being made, the values of its static keys.

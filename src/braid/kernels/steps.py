@@ -44,6 +44,7 @@ from braid.kernels.instances import (
     E_LOW,
     E_NEXT,
     E_OUT,
+    E_PARAMETERS,
     E_TEST,
     EDGE_WORDS,
     EDGES,
@@ -157,7 +158,9 @@ def _pair(out: int, node: int) -> None:
 
 
 @kernel()
-def _forward(node: int, group: int, lasted: int, row: int, frame: int, out: int) -> None:
+def _forward(
+    node: int, group: int, lasted: int, row: int, frame: int, out: int, accept: Any
+) -> None:
     """Send the composite at `row` on from all states of a first node in a group."""
     state = load_int(load_int(frame, FIRST_HEADS), node)
     base = load_int(frame, OUT_BASE)
@@ -186,6 +189,14 @@ def _forward(node: int, group: int, lasted: int, row: int, frame: int, out: int)
                     )
                     if holds and count > 1:
                         holds = atoms_hold(count - 1, load_int(at, E_AT), row, base, frame)
+                own = load_int(at, E_PARAMETERS)
+                if holds and own >= 0:
+                    holds = accept(
+                        np.int64(0),
+                        row,
+                        load_int(frame, PARAMETERS) + 8 * own,
+                        load_int(frame, STRINGS),
+                    )
                 if holds:
                     _pair(out, load_int(at, E_OUT))
                 edge = load_int(at, E_NEXT)
@@ -193,7 +204,7 @@ def _forward(node: int, group: int, lasted: int, row: int, frame: int, out: int)
 
 
 @kernel()
-def _emit(instance: int, event: int, numbers: int, frame: int, out: int) -> None:
+def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept: Any) -> None:
     """The composite of an instance and an event, if some member goes on with it."""
     rows, room = load_int(out, OUT_ROWS), load_int(out, OUT_ROOM)
     words = load_int(frame, OUT_BASE) + load_int(frame, EMITTED)
@@ -208,7 +219,15 @@ def _emit(instance: int, event: int, numbers: int, frame: int, out: int) -> None
     word = load_int(instance, load_int(frame, GROUP))
     cell = first_cell(word)
     while cell >= 0:
-        _forward(member_at(cell, numbers), word >> 32, lasted, row, frame, out)
+        # Ask for all edges before the first one is looked at.
+        state = load_int(load_int(frame, FIRST_HEADS), member_at(cell, numbers))
+        if state >= 0:
+            record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
+            prefetch(load_int(frame, EDGES) + load_int(record, S_EDGE) * (8 * EDGE_WORDS))
+        cell = next_cell(cell, numbers)
+    cell = first_cell(word)
+    while cell >= 0:
+        _forward(member_at(cell, numbers), word >> 32, lasted, row, frame, out, accept)
         cell = next_cell(cell, numbers)
     if load_int(out, PAIRS) > before:
         store_int(out, OUT_ROWS, rows + 1)
@@ -367,7 +386,9 @@ def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
     rehash(size, numbers, stride, frame)
 
 
-@kernel((WORDS, WORDS, ROWS, WORDS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE))
+@kernel(
+    (WORDS, WORDS, ROWS, WORDS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE)
+)
 def follow(
     frame_words: np.ndarray,
     slots: np.ndarray,
@@ -376,6 +397,7 @@ def follow(
     second: np.ndarray,
     predicate: Any,
     rebind: Any,
+    accept: Any,
     write: Any,
 ) -> Run:
     """Run a batch of whole epochs through one step; see the module's text.
@@ -393,6 +415,7 @@ def follow(
     channels = frame_words[CHANNELS] != 0
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
+    first_heads, states = frame_words[FIRST_HEADS], frame_words[STATES]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
@@ -474,7 +497,7 @@ def follow(
                     # The event affects this instance.
                     goes_on = False
                     if not iterates:
-                        _emit(instance, event, numbers, frame, out)
+                        _emit(instance, event, numbers, frame, out, accept)
                     else:
                         goes_on = rebind(instance, event, own, strings)
                     if not alone:
@@ -493,7 +516,7 @@ def follow(
                             write(instance, event, own, strings, successor)
                             store_int(successor, 1, now)
                             store_int(successor, hash_, hash_instance(successor, group, frame))
-                            _emit(successor, event, numbers, frame, out)
+                            _emit(successor, event, numbers, frame, out, accept)
                             _push(pending, made)
                             store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
                         _push(affected, slot)
@@ -505,7 +528,7 @@ def follow(
                         # Nobody else looks at it in this epoch: it becomes its own successor.
                         write(instance, event, own, strings, instance)
                         store_int(instance, 1, now)
-                        _emit(instance, event, numbers, frame, out)
+                        _emit(instance, event, numbers, frame, out, accept)
                         changed = hash_instance(instance, group, frame)
                     if changed == h:
                         previous = slot
@@ -544,6 +567,12 @@ def follow(
                 # What starts together is one instance; without channels, only what is one node.
                 store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
                 previous_row = pair >> 32
+            if p + AHEAD < pairs_n:
+                # The states of the nodes that come next.
+                later = load_int(pairs_from, p + AHEAD) & np.int64(0xFFFFFFFF)
+                prefetch(first_heads + 8 * later)
+                soon = load_int(pairs_from, p + AHEAD // 2) & np.int64(0xFFFFFFFF)
+                prefetch(states + load_int(first_heads, soon) * (8 * STATE_WORDS))
             _start(pair & np.int64(0xFFFFFFFF), row, numbers, stride, frame)
             p += 1
         count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)

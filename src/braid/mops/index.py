@@ -31,6 +31,8 @@ MOST_BYTES = 64 << 20
 COMPARE_AFTER, AGAIN = 4_096, 16
 #: Rows that a form is tried on.
 TRIAL = 512
+#: Nanoseconds that a word of a bitmap costs at least.
+LEAST_PER_WORD = 0.3
 #: A form must be so much faster to be worth a change.
 FASTER = 0.8
 
@@ -116,25 +118,25 @@ class AdaptiveIndex:
     def _compare(self, keys: Keys) -> None:
         """Let every form answer some rows, and go on with the fastest."""
         self._compare_at = AGAIN * max(self._rows, COMPARE_AFTER)
-        asc = self._bitmaps()
-        if asc is None:
-            return
-        if self.form is Form.ASC:
-            self._asc = asc
+        if self.form not in (Form.ADAPTIVE, Form.ASC) or self._count == 0:
             return
         trial = np.ascontiguousarray(keys[:TRIAL])
         base = self._few if self._access is None else self._access
-        costs = {"base": _cost(base, trial), Form.ASC.value: _cost(asc[0], trial)}
-        self.costs = costs
-        was = self._asc is not None
-        limit = costs["base"] if was else FASTER * costs["base"]
-        self._asc = asc if costs[Form.ASC.value] < limit else None
+        cost = _cost(base, trial)
+        if self.form is Form.ADAPTIVE and cost < LEAST_PER_WORD * self._count / 64:
+            self._asc = None  # one bitmap of that many clauses costs more
+            return
+        asc = self._bitmaps()
+        if asc is None or self.form is Form.ASC:
+            self._asc = asc
+            return
+        self.costs = {"base": cost, Form.ASC.value: _cost(asc[0], trial)}
+        limit = cost if self._asc is not None else FASTER * cost
+        self._asc = asc if self.costs[Form.ASC.value] < limit else None
 
     def _bitmaps(self) -> tuple[AscIndex, Numbers] | None:
         if self._asc is not None:
             return self._asc
-        if self.form not in (Form.ADAPTIVE, Form.ASC) or self._count == 0:
-            return None
         base = self._few if self._access is None else self._access
         clauses, ids = base.contents()
         if bool((clauses.kind == PATTERN).any()):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from braid.algebra.expressions import TRUE, is_true
+from braid.algebra.expressions import TRUE, Expression, is_true
 from braid.kernels import admission
 from braid.kernels.instances import (
     ATOM_WORDS,
@@ -24,6 +24,7 @@ from braid.kernels.instances import (
     E_AT,
     E_ATOMS,
     E_OUT,
+    E_PARAMETERS,
     E_TEST,
     EDGE_WORDS,
     G_AT,
@@ -52,7 +53,7 @@ from braid.mops.nodes import Nodes, grown, signatures
 from braid.mops.selection import contents, form
 from braid.mops.values import Words
 from braid.plan.layout import Layout
-from braid.plan.predicates import Atom, Clause, Predicate
+from braid.plan.predicates import Atom, Clause, Constant, Predicate
 from braid.plan.routes import Bound, StepRecipe
 from braid.plan.specs import StepSpec
 
@@ -96,6 +97,9 @@ class States:
         self._free_edges: list[int] = []
         self._gone = 0
         self._width = 0
+        self._forward_width = 0
+        #: The compiled part of forward edges that the loop asks, once a member has one.
+        self.forward_shape: Expression | None = None
         self.forward = ClauseTable(spec.output, context, numbered=True, form=context.selection)
 
     @property
@@ -223,11 +227,16 @@ class States:
         return kind, low, high
 
     def _new_parameters(self, recipe: StepRecipe, constants: Constants) -> Words:
-        width = self._width = len(recipe.constants)
+        self._width = len(recipe.constants)
+        return self._new_words(recipe.constants, constants)
+
+    def _new_words(self, asked: Sequence[Constant], constants: Constants) -> Words:
+        """The constants of each member side by side; where each member's begin."""
+        width = len(asked)
         begin = self._parameters_used + width * np.arange(constants.count, dtype=np.int64)
         self._parameters_used += width * constants.count
         self.parameters = grown(self.parameters, self._parameters_used + 1)
-        for k, constant in enumerate(recipe.constants):
+        for k, constant in enumerate(asked):
             self.parameters[begin + k] = constants.words(constant)
         return begin
 
@@ -281,11 +290,13 @@ class States:
         if forward.trivial:
             self.state_table[owners, S_OUT] = new
             return
-        simple = (
-            len(forward.clauses) == 1
-            and is_true(forward.residual)
-            and all(atom.kind in _SIMPLE for atom in forward.clauses[0])
+        simple = len(forward.clauses) == 1 and all(
+            atom.kind in _SIMPLE for atom in forward.clauses[0]
         )
+        if simple and not is_true(forward.residual):
+            # The loop can ask one compiled part; members with another one are asked outside.
+            self.forward_shape = self.forward_shape or forward.residual
+            simple = self.forward_shape == forward.residual
         np.add.at(self._edge_counts, owners, 1)
         few = self._edge_counts[owners] <= FEW_EDGES
         if not self._spec.forward_index:
@@ -295,14 +306,16 @@ class States:
         inline, indexed = np.flatnonzero(few), np.flatnonzero(~few)
         if len(inline):
             part = constants.chosen(inline)
-            self._new_edges(forward.clauses[0], part, new[inline], owners[inline])
+            self._new_edges(forward, part, new[inline], owners[inline])
         if len(indexed):
             self.state_table[owners[indexed], S_MANY] = 1
             part = constants.chosen(indexed)
             self.forward.add(forward, part, new[indexed], owners[indexed])
 
-    def _new_edges(self, clause: Clause, constants: Constants, new: Words, owners: Words) -> None:
-        count = len(new)
+    def _new_edges(
+        self, forward: Predicate, constants: Constants, new: Words, owners: Words
+    ) -> None:
+        (clause,), count = forward.clauses, len(new)
         numbers = np.array(
             [self._free_edges.pop() for _ in range(min(count, len(self._free_edges)))], np.int64
         )
@@ -320,6 +333,10 @@ class States:
             table[numbers, E_TEST + 1] = low
             table[numbers, E_TEST + 2] = high
             table[numbers, E_AT] = self._new_atoms(ordered[1:], constants, layout)
+        table[numbers, E_PARAMETERS] = -1
+        if not is_true(forward.residual):
+            self._forward_width = len(forward.constants)
+            table[numbers, E_PARAMETERS] = self._new_words(forward.constants, constants)
         self._edge_of[new] = numbers
         admission.link_edges(self.state_table, table, owners, numbers)
 
@@ -384,6 +401,11 @@ class States:
         sizes = np.full(len(groups), self._width, np.int64)
         used = admission.move_words(self.parameters, parameters, 0, places, sizes)
         table[groups, G_PARAMETERS] = places
+        asking = edges[self.edge_table[edges, E_PARAMETERS] >= 0]
+        places = self.edge_table[asking, E_PARAMETERS].copy()
+        sizes = np.full(len(asking), self._forward_width, np.int64)
+        used = admission.move_words(self.parameters, parameters, used, places, sizes)
+        self.edge_table[asking, E_PARAMETERS] = places
         self.parameters, self._parameters_used = parameters[: max(8, used + 1)].copy(), used
 
     def stop(self, states: Words) -> Words:

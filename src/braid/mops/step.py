@@ -68,6 +68,7 @@ class StepLogic:
         }
         self._predicate = self._rebind = always
         self._write = nothing
+        self._accept: Any = None
         if not is_true(spec.residual):
             self._predicate = codegen.predicate(spec.residual, places).compiled
         if spec.rebind is not None and not is_true(spec.rebind):
@@ -75,6 +76,16 @@ class StepLogic:
         updates = self._updates()
         if updates:
             self._write = codegen.writer(updates, self._layout, places).compiled
+
+    def _forward(self) -> Any:
+        """What forward edges ask beyond tests; known once a member has asked it."""
+        asked = self.tables.forward_shape
+        if asked is None:
+            return always
+        if self._accept is None:
+            places = {Source.INPUT: codegen.Place("e", self._spec.output.layout)}
+            self._accept = codegen.predicate(asked, places).compiled
+        return self._accept
 
     def _updates(self) -> list[tuple[str, Expression]]:
         """How each `l:` column of an instance gets its value in an iteration."""
@@ -190,6 +201,7 @@ class StepLogic:
             self._numbered(second),
             self._predicate,
             self._rebind,
+            self._forward(),
             self._write,
         )
         rows = memory.taken(run.output, run.rows * width).reshape(-1, width)

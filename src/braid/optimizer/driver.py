@@ -368,6 +368,7 @@ class _Walk:
         second = _names(*expressions, sources=(Source.SECOND, Source.LAST))
         second |= {s[2:] for s in shown if s.startswith(("e:", "l:"))}
         second |= {k.event for k in parts.keys}
+        second |= {k.instance[2:] for k in parts.keys if k.instance.startswith("l:")}
         second |= {t.key.name for t in parts.tests if t.key.name is not None}
         definition = (parts.keys, parts.shape, emit)
         kind = ITERATE if isinstance(node, Iterate) else SEQUENCE
