@@ -206,7 +206,7 @@ def some_keys(n: int, columns: int, domain: int = 50) -> np.ndarray:
 
 def expected(given: Clauses, keys: np.ndarray) -> np.ndarray:
     """For each row and clause whether it holds, by broadcasting; intervals only."""
-    found = np.ones((len(keys), given.count), np.bool_)
+    found = np.ones((len(keys), given.total), np.bool_)
     for k in range(3):
         key = keys[:, given.column[k::3]]
         found &= (given.lo[k::3] <= key) & (key <= given.hi[k::3])
