@@ -8,10 +8,14 @@ from braid.kernels.instances import (
     DEAD,
     E_NEXT,
     G_BOUND,
+    NO_STATE,
     S_BOUND,
     S_EDGE,
     S_GROUP,
     S_NEXT,
+    SEVERAL,
+    first_state,
+    head_of,
 )
 from braid.kernels.runtime import kernel
 
@@ -26,9 +30,10 @@ def link_states(
     """Hang new states under their first nodes, and let groups live as long as they need."""
     for k in range(new.shape[0]):
         state, first = new[k], firsts[k]
-        states[state, S_NEXT] = heads[first]
-        heads[first] = state
         bound, group = states[state, S_BOUND], states[state, S_GROUP]
+        states[state, S_NEXT] = first_state(heads[first])
+        alone = heads[first] == NO_STATE and bound != DEAD
+        heads[first] = head_of(state, group if alone else SEVERAL)
         known = groups[group, G_BOUND]
         if bound == DEAD:
             if known == UNSET:
@@ -63,13 +68,27 @@ def unlink_states(
     for k in range(gone.shape[0]):
         state, first = gone[k], firsts[k]
         states[state, S_BOUND] = DEAD
-        if heads[first] == state:
-            heads[first] = states[state, S_NEXT]
-            continue
-        at = heads[first]
-        while states[at, S_NEXT] != state:
-            at = states[at, S_NEXT]
-        states[at, S_NEXT] = states[state, S_NEXT]
+        head = first_state(heads[first])
+        if head == state:
+            head = states[state, S_NEXT]
+        else:
+            at = head
+            while states[at, S_NEXT] != state:
+                at = states[at, S_NEXT]
+            states[at, S_NEXT] = states[state, S_NEXT]
+        if head < 0:
+            heads[first] = NO_STATE
+        else:
+            alone = states[head, S_NEXT] < 0 and states[head, S_BOUND] != DEAD
+            heads[first] = head_of(head, states[head, S_GROUP] if alone else SEVERAL)
+
+
+@kernel()
+def look_further(heads: np.ndarray, firsts: np.ndarray) -> None:
+    """States of these nodes have stopped: whoever starts with them has to ask."""
+    for k in range(firsts.shape[0]):
+        if heads[firsts[k]] != NO_STATE:
+            heads[firsts[k]] = head_of(first_state(heads[firsts[k]]), SEVERAL)
 
 
 @kernel()

@@ -6,7 +6,6 @@ import numpy as np
 
 from braid.kernels.instances import (
     DEAD,
-    FIRST_HEADS,
     FREE,
     GROUP,
     HIGH,
@@ -19,6 +18,7 @@ from braid.kernels.instances import (
     first_cell,
     member_at,
     next_cell,
+    state_of,
 )
 from braid.kernels.runtime import address, kernel, load_int
 
@@ -38,7 +38,7 @@ def count_instances(
         age = now - load_int(row, 0)
         cell = first_cell(word)
         while cell >= 0:
-            state = load_int(load_int(frame, FIRST_HEADS), member_at(cell, numbers))
+            state = state_of(member_at(cell, numbers), frame)
             while state >= 0:
                 record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
                 bound = load_int(record, S_BOUND)

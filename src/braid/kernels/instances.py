@@ -65,6 +65,11 @@ STATE_WORDS = 6
 S_NEXT, S_GROUP, S_BOUND, S_EDGE, S_OUT, S_MANY = range(STATE_WORDS)
 DEAD = -2
 
+#: The head of a first node: its first state, and the group of it if it is the only one (or
+#: SEVERAL): most nodes have one, and an event that starts with them need not look further.
+SEVERAL = np.int64(0x7FFFFFFF)
+NO_STATE = np.int64(-1)
+
 #: An edge: next of the same state, output node, number of atoms, where they are, the first atom,
 #: and where the parameters of its compiled part are (-1: it has none).
 EDGE_WORDS = 8
@@ -78,6 +83,9 @@ G_CLASS, G_ATOMS, G_AT, G_PARAMETERS, G_BOUND, G_STAMP, G_SLOT, G_KEY = range(8)
 #: A class: how many static keys, column and mode of each (column << 8 | mode), live instances.
 CLASS_WORDS = 4
 C_KEYS, C_COLUMN, C_LIVE = 0, 1, 3
+
+#: Cells of the arena that are not worth a compaction.
+LEAST_ARENA = 65_536
 
 #: An atom in the pool: kind | mode << 8 | column << 16, then lo and hi.
 ATOM_WORDS = 3
@@ -419,9 +427,25 @@ def next_cell(cell: int, numbers: int) -> int:
 
 
 @kernel()
+def head_of(state: int, group: int) -> int:
+    return (group << 32) | state
+
+
+@kernel()
+def first_state(head: int) -> int:
+    """The first state of a node, or -1."""
+    return np.int64(-1) if head < 0 else head & _LOW
+
+
+@kernel()
+def state_of(node: int, frame: int) -> int:
+    return first_state(load_int(load_int(frame, FIRST_HEADS), node))
+
+
+@kernel()
 def _is_wanted(node: int, group: int, frame: int) -> bool:
     """Whether some state of a first node still waits in this group."""
-    state = load_int(load_int(frame, FIRST_HEADS), node)
+    state = state_of(node, frame)
     while state >= 0:
         record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
         if load_int(record, S_GROUP) == group and load_int(record, S_BOUND) != DEAD:
@@ -431,10 +455,11 @@ def _is_wanted(node: int, group: int, frame: int) -> bool:
 
 
 @kernel()
-def compact_members(numbers: int, stride: int, frame: int) -> None:
+def compact_members(numbers: int, stride: int, frame: int, all_wanted: bool) -> None:
     """Copy the lists that are in use to a new arena, without members that are gone.
 
-    Instances that are left without members are freed; they must be unlinked by a `rehash`.
+    `all_wanted`: nobody has gone since the last time. Instances that are left without members
+    are freed; they must be unlinked by a `rehash`.
     """
     old = load_int(numbers, ARENA_AT)
     rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
@@ -451,7 +476,7 @@ def compact_members(numbers: int, stride: int, frame: int) -> None:
         while cell >= 0:
             node = member_at(cell, numbers)
             cell = next_cell(cell, numbers)
-            if not _is_wanted(node, group, frame):
+            if not all_wanted and not _is_wanted(node, group, frame):
                 continue
             if made < 0:
                 made = (group << 32) | _ONE | node
@@ -471,7 +496,7 @@ def compact_members(numbers: int, stride: int, frame: int) -> None:
     store_int(numbers, ARENA_AT, new)
     store_int(numbers, ARENA_SIZE, size)
     store_int(numbers, ARENA_USED, used)
-    store_int(numbers, ARENA_LIMIT, 2 * used + 4096)
+    store_int(numbers, ARENA_LIMIT, 2 * used + LEAST_ARENA)
 
 
 @kernel()

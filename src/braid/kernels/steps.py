@@ -79,6 +79,7 @@ from braid.kernels.instances import (
     S_NEXT,
     S_OUT,
     SETS,
+    SEVERAL,
     STAMP,
     STATE_COUNT,
     STATE_WORDS,
@@ -91,6 +92,7 @@ from braid.kernels.instances import (
     compact_members,
     compose,
     first_cell,
+    first_state,
     free_slot,
     hash_event,
     hash_instance,
@@ -101,6 +103,7 @@ from braid.kernels.instances import (
     one_member,
     rehash,
     same_keys,
+    state_of,
     sweep_slots,
     take_slot,
     unlink,
@@ -162,7 +165,7 @@ def _forward(
     node: int, group: int, lasted: int, row: int, frame: int, out: int, accept: Any
 ) -> None:
     """Send the composite at `row` on from all states of a first node in a group."""
-    state = load_int(load_int(frame, FIRST_HEADS), node)
+    state = state_of(node, frame)
     base = load_int(frame, OUT_BASE)
     while state >= 0:
         record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
@@ -220,7 +223,7 @@ def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept:
     cell = first_cell(word)
     while cell >= 0:
         # Ask for all edges before the first one is looked at.
-        state = load_int(load_int(frame, FIRST_HEADS), member_at(cell, numbers))
+        state = state_of(member_at(cell, numbers), frame)
         if state >= 0:
             record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
             prefetch(load_int(frame, EDGES) + load_int(record, S_EDGE) * (8 * EDGE_WORDS))
@@ -248,49 +251,52 @@ def _push(list_: int, slot: int) -> None:
 @kernel()
 def _start(node: int, first: int, numbers: int, stride: int, frame: int) -> None:
     """Let an event of the first input wait in every state of one of its nodes."""
-    state = load_int(load_int(frame, FIRST_HEADS), node)
-    stamp = load_int(numbers, STAMP)
-    place = load_int(frame, GROUP)
+    head = load_int(load_int(frame, FIRST_HEADS), node)
+    if head < 0:
+        return
+    if (head >> 32) != SEVERAL:
+        _wait(head >> 32, node, first, numbers, stride, frame)
+        return
+    state = first_state(head)
     while state >= 0:
         record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
         state = load_int(record, S_NEXT)
-        if load_int(record, S_BOUND) == DEAD:
-            continue
-        number = load_int(record, S_GROUP)
-        group = load_int(frame, GROUPS) + number * (8 * GROUP_WORDS)
-        if load_int(group, G_STAMP) == stamp:
-            slot = load_int(group, G_SLOT)
-            if slot >= 0:
-                row = load_int(numbers, ROWS_AT) + slot * stride
-                word = load_int(row, place)
-                if last_member(word, numbers) != node:
-                    store_int(row, place, with_member(word, node, numbers))
-                    store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
-            continue
-        store_int(group, G_STAMP, stamp)
-        slot = take_slot(numbers, stride, frame)
-        row = load_int(numbers, ROWS_AT) + slot * stride
-        bind(row, first, frame)
-        store_int(row, place, one_member(number, node))
-        store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
-        class_ = class_of(row, frame)
-        store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
-        hash_ = hash_instance(row, group, frame)
-        if hash_ < 0:  # a NULL key equals nothing: this instance could never be affected
-            free_slot(slot, load_int(numbers, ROWS_AT), stride, numbers, frame)
-            store_int(group, G_SLOT, -1)
-            continue
-        store_int(group, G_SLOT, slot)
-        store_int(row, load_int(frame, HASH), hash_)
-        link_slot(
-            slot,
-            load_int(numbers, ROWS_AT),
-            stride,
-            load_int(numbers, HEADS_AT),
-            load_int(numbers, HEADS_MASK),
-            frame,
-        )
-        store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
+        if load_int(record, S_BOUND) != DEAD:
+            _wait(load_int(record, S_GROUP), node, first, numbers, stride, frame)
+
+
+@kernel()
+def _wait(number: int, node: int, first: int, numbers: int, stride: int, frame: int) -> None:
+    """Add a member to the instance that the event has in a group, or make that instance."""
+    stamp, place = load_int(numbers, STAMP), load_int(frame, GROUP)
+    group = load_int(frame, GROUPS) + number * (8 * GROUP_WORDS)
+    if load_int(group, G_STAMP) == stamp:
+        slot = load_int(group, G_SLOT)
+        if slot >= 0:
+            row = load_int(numbers, ROWS_AT) + slot * stride
+            word = load_int(row, place)
+            if last_member(word, numbers) != node:
+                store_int(row, place, with_member(word, node, numbers))
+                store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
+        return
+    store_int(group, G_STAMP, stamp)
+    slot = take_slot(numbers, stride, frame)
+    row = load_int(numbers, ROWS_AT) + slot * stride
+    bind(row, first, frame)
+    store_int(row, place, one_member(number, node))
+    store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
+    class_ = class_of(row, frame)
+    store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
+    hash_ = hash_instance(row, group, frame)
+    if hash_ < 0:  # a NULL key equals nothing: this instance could never be affected
+        free_slot(slot, load_int(numbers, ROWS_AT), stride, numbers, frame)
+        store_int(group, G_SLOT, -1)
+        return
+    store_int(group, G_SLOT, slot)
+    store_int(row, load_int(frame, HASH), hash_)
+    rows, heads = load_int(numbers, ROWS_AT), load_int(numbers, HEADS_AT)
+    link_slot(slot, rows, stride, heads, load_int(numbers, HEADS_MASK), frame)
+    store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
 
 
 @kernel()
@@ -311,7 +317,7 @@ def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) ->
         lasted = now - load_int(row, 0)
         cell = first_cell(word)
         while cell >= 0:
-            state = load_int(load_int(frame, FIRST_HEADS), member_at(cell, numbers))
+            state = state_of(member_at(cell, numbers), frame)
             while state >= 0:
                 record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
                 bound = load_int(record, S_BOUND)
@@ -331,7 +337,7 @@ def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) ->
             most = max(most, count)
     release(counts)
     if load_int(out, STOPPED) > before:
-        compact_members(numbers, stride, frame)
+        compact_members(numbers, stride, frame, False)
         rehash(load_int(numbers, HEADS_MASK) + 1, numbers, stride, frame)
     store_int(numbers, ADDED, 0)
     store_int(numbers, ALLOWED, budget - most)
@@ -344,7 +350,7 @@ def sweep(frame_words: np.ndarray, slots: np.ndarray, now: int) -> None:
     stride = 8 * (frame_words[GROUP] + 1)
     sweep_slots(numbers, stride, frame, now)
     if slots[ARENA_USED] > slots[ARENA_LIMIT]:
-        compact_members(numbers, stride, frame)
+        compact_members(numbers, stride, frame, True)
         rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
 
 
@@ -353,7 +359,7 @@ def purge(frame_words: np.ndarray, slots: np.ndarray) -> None:
     """Forget members that no state waits for any more."""
     frame, numbers = address(frame_words), address(slots)
     stride = 8 * (frame_words[GROUP] + 1)
-    compact_members(numbers, stride, frame)
+    compact_members(numbers, stride, frame, False)
     rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
 
 
@@ -415,7 +421,7 @@ def follow(
     channels = frame_words[CHANNELS] != 0
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
-    first_heads, states = frame_words[FIRST_HEADS], frame_words[STATES]
+    first_heads = frame_words[FIRST_HEADS]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
@@ -568,11 +574,8 @@ def follow(
                 store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
                 previous_row = pair >> 32
             if p + AHEAD < pairs_n:
-                # The states of the nodes that come next.
                 later = load_int(pairs_from, p + AHEAD) & np.int64(0xFFFFFFFF)
                 prefetch(first_heads + 8 * later)
-                soon = load_int(pairs_from, p + AHEAD // 2) & np.int64(0xFFFFFFFF)
-                prefetch(states + load_int(first_heads, soon) * (8 * STATE_WORDS))
             _start(pair & np.int64(0xFFFFFFFF), row, numbers, stride, frame)
             p += 1
         count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
@@ -581,7 +584,8 @@ def follow(
         if 8 * count > 9 * swept + 8192:
             sweep_slots(numbers, stride, frame, now)
         if load_int(numbers, ARENA_USED) > load_int(numbers, ARENA_LIMIT):
-            compact_members(numbers, stride, frame)
+            sweep_slots(numbers, stride, frame, now)
+            compact_members(numbers, stride, frame, True)
             rehash(load_int(numbers, HEADS_MASK) + 1, numbers, stride, frame)
         if load_int(numbers, ADDED) > load_int(numbers, ALLOWED):
             _check_budgets(now, numbers, stride, frame, out)

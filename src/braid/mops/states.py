@@ -411,6 +411,7 @@ class States:
     def stop(self, states: Words) -> Words:
         """States that gave up wait for nothing any more; their output nodes."""
         self.state_table[states, S_BOUND] = DEAD
+        admission.look_further(self.heads, self.first_of[states])
         known = np.arange(self.outs.high)
         return known[np.isin(self.state_of[: self.outs.high], states)]
 

@@ -246,11 +246,14 @@ class StepLogic:
             self._seen = 0
 
     def _give_up(self, stopped: Words) -> None:
+        if not len(stopped):
+            return
         for state, at in stopped.tolist():
             a, b = self.tables.states.signatures[state].tolist()
             self._given_up.append((a, b, at))
             for out in self.tables.stop(_words([state])).tolist():
                 self.stopped[out] = at
+        kernel.purge(self._frame(), self._slots)
 
     # ---- state ----
 
@@ -265,7 +268,7 @@ class StepLogic:
         numbers[slots.ARENA_SIZE] = max(64, len(arena))
         numbers[slots.ARENA_USED] = len(arena)
         numbers[slots.ARENA_AT] = memory.resized(0, numbers[slots.ARENA_SIZE])
-        numbers[slots.ARENA_LIMIT] = 2 * len(arena) + 4096
+        numbers[slots.ARENA_LIMIT] = 2 * len(arena) + slots.LEAST_ARENA
         numbers[slots.ALLOWED] = self._context.instance_budget - count
         memory.view(numbers[slots.ARENA_AT], len(arena))[:] = arena
         held = self._memory()
