@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from braid.algebra.queries import Query
 from braid.algebra.schema import Schema
-from braid.engine.shard import Emission, Options, Shard
+from braid.engine.results import Emission
+from braid.engine.shard import Options, Shard
 from braid.optimizer.rules import NAMES
 from braid.reference import Event, TooMany, answer, events_from_result
 from braid.reference.tables import to_array

@@ -19,7 +19,8 @@ from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
 from braid.engine.pages import Delta
 from braid.engine.payload import to_json
-from braid.engine.shard import Emission, Options, Shard
+from braid.engine.results import Emission
+from braid.engine.shard import Options, Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.prepared import Refused, prepare, restored

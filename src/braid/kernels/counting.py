@@ -20,21 +20,19 @@ from braid.kernels.instances import (
     next_cell,
     state_of,
 )
-from braid.kernels.runtime import address, kernel, load_int
+from braid.kernels.runtime import address, kernel, load_int, store_int
 
 
 @kernel()
-def count_instances(
-    frame_words: np.ndarray, slots: np.ndarray, now: int, counts: np.ndarray
-) -> None:
-    """Add to `counts`, for each state, the instances that wait there and are not too old."""
-    frame, numbers = address(frame_words), address(slots)
-    stride = 8 * (frame_words[GROUP] + 1)
-    for slot in range(slots[HIGH]):
-        row = slots[ROWS_AT] + slot * stride
+def count_waiting(frame: int, numbers: int, stride: int, now: int, counts: int) -> None:
+    """Add to the words at `counts`, for each state, the instances that wait there and are not
+    too old."""
+    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
+    for slot in range(load_int(numbers, HIGH)):
+        row = rows + slot * stride
         if load_int(row, 1) == FREE:
             continue
-        word = load_int(row, frame_words[GROUP])
+        word = load_int(row, place)
         age = now - load_int(row, 0)
         cell = first_cell(word)
         while cell >= 0:
@@ -44,6 +42,15 @@ def count_instances(
                 bound = load_int(record, S_BOUND)
                 young = bound == -1 or age <= bound
                 if load_int(record, S_GROUP) == word >> 32 and bound != DEAD and young:
-                    counts[state] += 1
+                    store_int(counts, state, load_int(counts, state) + 1)
                 state = load_int(record, S_NEXT)
             cell = next_cell(cell, numbers)
+
+
+@kernel()
+def count_instances(
+    frame_words: np.ndarray, slots: np.ndarray, now: int, counts: np.ndarray
+) -> None:
+    """`count_waiting` for whoever has arrays."""
+    stride = 8 * (frame_words[GROUP] + 1)
+    count_waiting(address(frame_words), address(slots), stride, now, address(counts))

@@ -25,6 +25,7 @@ import numpy as np
 from numba import types
 
 from braid.kernels.clauses import atom_holds
+from braid.kernels.counting import count_waiting
 from braid.kernels.instances import (
     ADDED,
     ALLOWED,
@@ -308,23 +309,7 @@ def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) ->
     counts = resized(0, states)
     for state in range(states):
         store_int(counts, state, 0)
-    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
-    for slot in range(load_int(numbers, HIGH)):
-        row = rows + slot * stride
-        if load_int(row, 1) == FREE:
-            continue
-        word = load_int(row, place)
-        lasted = now - load_int(row, 0)
-        cell = first_cell(word)
-        while cell >= 0:
-            state = state_of(member_at(cell, numbers), frame)
-            while state >= 0:
-                record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
-                bound = load_int(record, S_BOUND)
-                if load_int(record, S_GROUP) == word >> 32 and (bound == -1 or lasted <= bound):
-                    store_int(counts, state, load_int(counts, state) + 1)
-                state = load_int(record, S_NEXT)
-            cell = next_cell(cell, numbers)
+    count_waiting(frame, numbers, stride, now, counts)
     most = np.int64(0)
     before = load_int(out, STOPPED)
     for state in range(states):

@@ -14,7 +14,7 @@ import numpy as np
 
 from braid.kernels.memory import resized
 from braid.kernels.runtime import address, kernel, load_byte, load_int, store_int
-from braid.kernels.strings import string_size, string_start
+from braid.kernels.strings import like_bytes, string_size, string_start
 
 #: What a pattern asks.
 CONTAINS, STARTS_WITH, ENDS_WITH, LIKE = range(4)
@@ -130,45 +130,6 @@ def build_automaton(anchors: np.ndarray, offsets: np.ndarray, automaton: Automat
         fail[state] = suffix
         nearest[state] = suffix if suffix != 0 and outputs[suffix] != 0 else nearest[suffix]
     return states
-
-
-@kernel()
-def _next_character(base: int, at: int, size: int) -> int:
-    at += 1
-    while at < size and (load_byte(base, at) & 0xC0) == 0x80:
-        at += 1
-    return at
-
-
-@kernel()
-def like_bytes(x: int, n: int, y: int, m: int) -> bool:
-    """Whether n bytes at x are LIKE the m bytes at y; as `strings.string_like` has it."""
-    i, j = np.int64(0), np.int64(0)
-    star, resume = np.int64(-1), np.int64(0)
-    while i < n:
-        if j < m and load_byte(y, j) == 37:  # %
-            star, resume = j, i
-            j += 1
-            continue
-        if j < m and load_byte(y, j) == 95:  # _
-            i = _next_character(x, i, n)
-            j += 1
-            continue
-        literal = j
-        if j < m and load_byte(y, j) == 92 and j + 1 < m:  # backslash
-            literal = j + 1
-        if literal < m and load_byte(x, i) == load_byte(y, literal):
-            i += 1
-            j = literal + 1
-            continue
-        if star < 0:
-            return False
-        resume = _next_character(x, resume, n)
-        i = resume
-        j = star + 1
-    while j < m and load_byte(y, j) == 37:
-        j += 1
-    return j == m
 
 
 @kernel()

@@ -91,14 +91,10 @@ def _next_character(base: int, at: int, size: int) -> int:
 
 
 @kernel()
-def string_like(strings: int, text: int, pattern: int) -> bool:
-    """SQL LIKE: `%` any characters, `_` one, backslash takes the next one literally."""
-    data = load_int(strings, 1)
-    x = data + string_start(strings, text)
-    y = data + string_start(strings, pattern)
-    n, m = string_size(strings, text), string_size(strings, pattern)
-    i, j = 0, 0
-    star, resume = -1, 0
+def like_bytes(x: int, n: int, y: int, m: int) -> bool:
+    """Whether n bytes at x are LIKE the m bytes at y."""
+    i, j = np.int64(0), np.int64(0)
+    star, resume = np.int64(-1), np.int64(0)
     while i < n:
         if j < m and load_byte(y, j) == 37:  # %
             star, resume = j, i
@@ -123,6 +119,16 @@ def string_like(strings: int, text: int, pattern: int) -> bool:
     while j < m and load_byte(y, j) == 37:
         j += 1
     return j == m
+
+
+@kernel()
+def string_like(strings: int, text: int, pattern: int) -> bool:
+    """SQL LIKE: `%` any characters, `_` one, backslash takes the next one literally."""
+    data = load_int(strings, 1)
+    x = data + string_start(strings, text)
+    y = data + string_start(strings, pattern)
+    n, m = string_size(strings, text), string_size(strings, pattern)
+    return like_bytes(x, n, y, m)
 
 
 @kernel()

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.expressions import Expression, Source, is_true
-from braid.algebra.types import Kind, kind_of
 from braid.kernels.clauses import (
     HIGHEST,
     IN,
@@ -94,7 +93,6 @@ class ClauseTable:
         self._asked: dict[int, list[tuple[int, int]]] = {}
         self.index = AdaptiveIndex(form, self._patterns)
         self._targets: Words = np.zeros(8, np.int64)
-        self._clause_of: dict[int, list[int]] = {}
         self._first_clause: Words = np.full(8, -1, np.int64)
         self._clause_count: Words = np.zeros(8, np.int64)
         self._next_clause = 0
@@ -357,7 +355,3 @@ def _interleaved(columns: Sequence[Words], members: int) -> Words:
     for k, column in enumerate(columns):
         out[:, k] = column
     return out.reshape(-1)
-
-
-def is_string(key: KeyColumn, shape: Shape) -> bool:
-    return key.name is not None and kind_of(shape.schema.type_of(key.name)) is Kind.STRING

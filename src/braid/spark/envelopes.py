@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.engine.ingest import END, START
-from braid.engine.shard import ResultGroup
+from braid.engine.results import ResultGroup
 
 EVENTS, HEARTBEAT, REJECTED, CONTROL = 0, 1, 2, 3
 RESULT, LATE, REFUSED, STATS = 10, 11, 12, 13

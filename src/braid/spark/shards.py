@@ -25,7 +25,8 @@ from pyspark.sql.streaming import StatefulProcessor
 from braid.algebra.schema import MICROSECONDS
 from braid.algebra.templates import Members
 from braid.engine.ordering import NEVER
-from braid.engine.shard import Emission, Options, Shard
+from braid.engine.results import Emission
+from braid.engine.shard import Options, Shard
 from braid.engine.statistics import statistics
 from braid.lang import Catalog
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
