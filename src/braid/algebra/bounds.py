@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from braid.algebra.expressions import Call, Duration, Expression, Literal, conjuncts
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.relations import ToStream
 from braid.algebra.types import BIGINT, DOUBLE, DURATION, Kind, kind_of
 
 #: Below this, integers are the same as doubles.
@@ -44,6 +45,9 @@ def _bounded(node: Node, bound: int | None) -> Node:
             # Its events are points: how long those were that it counted does not show.
             below = _bounded(input_, None)
             return node if below is input_ else replace(node, input=below)
+        case ToStream():
+            # Points too: a window takes an event by its end, however long it was.
+            return node.over(tuple(_bounded(input_, None) for input_ in node.inputs))
         case Union():
             return _with_inputs(node, bound)
         case Sequence(predicate=predicate):

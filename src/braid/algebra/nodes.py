@@ -3,7 +3,8 @@
 Each node checks itself when it is built and derives its schema. Names of the seeds: `Select`
 is sigma, `Project` is pi, rho and alpha at once (it says how every output attribute is
 computed), `Union` is the union, `Sequence` is `;theta` (NEXT), `Iterate` is mu (FOLD) and
-`SameTime` is beta (instance aggregation).
+`SameTime` is beta (instance aggregation). `ToStream` is CQL's Istream, Dstream or Rstream of a
+relation; relations are in `relations.py`.
 
 A node knows nothing of queries: which queries use it is a fact of the plan.
 """
@@ -16,7 +17,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from braid.algebra.expressions import Expression, Source, is_true, refs
+from braid.algebra.checks import check_refs
+from braid.algebra.expressions import Expression, Source, is_true
+from braid.algebra.relations import ToStream
 from braid.algebra.schema import Attribute, Schema
 
 
@@ -41,7 +44,7 @@ class Select:
     predicate: Expression
 
     def __post_init__(self) -> None:
-        _check_refs(self.predicate, {Source.INPUT: self.input.schema})
+        check_refs(self.predicate, {Source.INPUT: self.input.schema})
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -65,7 +68,7 @@ class Project:
 
     def __post_init__(self) -> None:
         for _, expression in self.items:
-            _check_refs(expression, {Source.INPUT: self.input.schema})
+            check_refs(expression, {Source.INPUT: self.input.schema})
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -123,7 +126,7 @@ class Sequence:
     def __post_init__(self) -> None:
         assert len(self.names) == len(self.first.schema) + len(self.second.schema)
         assert self.first.unit == self.second.unit, "sequence of different clocks"
-        _check_refs(
+        check_refs(
             self.predicate,
             {Source.FIRST: self.first.schema, Source.SECOND: self.second.schema},
         )
@@ -181,7 +184,7 @@ class Iterate:
             Source.LAST: self.last_schema,
         }
         for expression in (self.predicate, self.rebind, *(e for _, e in self.aggregates)):
-            _check_refs(expression, sources)
+            check_refs(expression, sources)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -242,7 +245,7 @@ class SameTime:
     def __post_init__(self) -> None:
         for aggregate in self.aggregates:
             for arg in aggregate.args:
-                _check_refs(arg, {Source.INPUT: self.input.schema})
+                check_refs(arg, {Source.INPUT: self.input.schema})
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -257,11 +260,11 @@ class SameTime:
         return self.input.unit
 
 
-Node = Read | Select | Project | Union | Sequence | Iterate | SameTime
+Node = Read | Select | Project | Union | Sequence | Iterate | SameTime | ToStream
 
 
 def walk_nodes(node: Node) -> Iterator[Node]:
-    """The node and everything below it, parents first."""
+    """The node and all streams below it, parents first; from ToStream on to those it is made of."""
     yield node
     for child in node.inputs:
         yield from walk_nodes(child)
@@ -282,11 +285,3 @@ def is_unbounded(node: Node) -> bool:
             return True
         case _:
             return False
-
-
-def _check_refs(expression: Expression, sources: dict[Source, Schema]) -> None:
-    for ref in refs(expression):
-        assert ref.source in sources, f"{ref} cannot be used here"
-        schema = sources[ref.source]
-        assert ref.name in schema, f"{ref.name} is not one of {schema.names}"
-        assert schema.type_of(ref.name) == ref.type, f"{ref.name}: {ref.type}"

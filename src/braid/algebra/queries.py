@@ -28,11 +28,13 @@ class Query:
     values: tuple[Any, ...]
     _outputs: tuple[Output, ...] | None
 
-    def __init__(self, id: str, text: str, outputs: tuple[Output, ...]) -> None:
+    def __init__(
+        self, id: str, text: str, outputs: tuple[Output, ...], views: tuple[str, ...] = ()
+    ) -> None:
         """A query that shares its template with no other."""
         self.id = id
         self.text = text
-        self.template = Template(outputs)
+        self.template = Template(outputs, views=views)
         self.values = ()
         self._outputs = outputs
 

@@ -26,6 +26,7 @@ from braid.algebra.nodes import (
     reads,
 )
 from braid.algebra.nodes import Sequence as SequenceNode
+from braid.algebra.relations import ToStream, rebuilt
 from braid.algebra.types import Kind, kind_of
 
 
@@ -43,12 +44,14 @@ class Template:
 
     `types` are the types of the parameters. The last output is the query's own; the others are
     published sub-queries, in an order in which each reads only earlier ones. `base` is the
-    template that this one is another name of: their nodes are the same objects.
+    template that this one is another name of: their nodes are the same objects. `views` are the
+    views that a text of it names; what they stand for is written out in the nodes.
     """
 
     outputs: tuple[Output, ...]
     types: tuple[pa.DataType, ...] = ()
     base: Template | None = None
+    views: tuple[str, ...] = ()
     publishes: tuple[str, ...] = field(init=False, repr=False)
     reads: tuple[str, ...] = field(init=False, repr=False)
 
@@ -81,7 +84,7 @@ class Template:
     def publishing(self, name: str) -> Template:
         """The same template under another name of its own stream; the nodes are shared."""
         own = Output(self.outputs[-1].node, name)
-        return Template((*self.outputs[:-1], own), self.types, self.base or self)
+        return Template((*self.outputs[:-1], own), self.types, self.base or self, self.views)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,3 +164,5 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
                 tuple((name, change(e)) for name, e in node.aggregates),
                 node.horizon,
             )
+        case ToStream():
+            return replace(node, relation=rebuilt(node.relation, change, below))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from braid.algebra import nodes as algebra
 from braid.algebra.expressions import Expression, refs
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
+from braid.algebra.relations import ToStream
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
@@ -38,6 +39,8 @@ def inlined(node: Node, known: Mapping[str, Node]) -> Node:
         case Union() | Iterate() | algebra.Sequence():
             first, second = inlined(node.first, known), inlined(node.second, known)
             return replace(node, first=first, second=second)
+        case ToStream():
+            return node.over(tuple(inlined(input_, known) for input_ in node.inputs))
 
 
 def read_shapes(groups: Iterable[Members], streams: Mapping[str, Stream]) -> dict[str, Shape]:
@@ -84,6 +87,9 @@ def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> No
             plain = {name.removesuffix("_1") for name in wanted}
             _name_columns(node.first, named | wanted | plain, used)
             _name_columns(node.second, named | wanted, used)
+        case ToStream():
+            for input_ in node.inputs:
+                _name_columns(input_, set(input_.schema.names), used)
 
 
 def _named(*expressions: Expression) -> set[str]:

@@ -40,6 +40,7 @@ from braid.algebra.nodes import (
     walk_nodes,
 )
 from braid.algebra.queries import Output
+from braid.algebra.relations import ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
@@ -242,6 +243,8 @@ class _Walk:
                 return self._pattern(node, picked, ALWAYS, None, port, bounds)
             case SameTime():
                 return self._same_time(node)
+            case ToStream():
+                raise AssertionError("lower() lets no relation through")
 
     def _read(self, node: Read) -> Channel:
         published = self.driver.published.get(node.stream)
@@ -437,7 +440,7 @@ class _Walk:
 
 def depends_on_birth(outputs: SequenceOf[Output]) -> bool:
     """Whether a query's operators, and not only its results, depend on when it came."""
-    return any(isinstance(n, SameTime) for o in outputs for n in walk_nodes(o.node))
+    return any(isinstance(n, SameTime | ToStream) for o in outputs for n in walk_nodes(o.node))
 
 
 def signature(key: tuple[Any, ...], flags: list[tuple[str, Any]]) -> str:

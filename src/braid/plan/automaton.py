@@ -32,6 +32,7 @@ from braid.algebra.expressions import (
     transform,
 )
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.relations import ToStream
 from braid.algebra.text import show
 
 #: The name by which an edge predicate refers to the duration of the event itself.
@@ -143,7 +144,7 @@ class _Translation:
                 return self._open(node.first) + self._open(node.second)
             case Sequence() | Iterate():
                 return self._binary(node)
-            case SameTime():
+            case SameTime() | ToStream():
                 return self._open(self._complex(node))
 
     def _is_start(self, edge: _Open) -> bool:
@@ -189,6 +190,11 @@ class _Translation:
             part = Automaton(f"SAMETIME over {name}")
             self.automaton.parts.append(part)
             _Translation(part).run(node.input)
+        elif isinstance(node, ToStream):
+            for input_ in node.inputs:
+                part = Automaton(f"{node.kind.value} over {name}")
+                self.automaton.parts.append(part)
+                _Translation(part).run(input_)
         else:
             part = Automaton(name)
             self.automaton.parts.append(part)

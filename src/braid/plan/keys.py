@@ -18,6 +18,7 @@ that an operator above can be checked in turn.
 | Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
 | Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
 | SameTime | cannot be keyed: it looks at all events of an instant                            |
+| ToStream | cannot be keyed yet                                                              |
 
 An equality is enough because a result then has one value for both sides: a pair of events
 with different routing values never satisfies the predicate, so no shard misses one. NULLs are
@@ -43,6 +44,7 @@ from braid.algebra.nodes import (
     Union,
     walk_nodes,
 )
+from braid.algebra.relations import ToStream
 from braid.algebra.types import Kind, kind_of
 
 #: The end of a channel's name: routed anywhere (each event once), or to whole components.
@@ -82,7 +84,9 @@ def is_routable(name: str, type_: pa.DataType) -> bool:
 
 
 def is_stateless(node: Node) -> bool:
-    return not any(isinstance(n, Sequence | Iterate | SameTime) for n in walk_nodes(node))
+    return not any(
+        isinstance(n, Sequence | Iterate | SameTime | ToStream) for n in walk_nodes(node)
+    )
 
 
 def leaves(node: Node) -> Iterator[Read]:
@@ -155,6 +159,8 @@ class Router:
                 return _distinct(_project(node, o) for o in self._options(node.input, fixed))
             case SameTime():
                 raise Unkeyable("SAMETIME looks at all events of an instant")
+            case ToStream():
+                raise Unkeyable("windows and relations look at all events")
             case Union():
                 pairs = self._pairs(node, fixed)
                 return _distinct(

@@ -34,16 +34,24 @@ from braid.algebra.nodes import (
     Union,
     walk_nodes,
 )
+from braid.algebra.relations import ToStream
+from braid.errors import BraidError
 
 Hidden = dict[Expression, str]
 
 
 def lower(node: Node) -> Node:
     """An equivalent expression whose operators can all be planned."""
+    _refuse_relations(node)
     bounded = bound_durations(node)
     if not any(map(_needs_lowering, walk_nodes(bounded))):
         return bounded
     return _lower(bounded)
+
+
+def _refuse_relations(node: Node) -> None:
+    if any(isinstance(part, ToStream) for part in walk_nodes(node)):
+        raise BraidError("E140", "windows and relations are not supported by the engine yet")
 
 
 def _needs_lowering(node: Node) -> bool:
@@ -82,6 +90,8 @@ def _lower(node: Node) -> Node:
             )
         case SameTime():
             return _lower_same_time(replace(node, input=_lower(node.input)))
+        case ToStream():
+            return node
 
 
 def _has_vector(expression: Expression) -> bool:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from braid.algebra import nodes as algebra
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
+from braid.algebra.relations import ToStream
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
 from braid.plan.hashing import shard_of
@@ -303,6 +304,8 @@ def _rename(node: Node, names: Iterator[str]) -> Node:
         case Iterate():
             first = _rename(node.first, names)
             return replace(node, first=first, second=_rename(node.second, names))
+        case ToStream():
+            return node.over(tuple(_rename(input_, names) for input_ in node.inputs))
 
 
 def explain(distribution: Distribution) -> str:

@@ -29,6 +29,7 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.functions import is_vector
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.relations import ToStream
 
 
 def rearrange(node: Node) -> Node:
@@ -38,7 +39,9 @@ def rearrange(node: Node) -> Node:
             return node
         case Select():
             below = rearrange(node.input)
-            if below is node.input and isinstance(below, Read | Sequence | Iterate | SameTime):
+            if below is node.input and isinstance(
+                below, Read | Sequence | Iterate | SameTime | ToStream
+            ):
                 return node
             return _select(below, node.predicate)
         case Project() | SameTime():
@@ -48,6 +51,8 @@ def rearrange(node: Node) -> Node:
             return replace(node, first=rearrange(node.first), second=rearrange(node.second))
         case Sequence() | Iterate():
             return _pattern(node, rearrange(node.first), rearrange(node.second))
+        case ToStream():
+            return node.over(tuple(map(rearrange, node.inputs)))
 
 
 def _select(below: Node, predicate: Expression) -> Node:

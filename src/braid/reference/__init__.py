@@ -7,6 +7,7 @@ mistake can be shared with what it judges.
 from __future__ import annotations
 
 from braid.reference.events import Bindings, Event, Udfs
+from braid.reference.groups import Overflow
 from braid.reference.operators import Streams, TooMany, evaluate
 from braid.reference.ordering import order_key
 from braid.reference.queries import Answers, answer
@@ -17,6 +18,7 @@ __all__ = [
     "Answers",
     "Bindings",
     "Event",
+    "Overflow",
     "Streams",
     "TooMany",
     "Udfs",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from braid.algebra.expressions import Source
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.nodes import Sequence as SequenceNode
+from braid.algebra.relations import ToStream
 from braid.reference.aggregates import aggregate
 from braid.reference.events import Bindings, Event, Udfs
+from braid.reference.relations import to_stream
 from braid.reference.scalars import holds, value
 
 Streams = Mapping[str, Sequence[Event]]
@@ -25,19 +27,46 @@ class TooMany(Exception):
     """An answer has more events than the caller wants to wait for."""
 
 
+@dataclass
+class _Evaluation:
+    """What one evaluation is given, and the streams that it has made of relations so far: a view
+    that several inputs read is written out in each, and need not be worked out in each."""
+
+    streams: Streams
+    udfs: Udfs
+    limit: int | None
+    until: int | None
+    made: dict[ToStream, list[Event]] = field(default_factory=dict)
+
+    def run(self, node: Node) -> list[Event]:
+        if isinstance(node, ToStream):
+            if node not in self.made:
+                inputs = [self.run(child) for child in node.inputs]
+                self.made[node] = to_stream(node, inputs, self.udfs, self.until)
+            result = self.made[node]
+        else:
+            inputs = [self.run(child) for child in node.inputs]
+            result = _apply(node, inputs, self.streams, self.udfs, self.limit)
+        _check(len(result), self.limit)
+        return result
+
+
 def evaluate(
-    node: Node, streams: Streams, udfs: Udfs | None = None, limit: int | None = None
+    node: Node,
+    streams: Streams,
+    udfs: Udfs | None = None,
+    limit: int | None = None,
+    until: int | None = None,
 ) -> list[Event]:
     """The stream that an expression denotes, given all events of the streams that it reads.
 
     `limit`: give up, with `TooMany`, when a part of the answer is larger. Iterations over
-    simultaneous events multiply, and whoever draws expressions at random will meet that.
+    simultaneous events multiply, and whoever draws expressions at random will meet that. `until`:
+    only what ends before this instant. Raises `Overflow` where a sum in a relation has no value.
     """
-    known: Udfs = udfs or {}
-    inputs = [evaluate(child, streams, known, limit) for child in node.inputs]
-    result = _apply(node, inputs, streams, known, limit)
-    _check(len(result), limit)
-    return result
+    if until is not None:
+        streams = {n: [e for e in events if e.end < until] for n, events in streams.items()}
+    return list(_Evaluation(streams, udfs or {}, limit, until).run(node))
 
 
 def _check(size: int, limit: int | None) -> None:
@@ -46,7 +75,11 @@ def _check(size: int, limit: int | None) -> None:
 
 
 def _apply(
-    node: Node, inputs: list[list[Event]], streams: Streams, known: Udfs, limit: int | None
+    node: Read | Select | Project | Union | SequenceNode | Iterate | SameTime,
+    inputs: list[list[Event]],
+    streams: Streams,
+    known: Udfs,
+    limit: int | None,
 ) -> list[Event]:
     match node:
         case Read():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from braid.algebra.nodes import reads
 from braid.algebra.queries import Output, Query
 from braid.reference.events import Event, Udfs
+from braid.reference.groups import Overflow
 from braid.reference.operators import Streams, evaluate
 
 #: Query id and published name; None for the answer of a query that publishes nothing.
@@ -18,8 +19,13 @@ def answer(
     streams: Streams,
     udfs: Udfs | None = None,
     limit: int | None = None,
+    failures: dict[tuple[str, str | None], Overflow] | None = None,
 ) -> Answers:
-    """Every output of every query. What reads a published stream is evaluated after it."""
+    """Every output of every query. What reads a published stream is evaluated after it.
+
+    A sum that does not fit its type ends its query: the answer is what stands before that
+    instant, and `failures` says where. Without `failures`, `Overflow` is raised.
+    """
     published = {o.publish: o for q in queries for o in q.outputs if o.publish is not None}
     known = dict(streams)
 
@@ -27,6 +33,18 @@ def answer(
         for name in reads(output.node):
             if name not in known:
                 known[name] = events_of(published[name])
-        return evaluate(output.node, known, udfs, limit)
+        return _until_overflow(output)
 
+    def _until_overflow(output: Output) -> list[Event]:
+        until: int | None = None
+        while True:
+            try:
+                return evaluate(output.node, known, udfs, limit, until)
+            except Overflow as error:
+                if failures is None:
+                    raise
+                until = error.instant  # another sum may have overflown before this one
+                failures[owners[id(output)]] = error
+
+    owners = {id(o): (q.id, o.publish) for q in queries for o in q.outputs}
     return {(q.id, o.publish): events_of(o) for q in queries for o in q.outputs}
