@@ -1,4 +1,4 @@
-"""SAMETIME's aggregates: syntax -> `algebra.nodes.Aggregate`.
+"""Aggregates, of SAMETIME first of all: syntax -> `algebra.nodes.Aggregate`.
 
 `ARG_MAX(x)` alone stands for the whole event with the greatest x: one `max_by` for each
 attribute of the input.
@@ -57,7 +57,7 @@ def _bind(
         hint = alternatives("aggregates", function, _KNOWN)
         message = f"{call.function.name} is not an aggregate"
         raise Problem("E117", message, call.function.at, hint)
-    args, type_ = _arguments(function, call, binder)
+    args, type_ = bind_arguments(function, call, binder)
     name = item.name.name if item.name else default_name(call, 0)
     return (Aggregate(name, function, args, call.distinct, type_),)
 
@@ -75,9 +75,10 @@ def _whole_event(
     return tuple(Aggregate(n, function, (ref, by), False, ref.type) for n, ref in attributes)
 
 
-def _arguments(
+def bind_arguments(
     function: str, call: syntax.Apply, binder: Expressions
 ) -> tuple[tuple[Expression, ...], pa.DataType]:
+    """What an aggregate is applied to, and the type of its result."""
     if call.star or (function == "count" and not call.args):
         if function != "count":
             raise Problem("E117", f"{call.function.name}(*) has no meaning", call.at)

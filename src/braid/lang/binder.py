@@ -19,6 +19,7 @@ from braid.lang.expressions import Expressions
 from braid.lang.functions import Functions
 from braid.lang.naming import default_name
 from braid.lang.problems import At, Gather, Problem, listing
+from braid.lang.relations import as_relational, bind_relational, windowed
 from braid.lang.scopes import (
     Bound,
     FoldScope,
@@ -28,24 +29,29 @@ from braid.lang.scopes import (
     fold_aliases,
     next_names,
 )
+from braid.lang.tables import Table
 
-#: Finds the stream of a name, or raises the Problem that there is none.
-Lookup = Callable[[syntax.Ident], Bound]
+#: Finds the stream or view of a name, or raises the Problem that there is none.
+Lookup = Callable[[syntax.Ident], Bound | Table]
 
 
 class Binder:
-    """Binds one query; `outputs` collects the sub-queries that publish, in order."""
+    """Binds one query; `outputs` collects the sub-queries that publish, in order.
+
+    `warnings` are codes and messages for what will run, but should be known.
+    """
 
     def __init__(self, lookup: Lookup, functions: Functions, constants: Constants) -> None:
         self._lookup = lookup
-        self._functions = functions
-        self._constants = constants
+        self.functions = functions
+        self.constants = constants
         self._published: dict[str, nodes.Read] = {}
         self.outputs: list[Output] = []
+        self.warnings: list[tuple[str, str]] = []
 
-    def query(self, query: syntax.Query) -> tuple[Output, ...]:
+    def query(self, query: syntax.AnyQuery) -> tuple[Output, ...]:
         """All outputs of a query, its own last."""
-        bound = self._select(query)
+        bound = _as_stream(self.bound(query))
         publish = query.publish
         if publish is not None and publish.name in self._published:
             raise _published_twice(publish)
@@ -53,29 +59,46 @@ class Binder:
         return (*self.outputs, Output(bound.node, name))
 
     def stream(self, node: syntax.Stream) -> Bound:
+        """A stream; a relation where one is asked for is Istream of it."""
+        return _as_stream(self.either(node))
+
+    def either(self, node: syntax.Stream) -> Bound | Table:
         return _BINDERS[type(node)](self, node)
+
+    def bound(self, query: syntax.AnyQuery) -> Bound | Table:
+        """What a query is, whether it publishes that or not."""
+        if isinstance(query, syntax.Relational):
+            return bind_relational(self, query)
+        input_ = self.either(query.stream)
+        if isinstance(input_, Table):
+            return bind_relational(self, as_relational(query), input_)
+        return self._select(query, input_)
 
     # --- sources, sub-queries, projection ---
 
-    def _source(self, node: syntax.Source) -> Bound:
+    def _source(self, node: syntax.Source) -> Bound | Table:
         name = node.name.name
         read = self._published.get(name)
         return Bound(read, name) if read is not None else self._lookup(node.name)
 
-    def _subquery(self, query: syntax.Query) -> Bound:
-        bound = self._select(query)
+    def _windowed(self, node: syntax.Windowed) -> Table:
+        return windowed(self, node)
+
+    def _subquery(self, query: syntax.AnyQuery) -> Bound | Table:
+        found = self.bound(query)
         if query.publish is None:
-            return bound
+            return found
+        bound = _as_stream(found)
         name = query.publish.name
         if name in self._published:
             raise _published_twice(query.publish)
         self.outputs.append(Output(bound.node, name))
         read = nodes.Read(name, bound.schema, bound.node.unit)
         self._published[name] = read
-        return Bound(read, name, bound.aliases)
+        # What a relation publishes is Istream of it; the query around it reads the relation.
+        return found if isinstance(found, Table) else Bound(read, name, bound.aliases)
 
-    def _select(self, query: syntax.Query) -> Bound:
-        input_ = self.stream(query.stream)
+    def _select(self, query: syntax.Query, input_: Bound) -> Bound:
         items = query.items
         if items is None or (len(items) == 1 and isinstance(items[0], syntax.Everything)):
             return input_
@@ -102,7 +125,7 @@ class Binder:
         input_ = self.stream(node.input)
         predicate = self._expressions(InputScope(input_, "FILTER")).predicate(node.predicate)
         node_ = nodes.Select(input_.node, predicate)
-        return Bound(node_, input_.label, input_.aliases, input_.times)
+        return Bound(node_, input_.label, input_.aliases, input_.times, input_.sequence)
 
     def _sametime(self, node: syntax.SameTime) -> Bound:
         input_ = self.stream(node.input)
@@ -191,7 +214,7 @@ class Binder:
     # --- predicates ---
 
     def _expressions(self, scope: Scope) -> Expressions:
-        return Expressions(scope, self._functions, self._constants)
+        return Expressions(scope, self.functions, self.constants)
 
     def _predicate(self, scope: Scope, node: syntax.Scalar | None) -> Expression:
         if node is None:
@@ -199,6 +222,10 @@ class Binder:
         predicate = self._expressions(scope).predicate(node)
         _check_one_source(predicate, scope, node.at)
         return predicate
+
+
+def _as_stream(bound: Bound | Table) -> Bound:
+    return bound.stream if isinstance(bound, Table) else bound
 
 
 def _columns(
@@ -322,9 +349,11 @@ def _different(ours: Schema, theirs: Schema, at: At) -> Problem:
     return Problem("E119", "the inputs of UNION have different attributes", at, hint)
 
 
-_BINDERS: dict[type, Callable[[Binder, Any], Bound]] = {
+_BINDERS: dict[type, Callable[[Binder, Any], Bound | Table]] = {
     syntax.Source: Binder._source,
     syntax.Query: Binder._subquery,
+    syntax.Relational: Binder._subquery,
+    syntax.Windowed: Binder._windowed,
     syntax.Filter: Binder._filter,
     syntax.SameTime: Binder._sametime,
     syntax.Next: Binder._next,

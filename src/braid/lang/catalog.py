@@ -19,9 +19,10 @@ from braid.lang.skeletons import Skeletons
 
 if TYPE_CHECKING:
     from braid.lang.prepared import Prepared
+    from braid.lang.views import View
 
 
-#: What was added: "stream", "query" or "rows", its name, how many members of how many rows.
+#: What was added: "stream", "view", "query" or "rows", its name, how many members of how many rows.
 _Change = tuple[str, str, int, int]
 
 
@@ -34,6 +35,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
+        self.views: dict[str, View] = {}
         self.queries = Queries()
         self.functions = Functions()
         self.skeletons = Skeletons()
@@ -64,14 +66,42 @@ class Catalog:
         return self._sources.get(name)
 
     def source_names(self) -> tuple[str, ...]:
-        return tuple(self._sources)
+        """All that a query can read: streams and views."""
+        return (*self._sources, *self.views)
 
     def taken(self, name: str) -> str | None:
         """Who has the name of a stream: None if it is free."""
         if name in self.streams:
             return "it is declared"
+        if name in self.views:
+            return "it is a view"
         publisher = self._publishers.get(name)
         return f"query {publisher!r} publishes it" if publisher is not None else None
+
+    # --- views ---
+
+    def add_view(self, view: View) -> None:
+        taken = self.taken(view.name)
+        if taken is not None:
+            raise BraidError("E130", f"there is a stream {view.name!r} already: {taken}")
+        self.views[view.name] = view
+        self._note_reader(f"view {view.name}", (*view.reads, *view.views))
+        self._changed(("view", view.name, 0, 0))
+
+    def remove_view(self, name: str) -> None:
+        if name not in self.views:
+            hint = alternatives("views", name, self.views)
+            raise BraidError("E181", f"there is no view {name!r}", hint)
+        readers = self._readers.get(name)
+        if readers:
+            message = f"the view {name!r} is read by: {listing(sorted(readers))}"
+            raise BraidError("E182", message, "drop those first")
+        self._before_removal()
+        self._forget_view(name)
+
+    def _forget_view(self, name: str) -> None:
+        view = self.views.pop(name)
+        self._forget_reader(f"view {name}", (*view.reads, *view.views))
 
     # --- queries ---
 
@@ -164,6 +194,8 @@ class Catalog:
         match kind:
             case "query":
                 self._forget(name)
+            case "view":
+                self._forget_view(name)
             case "rows":
                 self.queries.prepared[name].take_back(members, rows)
             case _:
@@ -178,6 +210,7 @@ class Catalog:
     def copy(self) -> Catalog:
         other = Catalog()
         other.streams = dict(self.streams)
+        other.views = dict(self.views)
         other.queries = self.queries.copy()
         other.functions = self.functions.copy()
         other.skeletons = self.skeletons  # what it says is checked against the catalog that asks
@@ -187,7 +220,7 @@ class Catalog:
         return other
 
     def _become(self, other: Catalog) -> None:
-        for name in ("streams", "queries", "_publishers", "_readers", "_sources"):
+        for name in ("streams", "views", "queries", "_publishers", "_readers", "_sources"):
             setattr(self, name, getattr(other, name))
 
     # --- what is linked to what ---
@@ -215,9 +248,17 @@ class Catalog:
                 name, node = output.publish, output.node
                 self._publishers[name] = query_id
                 self._sources[name] = Read(name, node.schema, node.unit)
-        for name in template.reads:
+        self._note_reader(query_id, (*template.reads, *template.views))
+
+    def _note_reader(self, reader: str, names: Iterable[str]) -> None:
+        for name in names:
             if name not in self.streams:  # a declared stream stays: nobody asks who reads it
-                self._readers.setdefault(name, set()).add(query_id)
+                self._readers.setdefault(name, set()).add(reader)
+
+    def _forget_reader(self, reader: str, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._readers:
+                self._readers[name].discard(reader)
 
     def _forget(self, query_id: str) -> None:
         template = self._template(query_id)
@@ -227,9 +268,7 @@ class Catalog:
         for name in template.publishes:
             del self._publishers[name]
             del self._sources[name]
-        for name in template.reads:
-            if name in self._readers:
-                self._readers[name].discard(query_id)
+        self._forget_reader(query_id, (*template.reads, *template.views))
 
     def _cycle(self, query_id: str, template: Template) -> tuple[str, ...] | None:
         """The way from what the query publishes back to what it reads, through other queries."""

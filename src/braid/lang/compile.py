@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from braid.algebra.bounds import bound_durations
-from braid.algebra.nodes import Read, is_unbounded, walk_nodes
+from braid.algebra.nodes import Node, Read, is_unbounded, walk_nodes
 from braid.algebra.nodes import Sequence as NextNode
 from braid.algebra.queries import Output, Query
+from braid.algebra.relations import rebuilt
+from braid.algebra.templates import map_expressions
 from braid.errors import BraidError, Notice, Origin, QueryError, QueryErrors
 from braid.lang import syntax
 from braid.lang.binder import Binder, Lookup
 from braid.lang.catalog import Catalog
 from braid.lang.constants import Constants
-from braid.lang.lifting import plain
+from braid.lang.lifting import plain, without_trace
 from braid.lang.outlines import Outline, outline_of
 from braid.lang.parser import parse
 from braid.lang.problems import Problem, Problems, alternatives
 from braid.lang.scopes import Bound as BoundStream
 from braid.lang.skeletons import Bound, Known
+from braid.lang.tables import Table
 from braid.lang.tokens import Piece, pieces, span_of
+from braid.lang.views import View, bind_view, view_names
+
+#: What the names in a text stand for.
+Sources = dict[str, Read | View]
+#: Codes and messages.
+Warnings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ class Source(NamedTuple):
 
 
 def bind_query(
-    statement: syntax.Query | syntax.CreateQuery,
+    statement: syntax.AnyQuery | syntax.CreateQuery,
     source: Source,
     catalog: Catalog,
     failed: Collection[str] = (),
@@ -105,44 +114,76 @@ def bind_query(
         message = "this is a prepared query: it needs rows of parameters"
         raise Problem("E164", message, statement.name.at, hint)
     query = statement.query if isinstance(statement, syntax.CreateQuery) else statement
-    sources: dict[str, Read] = {}
+    sources: Sources = {}
     constants = Constants()
-    outputs = bind_outputs(query, catalog, constants, failed, sources)
+    outputs, found = bind_outputs(query, catalog, constants, failed, sources)
     ready = tuple(Output(bound_durations(o.node), o.publish) for o in plain(outputs))
-    endless = unbounded(ready)
+    warnings = (*unbounded(ready), *found)
     shape = None
     if source.outline is not None:
         shape = catalog.skeletons.parsed(source.outline, statement, source.piece.tokens)
     if shape is None or source.outline is None:
-        bound = Query(source.id, source.text, ready)
-        return Registered(bound, _notices(source.id, endless))
-    found = Bound(outputs, ready, constants.traces, source.piece.tokens, sources, endless)
-    known = catalog.skeletons.learn(source.outline, shape, found, catalog)
+        query_ = Query(source.id, source.text, ready, view_names(sources.items()))
+        return Registered(query_, notices(source.id, warnings))
+    bound = Bound(outputs, ready, constants.traces, source.piece.tokens, sources, warnings)
+    known = catalog.skeletons.learn(source.outline, shape, bound, catalog)
     return registered(known, source.id, source.text)
 
 
 def registered(known: Known, query_id: str, text: str) -> Registered:
     """A query whose template is known."""
     query = Query.of(query_id, text, known.template, known.values)
-    return Registered(query, _notices(query_id, known.endless))
+    return Registered(query, notices(query_id, known.warnings))
 
 
 def bind_outputs(
-    query: syntax.Query,
+    query: syntax.AnyQuery,
     catalog: Catalog,
     constants: Constants,
     failed: Collection[str],
-    sources: dict[str, Read],
-) -> tuple[Output, ...]:
-    """What a query produces; the streams of the catalog that it looked up are put into `sources`."""
-    binder = Binder(_lookup(catalog, query, failed, sources), catalog.functions, constants)
+    sources: Sources,
+) -> tuple[tuple[Output, ...], Warnings]:
+    """What a query produces; what of the catalog it looked up is put into `sources`."""
+    own = query.publish.name if query.publish else None
+    binder = Binder(_lookup(catalog, own, failed, sources), catalog.functions, constants)
     try:
-        return binder.query(query)
+        return binder.query(query), tuple(binder.warnings)
     except RecursionError:
         raise Problem("E122", "this query is nested too deeply", query.at) from None
 
 
-def only_query(text: str) -> tuple[syntax.Query | syntax.CreateQuery, Piece]:
+def compile_view(
+    statement: syntax.CreateView, text: str, catalog: Catalog, failed: Collection[str]
+) -> tuple[View, tuple[Notice, ...]]:
+    """Bind a view; the catalog stays as it is."""
+    sources: Sources = {}
+    name = statement.name.name
+    binder = Binder(_lookup(catalog, name, failed, sources), catalog.functions, Constants())
+    try:
+        bound = _settled(bind_view(binder, statement))
+    except RecursionError:
+        raise Problem("E122", "this view is nested too deeply", statement.at) from None
+    stream = bound.stream if isinstance(bound, Table) else bound
+    ready = (Output(bound_durations(stream.node), None),)
+    warnings = (*unbounded(ready), *binder.warnings)
+    view = View(name, text, bound, view_names(sources.items()))
+    return view, notices(name, warnings)
+
+
+def _settled(bound: BoundStream | Table) -> BoundStream | Table:
+    """A view's constants are its own: they are no constants of the texts that read it."""
+    if isinstance(bound, Table):
+        stream = bound.stream
+        relation = rebuilt(bound.relation, without_trace, _plain_node)
+        return Table.of(relation, stream.label, stream.aliases, stream.times)
+    return replace(bound, node=bound_durations(_plain_node(bound.node)))
+
+
+def _plain_node(node: Node) -> Node:
+    return map_expressions(node, without_trace)
+
+
+def only_query(text: str) -> tuple[syntax.AnyQuery | syntax.CreateQuery, Piece]:
     found = pieces(text)
     if not found:
         raise Problem("E138", "there is no query in this text", (0, 1))
@@ -150,26 +191,32 @@ def only_query(text: str) -> tuple[syntax.Query | syntax.CreateQuery, Piece]:
         hint = "load() takes several statements"
         raise Problem("E137", "this text has more than one statement", (found[1].start,) * 2, hint)
     statement = parse(found[0])
-    if isinstance(statement, syntax.CreateStream | syntax.DropQuery):
+    if not isinstance(statement, syntax.AnyQuery | syntax.CreateQuery):
         hint = "load() takes statements of all kinds"
         raise Problem("E137", "this is not a query", (found[0].start, found[0].end), hint)
     return statement, found[0]
 
 
 def _lookup(
-    catalog: Catalog, query: syntax.Query, failed: Collection[str], sources: dict[str, Read]
+    catalog: Catalog, own: str | None, failed: Collection[str], sources: Sources
 ) -> Lookup:
-    own = query.publish.name if query.publish else None
+    """`own` is the name that is being made, which cannot be read for it."""
 
-    def lookup(ident: syntax.Ident) -> BoundStream:
+    def lookup(ident: syntax.Ident) -> BoundStream | Table:
+        view = catalog.views.get(ident.name)
+        if view is not None:
+            sources[ident.name] = view
+            return view.bound
         found = catalog.source(ident.name)
         if found is not None:
             sources[ident.name] = found
             declared = catalog.streams.get(ident.name)
-            return BoundStream(found, ident.name, {}, declared.time if declared else ())
+            if declared is None:
+                return BoundStream(found, ident.name)
+            return BoundStream(found, ident.name, {}, declared.time, declared.sequence)
         if ident.name == own:
             hint = "a stream cannot be made from itself"
-            message = f"this query reads what it publishes: {own} -> {own}"
+            message = f"this query reads what it makes: {own} -> {own}"
             raise Problem("E133", message, ident.at, hint)
         hint = alternatives("streams", ident.name, catalog.source_names())
         silent = ident.name in failed
@@ -178,17 +225,18 @@ def _lookup(
     return lookup
 
 
-def unbounded(outputs: Sequence[Output]) -> str | None:
+def unbounded(outputs: Sequence[Output]) -> Warnings:
     """The warning for patterns that may hold events for ever."""
     endless = [n for o in outputs for n in walk_nodes(o.node) if is_unbounded(n)]
     if not endless:
-        return None
+        return ()
     words = dict.fromkeys("NEXT" if isinstance(n, NextNode) else "FOLD" for n in endless)
-    return (
+    message = (
         f"{' and '.join(words)} without a bound may hold events for ever; "
         "add a limit such as DUR <= 1h to the predicate, or to a FILTER above"
     )
+    return (("W201", message),)
 
 
-def _notices(query_id: str, endless: str | None) -> tuple[Notice, ...]:
-    return () if endless is None else (Notice("W201", query_id, endless),)
+def notices(query_id: str, warnings: Warnings) -> tuple[Notice, ...]:
+    return tuple(Notice(code, query_id, message) for code, message in warnings)

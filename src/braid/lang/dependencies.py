@@ -16,7 +16,7 @@ class Dependencies:
     publishes: dict[str, At] = field(default_factory=dict)
 
 
-def dependencies(query: syntax.Query) -> Dependencies:
+def dependencies(query: syntax.AnyQuery) -> Dependencies:
     found = Dependencies()
     _gather(query, found)
     return found
@@ -30,6 +30,13 @@ def _gather(stream: syntax.Stream, found: Dependencies) -> None:
             _gather(inner, found)
             if publish is not None:
                 found.publishes.setdefault(publish.name, publish.at)
+        case syntax.Relational(inputs=inputs, publish=publish):
+            for input_ in inputs:
+                _gather(input_.stream, found)
+            if publish is not None:
+                found.publishes.setdefault(publish.name, publish.at)
+        case syntax.Windowed(stream=inner):
+            _gather(inner, found)
         case syntax.Filter(input=inner) | syntax.SameTime(input=inner):
             _gather(inner, found)
         case syntax.Next() | syntax.Fold() | syntax.Union():

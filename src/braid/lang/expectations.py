@@ -9,6 +9,7 @@ from lark import Token, UnexpectedToken
 from braid.lang.features import unavailable
 from braid.lang.problems import At, Problem, similar
 from braid.lang.tokens import KEYWORDS, SYMBOLS
+from braid.lang.words import RELATIONAL
 
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
@@ -27,9 +28,11 @@ _WORDS = {
     "STRING": "a string",
     "COMPARE": "a comparison",
     "DOLLAR": "$1, $2 or $",
+    "ALIAS": "a name",
+    "TO_STREAM": "Istream",
     "$END": "the end of the statement",
     **{terminal: f"'{symbol}'" for symbol, terminal in SYMBOLS.items() if terminal != "COMPARE"},
-    **{terminal: word for word, terminal in KEYWORDS.items()},
+    **{terminal: word for word, terminal in (KEYWORDS | RELATIONAL).items()},
 }
 _SOFT_TERMINALS = frozenset(
     {"_CREATE", "_DROP", "_STREAM", "_QUERY", "_TIME", "_SEQUENCE", "_LATENESS", "_SHARABLE"}
@@ -43,7 +46,7 @@ def explain(error: UnexpectedToken, tokens: Sequence[Token]) -> Problem:
     at_end = token.type == "$END"
     index = len(tokens) if at_end else _index(tokens, token)
     return (
-        unavailable(tokens, index)
+        unavailable(tokens)
         or _bracket(tokens, index)
         or _nested_decorator(tokens, index)
         or _unexpected(error, tokens, at_end)
@@ -118,7 +121,7 @@ def _after_number(tokens: Sequence[Token], token: Token) -> bool:
     return index > 0 and tokens[index - 1].type == "NUMBER"
 
 
-KEYWORDS_BY_TERMINAL = {terminal: word for word, terminal in KEYWORDS.items()}
+KEYWORDS_BY_TERMINAL = {terminal: word for word, terminal in (KEYWORDS | RELATIONAL).items()}
 
 
 def _expected(terminals: set[str]) -> str:

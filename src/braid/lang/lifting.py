@@ -29,6 +29,7 @@ from braid.algebra.expressions import (
 from braid.algebra.functions import COMPARISONS, is_vector
 from braid.algebra.nodes import Iterate, Node, Project, SameTime, Select, walk_nodes
 from braid.algebra.nodes import Sequence as NextNode
+from braid.algebra.relations import GroupRows, ToStream, row_expressions, walk_rows
 from braid.algebra.templates import Output, Template, map_expressions
 from braid.algebra.types import Kind, kind_of
 from braid.lang.problems import At
@@ -57,13 +58,16 @@ class Lifted:
 
 def plain(outputs: Outputs) -> Outputs:
     """The outputs without any trace of the text."""
+    return tuple(Output(map_expressions(o.node, without_trace), o.publish) for o in outputs)
+
+
+def without_trace(expression: Expression) -> Expression:
+    """An expression whose constants do not know where they come from."""
 
     def forget(part: Expression) -> Expression | None:
         return Literal(part.value, part.type) if isinstance(part, Traced) else None
 
-    return tuple(
-        Output(map_expressions(o.node, lambda e: transform(e, forget)), o.publish) for o in outputs
-    )
+    return transform(expression, forget)
 
 
 def lift(
@@ -129,6 +133,8 @@ class _Lifter:
             for node in walk_nodes(output.node):
                 for expression in expressions_of(node):
                     self._pin(expression, seen, fixed=False)
+                for key in _keys(node):
+                    self._pin(key, seen, fixed=True)
         self._pinned |= set(range(len(self._text.texts))) - seen
 
     def _pin(self, expression: Expression, seen: set[int], *, fixed: bool) -> None:
@@ -221,6 +227,14 @@ def _measures_fraction(call: Call) -> bool:
     return fraction and any(isinstance(part, Duration) for part in walk(call))
 
 
+def _keys(node: Node) -> Iterator[Expression]:
+    """The keys of groups: SELECT has them again, so a constant in one stands at two places."""
+    if isinstance(node, ToStream):
+        for part in walk_rows(node.relation):
+            if isinstance(part, GroupRows):
+                yield from part.keys
+
+
 def expressions_of(node: Node) -> Iterator[Expression]:
     """The expressions that an operator evaluates."""
     match node:
@@ -234,5 +248,7 @@ def expressions_of(node: Node) -> Iterator[Expression]:
             yield from (e for _, e in node.items)
         case SameTime():
             yield from (arg for a in node.aggregates for arg in a.args)
+        case ToStream():
+            yield from row_expressions(node.relation)
         case _:
             return

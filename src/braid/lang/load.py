@@ -1,8 +1,8 @@
 """A file of statements: all of it takes effect, or all of its errors are shown.
 
-Streams come first; queries are bound in the order of what they read from each other, so one
-may read what a later one publishes. DROP QUERY takes effect where it stands: the queries
-before it are bound before it.
+Streams come first; queries and views are bound in the order of what they read from each other, so
+one may read what a later one makes. DROP takes effect where it stands: the statements before it
+are bound before it.
 
 A statement whose shape is known is not parsed: its outline says what it reads and publishes, and
 its constants which query of the shape it is.
@@ -20,7 +20,15 @@ from braid.algebra.streams import Stream
 from braid.errors import BraidError, Notice, Origin, QueryErrors
 from braid.lang import syntax
 from braid.lang.catalog import Catalog
-from braid.lang.compile import Registered, Source, bind_query, derived_id, query_errors, registered
+from braid.lang.compile import (
+    Registered,
+    Source,
+    bind_query,
+    compile_view,
+    derived_id,
+    query_errors,
+    registered,
+)
 from braid.lang.dependencies import Dependencies, dependencies
 from braid.lang.outlines import Outline, outlines
 from braid.lang.parser import parse
@@ -29,13 +37,15 @@ from braid.lang.problems import At, Problem, Problems
 from braid.lang.skeletons import Shape
 from braid.lang.streams import bind_stream
 from braid.lang.tokens import Piece, piece_at, published_by
+from braid.lang.views import View
 
-_QueryStatement = syntax.Query | syntax.CreateQuery
+_QueryStatement = syntax.AnyQuery | syntax.CreateQuery | syntax.CreateView
+_Drop = syntax.DropQuery | syntax.DropView
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file brought: new streams and queries, the ids of dropped queries, warnings.
+    """What a file brought: new streams, queries and views, the ids of what it dropped, warnings.
 
     `prepared` are the prepared queries, which have no rows yet.
     """
@@ -45,10 +55,11 @@ class Loaded:
     dropped: tuple[str, ...]
     notices: tuple[Notice, ...]
     prepared: tuple[Prepared, ...] = ()
+    views: tuple[View, ...] = ()
 
 
 class _Job:
-    """A query of the file: its id and where that stands, and which streams it needs and makes.
+    """A query or view of the file: its id and where that stands, which streams it needs and makes.
 
     One of a known shape is parsed only if there is something to say about its syntax.
     """
@@ -82,10 +93,15 @@ class _Job:
 
     def places(self) -> Dependencies:
         """Where the names of streams stand."""
-        statement, _ = self.parsed()
-        return dependencies(
-            statement.query if isinstance(statement, syntax.CreateQuery) else statement
-        )
+        return _dependencies(self.parsed()[0])
+
+    @property
+    def is_view(self) -> bool:
+        return self._parsed is not None and isinstance(self._parsed[0], syntax.CreateView)
+
+    @property
+    def shown(self) -> str:
+        return self.id.removeprefix(_VIEW) if self.is_view else self.id
 
     def source(self) -> str:
         start, end = self.span()
@@ -96,6 +112,20 @@ class _Job:
             return (self.outline.start, self.outline.end)
         piece = self.parsed()[1]
         return (piece.start, piece.end)
+
+
+#: Views have names of their own: before the id of one stands a word that no query's has.
+_VIEW = "view "
+
+
+def _dependencies(statement: _QueryStatement) -> Dependencies:
+    """What a statement reads, and what it makes: a view itself."""
+    if isinstance(statement, syntax.AnyQuery):
+        return dependencies(statement)
+    found = dependencies(statement.query)
+    if isinstance(statement, syntax.CreateView):
+        found.publishes = {statement.name.name: statement.name.at}
+    return found
 
 
 @dataclass
@@ -112,6 +142,7 @@ class _File:
     dropped: list[str] = field(default_factory=list)
     notices: dict[str, tuple[Notice, ...]] = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
 
     def fail(self, error: Problem | Problems, query: str | None = None) -> None:
         origin = Origin(self.name, query)
@@ -135,7 +166,7 @@ def _load(file: _File) -> Loaded:
     for segment in _segments(statements):
         _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
         for statement in segment:
-            if isinstance(statement, syntax.DropQuery):
+            if isinstance(statement, _Drop):
                 _drop(file, statement)
     if file.errors:
         file.errors.sort(key=lambda placed: placed[0])
@@ -148,10 +179,11 @@ def _load(file: _File) -> Loaded:
         tuple(file.dropped),
         tuple(notice for found in file.notices.values() for notice in found),
         tuple(file.prepared.values()),
+        tuple(file.views.values()),
     )
 
 
-_Parsed = syntax.CreateStream | syntax.DropQuery | _Job
+_Parsed = syntax.CreateStream | _Drop | _Job
 
 
 def _statements(file: _File) -> Iterator[_Parsed]:
@@ -172,13 +204,14 @@ def _statements(file: _File) -> Iterator[_Parsed]:
             file.failed.update(published_by(piece.tokens))
             file.fail(error, _id_in(piece))
             continue
-        if isinstance(statement, syntax.CreateStream | syntax.DropQuery):
+        if isinstance(statement, syntax.CreateStream | _Drop):
             yield statement
             continue
-        query = statement.query if isinstance(statement, syntax.CreateQuery) else statement
-        if outline is not None and skeletons.parsed(outline, statement, piece.tokens) is None:
+        if isinstance(statement, syntax.CreateView) or (
+            outline is not None and skeletons.parsed(outline, statement, piece.tokens) is None
+        ):
             outline = None
-        yield _job(file, ids, outline, (statement, piece), dependencies(query))
+        yield _job(file, ids, outline, (statement, piece), _dependencies(statement))
 
 
 def _piece(text: str, found: Outline | Piece) -> Piece:
@@ -237,8 +270,10 @@ def _job(
     else:
         assert parsed is not None
         statement, piece = parsed
-        named = statement.name if isinstance(statement, syntax.CreateQuery) else None
+        named = None if isinstance(statement, syntax.AnyQuery) else statement.name
         name, at = (named.name, named.at) if named else (None, None)
+        if isinstance(statement, syntax.CreateView):
+            name = f"{_VIEW}{name}"
         span = (piece.start, piece.end)
     if name is None:
         name = ids.next(file.text[span[0] : span[1]])
@@ -250,7 +285,7 @@ def _segments(statements: Sequence[_Parsed]) -> Iterator[list[_Parsed]]:
     segment: list[_Parsed] = []
     for statement in statements:
         segment.append(statement)
-        if isinstance(statement, syntax.DropQuery):
+        if isinstance(statement, _Drop):
             yield segment
             segment = []
     yield segment
@@ -271,9 +306,14 @@ def _create_stream(file: _File, node: syntax.CreateStream) -> None:
     file.streams.append(stream)
 
 
-def _drop(file: _File, node: syntax.DropQuery) -> None:
+def _drop(file: _File, node: _Drop) -> None:
     name = node.name.name
     try:
+        if isinstance(node, syntax.DropView):
+            file.catalog.remove_view(name)
+            file.views.pop(name, None)
+            file.notices.pop(f"{_VIEW}{name}", None)
+            return
         file.catalog.remove_query(name)
     except BraidError as error:
         file.fail(Problem(error.code, error.message, node.name.at, error.hint))
@@ -299,7 +339,7 @@ def _bind_jobs(file: _File, jobs: Sequence[_Job]) -> None:
             _bind(file, job)
         except (Problem, Problems) as error:
             file.failed.update(job.publishes)
-            file.fail(error, job.id)
+            file.fail(error, job.shown)
 
 
 def _bind(file: _File, job: _Job) -> None:
@@ -307,6 +347,11 @@ def _bind(file: _File, job: _Job) -> None:
     found = _known(catalog, job)
     if found is None:
         statement, piece = job.parsed()
+        if isinstance(statement, syntax.CreateView):
+            view, notices = compile_view(statement, job.source(), catalog, file.failed)
+            catalog.add_view(view)
+            file.views[view.name], file.notices[job.id] = view, notices
+            return
         if isinstance(statement, syntax.CreateQuery) and statement.parameters:
             prepared = bind_prepared(statement, job.source(), catalog, file.failed)
             catalog.add_prepared(prepared)
@@ -335,13 +380,15 @@ def _is_new(file: _File, job: _Job, known: Mapping[str, _Job], makers: Mapping[s
         for name in job.publishes:
             taken = file.catalog.taken(name)
             if name in makers:
-                taken = f"query {makers[name].id!r} publishes it"
+                taken = f"query {makers[name].shown!r} publishes it"
+                taken = "it is a view" if makers[name].is_view else taken
             if taken is not None:
                 at = job.places().publishes[name]
-                raise Problem("E132", f"there is a stream {name!r} already: {taken}", at)
+                code = "E130" if job.is_view else "E132"
+                raise Problem(code, f"there is a stream {name!r} already: {taken}", at)
     except Problem as error:
         file.failed.update(set(job.publishes) - makers.keys())
-        file.fail(error, job.id)
+        file.fail(error, job.shown)
         return False
     return True
 
@@ -376,6 +423,7 @@ def _note_cycle(file: _File, cycle: Sequence[_Job]) -> None:
     first, before = way[0], way[-2]
     reads = first.places().reads
     at = next((at for name, at in reads.items() if name in before.publishes), first.at)
-    shown = " -> ".join(job.id for job in way)
-    hint = "an arrow goes from a query to one that reads what it publishes"
-    file.fail(Problem("E133", f"queries read each other in a cycle: {shown}", at, hint), first.id)
+    shown = " -> ".join(job.shown for job in way)
+    hint = "an arrow goes from a query to one that reads what it makes"
+    message = f"queries read each other in a cycle: {shown}"
+    file.fail(Problem("E133", message, at, hint), first.shown)

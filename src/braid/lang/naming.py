@@ -25,3 +25,12 @@ def default_name(expression: syntax.Scalar, position: int) -> str:
             return function.name.lower()
         case _:
             return f"col{position}"
+
+
+def relational_name(expression: syntax.Scalar, position: int) -> str:
+    """The same where names may have the input before them: `sum(C.size)` is `sum_size`."""
+    match expression:
+        case syntax.Apply(function=function, args=(syntax.Field(name=ident), *_)):
+            return f"{function.name.lower()}_{ident.name}"
+        case _:
+            return default_name(expression, position)

@@ -6,18 +6,21 @@ The LALR tables are built when the first text is parsed, so that importing this 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, Transformer, UnexpectedToken, v_args
 from lark.lexer import Lexer
 
+from braid.algebra.functions import AGGREGATES
 from braid.lang import syntax
 from braid.lang.durations import microseconds
 from braid.lang.expectations import explain
 from braid.lang.problems import At, Problem, Problems
 from braid.lang.tokens import Piece, unquote
+from braid.lang.words import with_relational_words
 
 #: How deep a text may be nested: everything that walks a query does so by recursion.
 MAX_DEPTH = 100
@@ -186,11 +189,98 @@ class _Builder(Transformer[Token, Any]):
     def items(self, *items: Any) -> tuple[Any, ...]:
         return items
 
-    def select(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        return items
+    def everything_of(self, operand: syntax.Scalar, star: Token) -> syntax.Everything:
+        return syntax.Everything(_from_to(operand, star), operand)
 
-    def query(self, items: Any, stream: syntax.Stream, publish: Any) -> syntax.Query:
-        return syntax.Query(items, stream, publish, stream.at)
+    def select(self, distinct: Token | None, items: tuple[Any, ...]) -> _Select:
+        return _Select(items, distinct is not None, None)
+
+    def select_stream(
+        self, distinct: Token | None, kind: Token, items: tuple[Any, ...], _: Token
+    ) -> _Select:
+        return _Select(items, distinct is not None, syntax.Ident(str(kind), _at(kind)))
+
+    def query(self, select: _Select | None, inputs: Any, *rest: Any) -> syntax.AnyQuery:
+        select = select or _Select(None, False, None)
+        where, group, having, publish = rest
+        only: syntax.Input = inputs[0]
+        plain = len(inputs) == 1 and only.window is None and only.alias is None
+        if plain and not any((where, group, having, *select[1:])) and _is_plain(select.items):
+            return syntax.Query(select.items, only.stream, publish, only.stream.at)
+        items, distinct, kind = select
+        at = only.stream.at
+        return syntax.Relational(
+            items, distinct, kind, inputs, where, group or (), having, publish, at
+        )
+
+    def to_stream(self, kind: Token, query: Any, _: Token, publish: Any) -> syntax.Relational:
+        return _to_stream(syntax.Ident(str(kind), _at(kind)), query, publish)
+
+    # --- relations ---
+
+    def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
+        return inputs
+
+    def input(self, stream: syntax.Stream, window: Any, alias: Any) -> syntax.Input:
+        return syntax.Input(stream, window, alias, stream.at)
+
+    def short_alias(self, token: Token) -> syntax.Ident:
+        return syntax.Ident(unquote(token) if token[0] == "`" else str(token), _at(token))
+
+    def where(self, predicate: syntax.Scalar) -> syntax.Scalar:
+        return predicate
+
+    def group(self, *keys: syntax.Scalar) -> tuple[syntax.Scalar, ...]:
+        return keys
+
+    def having(self, predicate: syntax.Scalar) -> syntax.Scalar:
+        return predicate
+
+    def windowed(
+        self, stream: syntax.Stream, window: syntax.Window, _: Token
+    ) -> syntax.Windowed:
+        return syntax.Windowed(stream, window, stream.at)
+
+    def range_window(self, size: Any, _: Token) -> syntax.Window:
+        return syntax.Window("range", size, (), size.at)
+
+    def rows_window(self, *parts: Any) -> syntax.Window:
+        *keys, size, _ = parts
+        return syntax.Window("rows", size, tuple(keys), size.at)
+
+    def now_window(self, close: Token) -> syntax.Window:
+        return syntax.Window("now", None, (), _at(close))
+
+    def unbounded_window(self, close: Token) -> syntax.Window:
+        return syntax.Window("unbounded", None, (), _at(close))
+
+    def key(self, first: syntax.Ident, second: syntax.Ident | None) -> syntax.Column:
+        if second is None:
+            return syntax.Column(None, first, first.at)
+        return syntax.Column(first, second, _from_to(first, second))
+
+    def amount(self, minus: Token | None, *numbers: Token) -> syntax.Number:
+        """A number that may have commas in it: `50,000`."""
+        at = _from_to(minus or numbers[0], numbers[-1])
+        first, *groups = numbers
+        if groups and not (_is_group(first, 1) and all(_is_group(group, 3) for group in groups)):
+            hint = "a comma stands before each three digits: 50,000"
+            raise Problem("E177", "this is not a number", at, hint)
+        return syntax.Number("-" * (minus is not None) + "".join(numbers), at)
+
+    def whole_amount(self, amount: syntax.Number) -> syntax.Number:
+        if not amount.text.removeprefix("-").isdigit():
+            hint = "a window has a whole number of rows or ticks, or a time such as 10 minutes"
+            raise Problem("E177", f"{amount.text} is not a length", amount.at, hint)
+        return amount
+
+    def length_of_time(self, *parts: Any) -> syntax.Period:
+        total = 0
+        for amount, unit in zip(parts[::2], parts[1::2], strict=True):
+            if amount.text.startswith("-"):
+                raise Problem("E177", "a window cannot have a negative length", amount.at)
+            total += microseconds(amount.text, str(unit), _at(unit))
+        return syntax.Period(total, _from_to(parts[0], parts[-1]))
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)
@@ -242,13 +332,71 @@ class _Builder(Transformer[Token, Any]):
     def for_each(self, *columns: tuple[Any, Any] | Token) -> tuple[Any, ...]:
         return tuple(c for c in columns if isinstance(c, tuple))
 
+    def view_columns(self, *names: Any) -> tuple[syntax.Ident, ...]:
+        return tuple(name for name in names if isinstance(name, syntax.Ident))
+
+    def create_view(
+        self, name: syntax.Ident, columns: tuple[Any, ...] | None, query: syntax.AnyQuery
+    ) -> syntax.CreateView:
+        return syntax.CreateView(name, columns or (), query, name.at)
+
+    def drop_view(self, name: syntax.Ident) -> syntax.DropView:
+        return syntax.DropView(name, name.at)
+
     def create_query(
-        self, name: syntax.Ident, parameters: tuple[Any, ...] | None, query: syntax.Query
+        self, name: syntax.Ident, parameters: tuple[Any, ...] | None, query: syntax.AnyQuery
     ) -> syntax.CreateQuery:
         return syntax.CreateQuery(name, parameters or (), query, name.at)
 
     def drop_query(self, name: syntax.Ident) -> syntax.DropQuery:
         return syntax.DropQuery(name, name.at)
+
+
+class _Select(NamedTuple):
+    """What stands between SELECT and FROM."""
+
+    items: tuple[syntax.Item | syntax.Everything, ...] | None
+    distinct: bool
+    to_stream: syntax.Ident | None
+
+
+def _is_plain(items: tuple[syntax.Item | syntax.Everything, ...] | None) -> bool:
+    """Whether SELECT only computes attributes: no aggregate, no `A.*`."""
+    return not any(
+        item.of is not None if isinstance(item, syntax.Everything) else has_aggregate(item)
+        for item in items or ()
+    )
+
+
+def has_aggregate(part: Any) -> bool:
+    """Whether an aggregate is called anywhere in a part of a syntax tree."""
+    if isinstance(part, tuple):
+        return any(map(has_aggregate, part))
+    if isinstance(part, syntax.Apply) and part.function.name.lower() in AGGREGATES:
+        return True
+    slots = getattr(part, "__slots__", ())
+    return any(has_aggregate(getattr(part, name)) for name in slots if name != "at")
+
+
+def _to_stream(
+    kind: syntax.Ident, query: syntax.AnyQuery, publish: syntax.Ident | None
+) -> syntax.Relational:
+    """`Istream(query)`: said of the query itself."""
+    if isinstance(query, syntax.Query):
+        only = syntax.Input(query.stream, None, None, query.stream.at)
+        query = syntax.Relational(
+            query.items, False, None, (only,), None, (), None, query.publish, query.at
+        )
+    if query.to_stream is not None:
+        hint = f"{query.to_stream.name} has made a stream of it already"
+        raise Problem("E179", f"{kind.name} takes a relation", kind.at, hint)
+    if publish is not None and query.publish is not None:
+        raise Problem("E132", "this query is published twice", publish.at)
+    return replace(query, to_stream=kind, publish=publish or query.publish)
+
+
+def _is_group(number: str, least: int) -> bool:
+    return number.isdigit() and least <= len(number) <= 3
 
 
 def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junction:
@@ -266,9 +414,10 @@ def parse(piece: Piece) -> syntax.Statement:
     if piece.problems:
         raise Problems(piece.problems)
     try:
-        statement = cast(syntax.Statement, _parser().parse(cast(Any, piece.tokens)))
+        tokens = with_relational_words(piece.tokens)
+        statement = cast(syntax.Statement, _parser().parse(cast(Any, tokens)))
     except UnexpectedToken as error:
-        raise explain(error, piece.tokens) from None
+        raise explain(error, tokens) from None
     if len(piece.tokens) > MAX_DEPTH:
         _check_depth(statement)
     return statement

@@ -9,7 +9,7 @@ become members. All members publish into the same stream.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,19 +19,30 @@ import pyarrow.compute as pc
 
 from braid.algebra.bounds import bound_durations
 from braid.algebra.expressions import Expression, Parameter, transform
+from braid.algebra.nodes import walk_nodes
 from braid.algebra.queries import Output
+from braid.algebra.relations import ToStream, WindowKind, windows
 from braid.algebra.templates import Members, Template, map_expressions
 from braid.algebra.types import Kind, kind_of, sql_name
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import syntax
 from braid.lang.catalog import Catalog
-from braid.lang.compile import bind_outputs, only_query, query_errors, together, unbounded
+from braid.lang.compile import (
+    Sources,
+    bind_outputs,
+    notices,
+    only_query,
+    query_errors,
+    together,
+    unbounded,
+)
 from braid.lang.constants import Constants
 from braid.lang.conversion import converted, derived
 from braid.lang.lifting import plain
 from braid.lang.problems import Problem, Problems, alternatives
 from braid.lang.rows import Column, Rows, read_rows
 from braid.lang.tracing import Declared
+from braid.lang.views import view_names
 
 #: Which column a parameter's constants come from, and the types it is converted to in turn.
 Way = tuple[int, tuple[pa.DataType, ...]]
@@ -39,7 +50,8 @@ Way = tuple[int, tuple[pa.DataType, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A prepared query without its rows. `ways` has one entry for each parameter of the template."""
+    """A prepared query without its rows. `ways` has one entry for each parameter of the template,
+    `smallest` the least value of those that are lengths of windows."""
 
     name: str
     text: str
@@ -47,6 +59,7 @@ class Statement:
     template: Template
     ways: tuple[Way, ...]
     notices: tuple[Notice, ...]
+    smallest: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,9 @@ def bind_statement(
     failed: Collection[str] = (),
 ) -> Statement:
     constants = Constants(statement.parameters)
-    outputs = plain(bind_outputs(statement.query, catalog, constants, failed, {}))
+    sources: Sources = {}
+    bound, warnings = bind_outputs(statement.query, catalog, constants, failed, sources)
+    outputs = plain(bound)
     constants.check_used()
     ways: dict[Way, int] = {}
 
@@ -167,12 +182,26 @@ def bind_statement(
         for o in outputs
     )
     types = tuple(chain[-1] if chain else constants.types[index] for index, chain in ways)
-    template = Template(changed, types)
+    template = Template(changed, types, views=view_names(sources.items()))
     query = name or statement.name.name
     endless = unbounded(template.instantiate([_some(type_) for type_ in types]))
-    notices = () if endless is None else (Notice("W201", query, endless),)
     declared = tuple(zip(constants.names, constants.types, strict=True))
-    return Statement(query, text, declared, template, tuple(ways), notices)
+    known = notices(query, (*endless, *warnings))
+    return Statement(query, text, declared, template, tuple(ways), known, _smallest(template, ways))
+
+
+def _smallest(template: Template, ways: Mapping[Way, int]) -> tuple[tuple[int, int], ...]:
+    """The parameters that are lengths of windows, by their place in FOR EACH, and the least of each."""
+    places = {number: index for (index, _), number in ways.items()}
+    found: dict[int, int] = {}
+    for output in template.outputs:
+        for node in walk_nodes(output.node):
+            for window in windows(node.relation) if isinstance(node, ToStream) else ():
+                if isinstance(window.size, Parameter):
+                    index = places[window.size.index]
+                    least = 1 if window.kind is WindowKind.ROWS else 0
+                    found[index] = max(least, found.get(index, 0))
+    return tuple(found.items())
 
 
 def _some(type_: pa.DataType) -> Any:
@@ -209,6 +238,10 @@ def _with_rows(statement: Statement, rows: Rows, ids: str | None, catalog: Catal
     shown = [*([id_column] if id_column and id_column not in names else []), *names]
     refusals = _Refusals(rows, shown)
     columns = [_parameter(rows, name, type_, refusals) for name, type_ in statement.parameters]
+    for index, least in statement.smallest:
+        words = columns[index].cast(pa.int64()).fill_null(least)
+        reason = f"the window {statement.parameters[index][0]!r} must be at least {least}"
+        refusals.add(np.asarray(words) < least, "E186", reason)
     members = _member_ids(statement, rows, id_column, refusals, catalog)
     good = pa.array(refusals.good)
     kept = [column.filter(good) for column in columns]

@@ -58,6 +58,10 @@ def _read(trace: Trace, step: Step, places: Sequence[int], units: Sequence[str])
             return lambda texts: intern(unquote(texts[place]))
         case "period":
             return _period(places, units)
+        case "rows" | "count":
+            return _amount(places, least=1 if step.operation == "rows" else 0)
+        case "length":
+            return _length(places, units)
         case "decimal":
             return _checked(lambda t: decimal_number(_number(sign + t)), place, step)
         case _:
@@ -97,6 +101,51 @@ def _period(places: Sequence[int], units: Sequence[str]) -> Replay:
         return total
 
     return read
+
+
+def _amount(places: Sequence[int], *, least: int) -> Replay:
+    """The whole number of a window, which may have commas in it."""
+
+    def read(texts: Sequence[str]) -> int:
+        value = int(_joined([texts[place] for place in places]))
+        if not least <= value < _INT64:
+            raise Misfit
+        return value
+
+    return read
+
+
+def _length(places: Sequence[int], units: Sequence[str]) -> Replay:
+    """The time of a window: numbers with units, each of which may have commas in it."""
+    parts: list[tuple[list[int], str]] = [([], "")]
+    for place, unit in zip(places, units, strict=True):
+        parts[-1][0].append(place)
+        if unit != ",":
+            parts[-1] = (parts[-1][0], unit)
+            parts.append(([], ""))
+    del parts[-1]
+
+    def read(texts: Sequence[str]) -> int:
+        total = 0
+        for numbers, unit in parts:
+            try:
+                text = _joined([texts[place] for place in numbers])
+                total += microseconds(text, unit, _NOWHERE)
+            except Problem:
+                raise Misfit from None
+        if total >= _INT64:
+            raise Misfit
+        return total
+
+    return read
+
+
+def _joined(numbers: Sequence[str]) -> str:
+    """A number as written, without its commas; those stand before three digits each."""
+    first, *groups = numbers
+    if groups and not (len(first) <= 3 and all(len(group) == 3 for group in groups)):
+        raise Misfit
+    return "".join(numbers)
 
 
 def _checked(convert: Callable[[str], Literal | None], place: int, step: Step) -> Replay:

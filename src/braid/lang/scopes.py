@@ -26,13 +26,15 @@ _NO_ALIASES: Aliases = {}
 class Bound:
     """A bound stream: its node, what to call it in messages, the other names it answers to.
 
-    `times` are the time columns of a declared stream: not attributes, but asked for as such.
+    `times` are the time columns of a declared stream: not attributes, but asked for as such;
+    `sequence` is its sequence column.
     """
 
     node: Node
     label: str
     aliases: Aliases = field(default_factory=dict)
     times: tuple[str, ...] = ()
+    sequence: str | None = None
 
     @property
     def schema(self) -> Schema:

@@ -9,7 +9,7 @@ bound to, and is of use only while the catalog still has exactly those.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from braid.lang.lifting import Outputs, Places, expressions_of, lift
 from braid.lang.outlines import Outline
 from braid.lang.replay import Misfit, Replay
 from braid.lang.tracing import Trace
+from braid.lang.views import View, view_names
 
 if TYPE_CHECKING:
     from braid.lang.catalog import Catalog
@@ -39,11 +40,11 @@ _SURELY_SHORT = 9
 
 
 class Known(NamedTuple):
-    """What a text is, without having been parsed; `endless` is its warning, if it deserves one."""
+    """What a text is, without having been parsed, and the warnings that it deserves."""
 
     template: Template
     values: tuple[Any, ...]
-    endless: str | None
+    warnings: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,14 @@ class _Variant:
     template: Template
     replays: tuple[Replay, ...]
     guards: tuple[Replay, ...]
-    sources: tuple[tuple[str, Read], ...]
+    sources: tuple[tuple[str, Read | View], ...]
     functions: tuple[tuple[str, Function], ...]
-    endless: str | None
+    warnings: tuple[tuple[str, str], ...]
 
     def holds(self, catalog: Catalog) -> bool:
         """Whether the names in it still mean what they meant."""
-        for name, read in self.sources:
-            if catalog.source(name) is not read:
+        for name, found in self.sources:
+            if (catalog.views.get(name) or catalog.source(name)) is not found:
                 return False
         return all(catalog.functions.get(name) is f for name, f in self.functions)
 
@@ -82,7 +83,7 @@ class Shape:
 
     __slots__ = ("_periods", "pinned", "publishes", "reads", "variants")
 
-    def __init__(self, query: syntax.Query, outline: Outline, tokens: Sequence[Token]) -> None:
+    def __init__(self, query: syntax.AnyQuery, outline: Outline, tokens: Sequence[Token]) -> None:
         found = dependencies(query)
         self.reads = tuple(found.reads)
         self.publishes = tuple(n for n in found.publishes if n != outline.publish)
@@ -112,12 +113,16 @@ def _is_unit(token: Token) -> bool:
     return bool(token.type == "NAME")
 
 
+#: What tells templates apart: outputs, types of parameters, views.
+_Key = tuple[Outputs, tuple[pa.DataType, ...], tuple[str, ...]]
+
+
 class Skeletons:
     """The shapes and templates that have been seen."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, Shape] = {}
-        self._templates: dict[tuple[Outputs, tuple[pa.DataType, ...]], Template] = {}
+        self._templates: dict[_Key, Template] = {}
 
     def shape(self, outline: Outline) -> Shape | None:
         """The shape of a text that therefore need not be parsed to know what it depends on."""
@@ -138,13 +143,13 @@ class Skeletons:
             values = variant.values(texts)
             if values is not None:
                 template = variant.template if name is None else variant.template.publishing(name)
-                return Known(template, values, variant.endless)
+                return Known(template, values, variant.warnings)
         return None
 
     def parsed(
         self,
         outline: Outline,
-        statement: syntax.Query | syntax.CreateQuery,
+        statement: syntax.AnyQuery | syntax.CreateQuery,
         tokens: Sequence[Token],
     ) -> Shape | None:
         """Remember what a text that parses depends on; None if its outline does not say it all."""
@@ -156,7 +161,7 @@ class Skeletons:
             query, name = statement.query, statement.name.name
             if statement.parameters:
                 return None
-        assert isinstance(query, syntax.Query)
+        assert isinstance(query, syntax.AnyQuery)
         publish = query.publish.name if query.publish else None
         constants = [str(t) for t in tokens if t.type in ("NUMBER", "STRING")]
         if (name, publish, constants) != (outline.name, outline.publish, outline.texts):
@@ -177,27 +182,29 @@ class Skeletons:
         if pinned != shape.pinned or len(shape.variants) >= _MOST:
             shape.pinned = pinned
             shape.variants.clear()
-        template = self._shared(lifted.template)
+        views = view_names(bound.sources.items())
+        template = self._shared(replace(lifted.template, views=views) if views else lifted.template)
         variant = _Variant(
             template,
             lifted.replays,
             lifted.guards,
             tuple(bound.sources.items()),
             tuple(_functions(outputs, catalog.functions)),
-            bound.endless,
+            bound.warnings,
         )
         variants = shape.variants.setdefault(shape.key(outline.texts), [])
         variants[:] = [v for v in variants if v.holds(catalog)][-_WAYS:]
         variants.append(variant)
         return Known(
-            template if own is None else template.publishing(own), lifted.values, bound.endless
+            template if own is None else template.publishing(own), lifted.values, bound.warnings
         )
 
     def _shared(self, template: Template) -> Template:
         """The one template of its kind: texts of different outlines may mean the same."""
         if len(self._templates) >= _MOST:
             self._templates.clear()
-        return self._templates.setdefault((template.outputs, template.types), template)
+        key = (template.outputs, template.types, template.views)
+        return self._templates.setdefault(key, template)
 
 
 class Bound(NamedTuple):
@@ -207,8 +214,8 @@ class Bound(NamedTuple):
     ready: Outputs
     traces: Sequence[Trace]
     tokens: Sequence[Token]
-    sources: dict[str, Read]
-    endless: str | None
+    sources: dict[str, Read | View]
+    warnings: tuple[tuple[str, str], ...]
 
 
 def _unnamed(outputs: Outputs) -> Outputs:

@@ -196,9 +196,10 @@ Scalar = (
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """`*` in SELECT."""
+    """`*` in SELECT, or `A.*` of one input."""
 
     at: At
+    of: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,68 @@ class Query:
     at: At
 
 
-Stream = Source | Filter | Next | Fold | Union | SameTime | Query
+# --- relations ---
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An attribute in PARTITION BY, perhaps with the name of the input before it."""
+
+    qualifier: Ident | None
+    name: Ident
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`kind` is range, rows, now or unbounded; `size` is there for the first two."""
+
+    kind: str
+    size: Period | Number | Parameter | None
+    keys: tuple[Column, ...]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """`(stream [window])`: a relation in parentheses."""
+
+    stream: Stream
+    window: Window
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One of those that FROM lists: `stream [window] [AS alias]`."""
+
+    stream: Stream
+    window: Window | None
+    alias: Ident | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Relational:
+    """A query that says more than `SELECT items FROM stream`: CQL.
+
+    `items` is None without SELECT. `to_stream` is Istream, Dstream or Rstream, wherever it was
+    written; `at` is where the query starts to be about its inputs.
+    """
+
+    items: tuple[Item | Everything, ...] | None
+    distinct: bool
+    to_stream: Ident | None
+    inputs: tuple[Input, ...]
+    where: Scalar | None
+    group: tuple[Scalar, ...]
+    having: Scalar | None
+    publish: Ident | None
+    at: At
+
+
+AnyQuery = Query | Relational
+Stream = Source | Filter | Next | Fold | Union | SameTime | Query | Relational | Windowed
 
 
 # --- types and statements ---
@@ -307,7 +369,23 @@ class CreateQuery:
 
     name: Ident
     parameters: tuple[tuple[Ident, TypeName], ...]
-    query: Query
+    query: AnyQuery
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """`columns` are the names that the results get, if any are given."""
+
+    name: Ident
+    columns: tuple[Ident, ...]
+    query: AnyQuery
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    name: Ident
     at: At
 
 
@@ -317,4 +395,4 @@ class DropQuery:
     at: At
 
 
-Statement = CreateStream | CreateQuery | DropQuery | Query
+Statement = CreateStream | CreateQuery | CreateView | DropQuery | DropView | Query | Relational

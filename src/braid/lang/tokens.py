@@ -142,8 +142,13 @@ def span_of(text: str, at: tuple[int, int]) -> Span:
     return Span(line, start - begin + 1, max(1, min(end, stop) - start))
 
 
+def _is_view(token: Token, tokens: Sequence[Token]) -> bool:
+    return token is tokens[1] and token.upper() == "VIEW" and tokens[0].type == "_CREATE"
+
+
 def published_by(tokens: Sequence[Token]) -> Iterator[str]:
     """The streams that a statement would make, read off its tokens: it may not parse."""
     for before, token in pairwise(tokens):
-        if before.type in ("_PUBLISH", "_STREAM") and token.type in ("NAME", "QUOTED"):
+        makes = before.type in ("_PUBLISH", "_STREAM") or _is_view(before, tokens)
+        if makes and token.type in ("NAME", "QUOTED"):
             yield unquote(token) if token.type == "QUOTED" else str(token)

@@ -25,8 +25,8 @@ from braid.lang.problems import At
 class Step:
     """One operation on a constant.
 
-    `number`, `text` and `period` read the token, `decimal` and `time` read it again in another
-    way; `fold` converts the result of step `start` to the type `wanted`, `negate` negates it.
+    `number`, `text` and `period` read the token, `rows`, `count` and `length` those of a window's
+    size, `decimal` and `time` read it again in another way; `fold` converts the result of step `start` to the type `wanted`, `negate` negates it.
     `outcome` is the type of the result, None if it could not be done.
     """
 

@@ -1,0 +1,140 @@
+"""Words that are keywords only where they stand: those of windows, relations and views.
+
+WHERE, GROUP, ROWS and the like may be names of streams and attributes, in patterns as well. A
+word becomes a keyword here, between lexer and parser, only where no name could stand: WHERE after
+the inputs of FROM, ROWS in the brackets of a window. So does the alias of an input that is given
+without AS. A text without relations has none of these places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from lark import Token
+
+from braid.lang.tokens import KEYWORDS, SOFT
+
+#: Terminals by word, for messages; words of several terminals are left out.
+RELATIONAL = {
+    "WHERE": "_WHERE", "GROUP": "_GROUP", "BY": "_BY", "HAVING": "_HAVING", "RANGE": "_RANGE",
+    "ROWS": "_ROWS", "PARTITION": "_PARTITION", "NOW": "_NOW", "UNBOUNDED": "_UNBOUNDED",
+    "VIEW": "_VIEW",
+}  # fmt: skip
+TO_STREAM = frozenset({"ISTREAM", "DSTREAM", "RSTREAM"})
+
+_NAMES = frozenset({"NAME", "QUOTED", "ALIAS"} | {KEYWORDS[word] for word in SOFT})
+#: What the last token of an input of FROM, and of an expression, can be.
+_ENDS_INPUT = _NAMES | {"RPAR", "RBRACKET"}
+_ENDS_EXPRESSION = _ENDS_INPUT | {"NUMBER", "STRING", "NULL", "TRUE", "FALSE", "DUR"}
+_CLOSING = frozenset({"RPAR", "_RBRACE", "RBRACKET"})
+_OPENING = frozenset({"_LPAR", "_LBRACE", "_LBRACKET"})
+
+
+class _Place(Enum):
+    """Where in a query a token stands, since the last bracket that was opened."""
+
+    ELSEWHERE = 0
+    FROM = 1
+    CLAUSE = 2
+    WINDOW = 3
+
+
+def with_relational_words(tokens: Sequence[Token]) -> list[Token]:
+    """The same tokens, those that are keywords where they stand with the type of one."""
+    return _Words(tokens).run()
+
+
+class _Words:
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._done: list[Token] = []
+        self._places = [_Place.ELSEWHERE]
+
+    def run(self) -> list[Token]:
+        for index, token in enumerate(self._tokens):
+            kind = self._keyword(index, token) if token.type in ("NAME", "QUOTED") else None
+            self._done.append(token if kind is None else Token.new_borrow_pos(kind, token, token))
+            self._move(index)
+        return self._done
+
+    # --- what is around a token ---
+
+    def _type(self, index: int) -> str:
+        """The type of a token, with what is known of it so far; of one beyond the ends: nothing."""
+        known = self._done if index < len(self._done) else self._tokens
+        return str(known[index].type) if 0 <= index < len(known) else ""
+
+    def _word(self, index: int) -> str:
+        return self._tokens[index].upper() if self._type(index) == "NAME" else ""
+
+    def _move(self, index: int) -> None:
+        kind = self._done[index].type
+        if kind in _OPENING:
+            self._places.append(self._inside(kind, index))
+        elif kind in _CLOSING:
+            if len(self._places) > 1:
+                self._places.pop()
+        elif kind == "_FROM":
+            self._places[-1] = _Place.FROM
+        elif kind in ("_WHERE", "_GROUP", "_HAVING"):
+            self._places[-1] = _Place.CLAUSE
+        elif kind in ("_PUBLISH", "_SELECT"):
+            self._places[-1] = _Place.ELSEWHERE
+
+    def _inside(self, bracket: str, index: int) -> _Place:
+        if self._places[-1] is _Place.FROM and bracket == "_LPAR":
+            return _Place.FROM  # an input in parentheses, unless a SELECT follows
+        is_window = bracket == "_LBRACKET" and self._type(index - 1) in _ENDS_INPUT
+        if self._places[-1] is _Place.FROM and is_window:
+            return _Place.WINDOW
+        return _Place.ELSEWHERE
+
+    # --- what a name is ---
+
+    def _keyword(self, index: int, token: Token) -> str | None:
+        word = token.upper() if token.type == "NAME" else ""
+        if word in TO_STREAM and self._makes_stream(index):
+            return "TO_STREAM"
+        match self._places[-1]:
+            case _Place.WINDOW:
+                return self._in_window(index, word)
+            case _Place.FROM if self._type(index - 1) in _ENDS_INPUT:
+                return self._clause(index, word) or self._alias(index)
+            case _Place.CLAUSE if self._type(index - 1) in _ENDS_EXPRESSION | {"_GROUP"}:
+                return self._clause(index, word) if word != "WHERE" else None
+        if word == "VIEW" and index == 1 and self._type(0) in ("_CREATE", "_DROP"):
+            return "_VIEW"
+        return None
+
+    def _makes_stream(self, index: int) -> bool:
+        """Istream(Select ...), or Select Istream(...); anything else is a function's name."""
+        if self._type(index + 1) != "_LPAR":
+            return False
+        if self._type(index + 2) in ("_SELECT", "_FROM") or self._word(index + 2) in TO_STREAM:
+            return True
+        before = self._type(index - 1)
+        return before == "_SELECT" or (
+            before == "DISTINCT" and self._type(index - 2) == "_SELECT"
+        )
+
+    def _in_window(self, index: int, word: str) -> str | None:
+        before = self._type(index - 1)
+        first = before == "_LBRACKET" and word in ("RANGE", "ROWS", "PARTITION", "NOW")
+        follows = (before, word) in (("_PARTITION", "BY"), ("_RANGE", "UNBOUNDED"))
+        if first or follows or (word == "ROWS" and before in _NAMES):
+            return RELATIONAL[word]
+        return None
+
+    def _clause(self, index: int, word: str) -> str | None:
+        if self._starts_clause(index):
+            return RELATIONAL[word]
+        return "_BY" if word == "BY" and self._type(index - 1) == "_GROUP" else None
+
+    def _starts_clause(self, index: int) -> bool:
+        word = self._word(index)
+        return word in ("WHERE", "HAVING") or (word == "GROUP" and self._word(index + 1) == "BY")
+
+    def _alias(self, index: int) -> str | None:
+        ends = self._type(index + 1) in ("", "_COMMA", "RPAR", "_PUBLISH")
+        return "ALIAS" if ends or self._starts_clause(index + 1) else None
