@@ -9,6 +9,9 @@
     query rebound
       SELECT ... FROM ... PUBLISH Rebound
 
+    view Dear                                           -- a statement: CREATE VIEW ...
+      CREATE VIEW Dear AS ...
+
     expect rebound                                      -- or what it publishes: expect Rebound
       Name | Price | time
       IBM  | 90    | [9:10, 9:24]
@@ -75,6 +78,8 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Case:
+    """`queries` has the texts of queries by id, and the statements of views by "view name"."""
+
     path: Path
     title: str
     streams: dict[str, StreamCase] = field(default_factory=dict)
@@ -142,6 +147,8 @@ def _extend(case: Case, block: Block) -> Case:
             return replace(case, streams={**case.streams, rest: stream})
         case "query":
             return replace(case, queries={**case.queries, rest: "\n".join(block.lines)})
+        case "view":
+            return replace(case, queries={**case.queries, f"view {rest}": "\n".join(block.lines)})
         case "expect":
             found = _expectation(rest, block)
             return replace(case, expectations=(*case.expectations, found))

@@ -10,9 +10,11 @@ from itertools import pairwise
 import pyarrow as pa
 
 import braid
+from braid.algebra.nodes import walk_nodes
 from braid.algebra.queries import Query
+from braid.algebra.relations import ToStream
 from braid.algebra.schema import Schema
-from braid.lang import Catalog, compile_query
+from braid.lang import Catalog, compile_query, load
 from braid.reference import Event, answer, events_from_result, table_from_events
 from tests.scenarios.format import Case, StreamCase
 
@@ -27,8 +29,17 @@ def bind(case: Case) -> list[Query]:
     for stream in case.streams.values():
         catalog.add_stream(stream.declared)
     for query_id, text in case.queries.items():
-        catalog.add_query(compile_query(text, catalog, query_id=query_id).query)
+        if query_id.startswith("view "):
+            load(text, catalog)
+        else:
+            catalog.add_query(compile_query(text, catalog, query_id=query_id).query)
     return list(catalog.queries.values())
+
+
+def has_relations(queries: Sequence[Query]) -> bool:
+    """Whether there is a query with windows: the engine refuses these for now."""
+    outputs = (o for q in queries for o in q.outputs)
+    return any(isinstance(n, ToStream) for o in outputs for n in walk_nodes(o.node))
 
 
 def by_reference(case: Case, queries: Sequence[Query]) -> dict[Key, list[Event]]:
@@ -56,7 +67,10 @@ def by_engine(case: Case, batches: Iterable[Batch]) -> dict[Key, list[Event]]:
         declared = stream.declared
         engine.stream(declared.name, _arrow_schema(stream), time=list(declared.time))
     for query_id, text in case.queries.items():
-        engine.query(query_id, text)
+        if query_id.startswith("view "):
+            engine.execute(text)
+        else:
+            engine.query(query_id, text)
     results: dict[Key, list[Event]] = defaultdict(list)
 
     def collect() -> None:

@@ -369,16 +369,32 @@ class Engine:
             engine.function(*function)
         for stream in saved.streams:
             engine._catalog.add_stream(stream)
+        views = engine._define(saved.views)
         for query in saved.queries:
+            views = engine._define(views)
             if query.members is None:
                 engine.query(query.id, query.text)
             else:
                 engine._catalog.add_prepared(
                     restored(query.text, query.members, engine._catalog, name=query.id)
                 )
+        engine._define(views)
         engine.notices.clear()
         engine._saved, engine._resumed = dict(saved.pages), True
         return engine
+
+
+    def _define(self, views: Sequence[snapshots.SavedView]) -> Sequence[snapshots.SavedView]:
+        """Define the views whose streams are there already; what is left has to wait for others."""
+        left = list(views)
+        while True:
+            known = set(self._catalog.source_names())
+            ready = [view for view in left if known.issuperset(view.reads)]
+            if not ready:
+                return left
+            for view in ready:
+                load(view.text, self._catalog)
+            left = [view for view in left if view not in ready]
 
 
 def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema) -> pa.Table:

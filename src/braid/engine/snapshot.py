@@ -32,8 +32,17 @@ class SavedQuery:
 
 
 @dataclass(frozen=True)
+class SavedView:
+    """A view: its statement, and the names that must be known before it."""
+
+    text: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Saved:
     streams: tuple[Stream, ...]
+    views: tuple[SavedView, ...]
     queries: tuple[SavedQuery, ...]
     instance_budget: int
     idle_timeout: int | None
@@ -45,6 +54,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
     header = {
         "format": STATE_FORMAT,
         "streams": [stream_to_json(s) for s in catalog.streams.values()],
+        "views": [[v.text, [*v.reads, *v.views]] for v in catalog.views.values()],
         "queries": [
             [q.id, q.text, None if q.members is None else _packed(q.members)]
             for q in _queries(catalog)
@@ -78,6 +88,7 @@ def read(data: bytes) -> Saved:
         raise CheckpointError("E421", "the snapshot is cut off or damaged")
     return Saved(
         tuple(stream_from_json(s) for s in header["streams"]),
+        tuple(SavedView(text, tuple(reads)) for text, reads in header.get("views", ())),
         tuple(
             SavedQuery(query, text, None if packed is None else _unpacked(packed))
             for query, text, packed in header["queries"]

@@ -369,13 +369,18 @@ def _is_plain(items: tuple[syntax.Item | syntax.Everything, ...] | None) -> bool
 
 
 def has_aggregate(part: Any) -> bool:
-    """Whether an aggregate is called anywhere in a part of a syntax tree."""
-    if isinstance(part, tuple):
-        return any(map(has_aggregate, part))
-    if isinstance(part, syntax.Apply) and part.function.name.lower() in AGGREGATES:
-        return True
-    slots = getattr(part, "__slots__", ())
-    return any(has_aggregate(getattr(part, name)) for name in slots if name != "at")
+    """Whether an aggregate is called anywhere in a part of a syntax tree, however deep it is."""
+    todo = [part]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, tuple):
+            todo.extend(part)
+        elif isinstance(part, syntax.Apply) and part.function.name.lower() in AGGREGATES:
+            return True
+        else:
+            slots = getattr(part, "__slots__", ())
+            todo.extend(getattr(part, name) for name in slots if name != "at")
+    return False
 
 
 def _to_stream(

@@ -206,7 +206,7 @@ def _grouped(relation: GroupRows, rows: Sequence[Row], udfs: Udfs) -> list[Row]:
     """One row a group; without keys there is one group, even of no rows."""
     groups: dict[Any, tuple[Row, list[Bindings]]] = {}
     if not relation.keys:
-        groups[()] = ((), [])
+        groups[order_key(())] = ((), [])
     for row in rows:
         bindings = _bound(row, relation.input.schema, udfs)
         key = tuple(value(expression, bindings) for expression in relation.keys)
