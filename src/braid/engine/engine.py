@@ -383,7 +383,6 @@ class Engine:
         engine._saved, engine._resumed = dict(saved.pages), True
         return engine
 
-
     def _define(self, views: Sequence[snapshots.SavedView]) -> Sequence[snapshots.SavedView]:
         """Define the views whose streams are there already; what is left has to wait for others."""
         left = list(views)

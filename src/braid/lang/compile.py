@@ -197,9 +197,7 @@ def only_query(text: str) -> tuple[syntax.AnyQuery | syntax.CreateQuery, Piece]:
     return statement, found[0]
 
 
-def _lookup(
-    catalog: Catalog, own: str | None, failed: Collection[str], sources: Sources
-) -> Lookup:
+def _lookup(catalog: Catalog, own: str | None, failed: Collection[str], sources: Sources) -> Lookup:
     """`own` is the name that is being made, which cannot be read for it."""
 
     def lookup(ident: syntax.Ident) -> BoundStream | Table:

@@ -77,9 +77,7 @@ class GroupedExpressions(QualifiedExpressions):
             hint = "select distinct rows in a sub-query"
             raise Problem("E117", f"{call.function.name} takes no DISTINCT", call.at, hint)
         args, type_ = bind_arguments(function, call, self._arguments)
-        made = Aggregate(
-            aggregate_name(len(self.aggregates)), function, args, call.distinct, type_
-        )
+        made = Aggregate(aggregate_name(len(self.aggregates)), function, args, call.distinct, type_)
         return self._shared(made)
 
     def _shared(self, made: Aggregate) -> Expression:

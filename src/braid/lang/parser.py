@@ -236,9 +236,7 @@ class _Builder(Transformer[Token, Any]):
     def having(self, predicate: syntax.Scalar) -> syntax.Scalar:
         return predicate
 
-    def windowed(
-        self, stream: syntax.Stream, window: syntax.Window, _: Token
-    ) -> syntax.Windowed:
+    def windowed(self, stream: syntax.Stream, window: syntax.Window, _: Token) -> syntax.Windowed:
         return syntax.Windowed(stream, window, stream.at)
 
     def range_window(self, size: Any, _: Token) -> syntax.Window:
@@ -280,7 +278,10 @@ class _Builder(Transformer[Token, Any]):
             if amount.text.startswith("-"):
                 raise Problem("E177", "a window cannot have a negative length", amount.at)
             total += microseconds(amount.text, str(unit), _at(unit))
-        return syntax.Period(total, _from_to(parts[0], parts[-1]))
+        at = _from_to(parts[0], parts[-1])
+        if total >= 2**63:
+            raise Problem("E112", "this length of time is too large", at)
+        return syntax.Period(total, at)
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)

@@ -114,9 +114,7 @@ class _Words:
         if self._type(index + 2) in ("_SELECT", "_FROM") or self._word(index + 2) in TO_STREAM:
             return True
         before = self._type(index - 1)
-        return before == "_SELECT" or (
-            before == "DISTINCT" and self._type(index - 2) == "_SELECT"
-        )
+        return before == "_SELECT" or (before == "DISTINCT" and self._type(index - 2) == "_SELECT")
 
     def _in_window(self, index: int, word: str) -> str | None:
         before = self._type(index - 1)
