@@ -17,4 +17,5 @@ def test_the_page_is_one_file_of_statements() -> None:
     assert set(known.streams) == {"Stock", "Outage", "Reading", "Click"}
     assert loaded.dropped == ("temporary",)
     assert not loaded.notices
-    assert len(loaded.queries) == 7
+    assert set(known.views) == {"Trades", "Dearest"}
+    assert len(loaded.queries) == 14

@@ -4,6 +4,9 @@ tokens.py       text -> tokens, and where statements end
 grammar.lark    the grammar; parser.py builds the syntax tree (syntax.py)
 scopes.py       what names mean; expressions.py, calls.py, casts.py: scalar expressions
 binder.py       streams; algebra/bounds.py: how long instances can live
+words.py        words that are keywords only in windows, relations and views
+relations.py    windows and relations; tables.py: the inputs of FROM; grouping.py: GROUP BY
+views.py        views, which are written into what reads them
 catalog.py      what exists; compile.py: one query; load.py: a file of statements
 outlines.py     a text without its constants; skeletons.py: queries of a known shape, not parsed
 tracing.py      what was done with a constant; replay.py does it again; lifting.py: templates
