@@ -82,7 +82,7 @@ def test_texts_that_say_a_window_differently_share_a_template() -> None:
         (
             "Select * From Stock [Range 5 s]",
             "Select * From Stock [Range 99999999999999999 s]",
-            "E113",
+            "E112",
         ),
         ("Select * From Stock [Rows 5]", "Select * From Stock [Rows 99999999999999999999]", "E112"),
     ],
