@@ -1,0 +1,188 @@
+"""What the m-ops of relations do, as data; see `specs.py`.
+
+A relation flows through a *delta channel*: each row says at which instant copies of it come
+(weight above 0) or go (below 0). The relation at an instant is the sum of all deltas up to it.
+The weight is the last column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from braid.algebra.expressions import Expression, is_true
+from braid.algebra.nodes import Aggregate
+from braid.algebra.schema import Attribute, Schema
+from braid.algebra.text import show
+from braid.plan.predicates import Constant
+from braid.plan.specs import Shape
+
+#: The column of a delta channel that says how many copies of a row come or go.
+WEIGHT = "±"
+
+
+def with_weight(schema: Schema) -> Shape:
+    """The delta channel of a relation."""
+    return Shape(Schema((*schema, Attribute(WEIGHT, pa.int64()))))
+
+
+def without_weight(shape: Shape) -> Schema:
+    return Schema(tuple(a for a in shape.schema if a.name != WEIGHT))
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """For each member: the events of its input that count at each instant, as deltas.
+
+    `kind` is range, rows, now or unbounded; the size is each member's own. `keys`: the columns
+    of a partition. `order`: the columns that decide which of the events of one instant are the
+    last, for rows: the sequence column, then all attributes. Only events that start at `birth`
+    or later are seen.
+    """
+
+    input: Shape
+    kind: str
+    keys: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    membered: bool = False
+    birth: int | None = None
+
+    @cached_property
+    def output(self) -> Shape:
+        return with_weight(self.input.schema)
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        partition = f" of each {', '.join(self.keys)}" if self.keys else ""
+        return f"window {self.kind}{partition}"
+
+
+@dataclass(frozen=True)
+class WindowRecipe:
+    """How long a member's window is; None where its kind has no size."""
+
+    size: Constant | int | None = None
+
+
+@dataclass(frozen=True)
+class Equality:
+    """Columns of two inputs that must be equal; `null_safe`: NULL equals NULL."""
+
+    first: int
+    first_column: str
+    second: int
+    second_column: str
+    floating: bool = False
+    null_safe: bool = False
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """For each member: the combinations of rows of its inputs, which are delta channels.
+
+    `residual` is what is asked beyond the equalities, of columns `i.a`; its constants are
+    parameters of the member. `emit`: each output column, the input that it is of, its name there.
+    """
+
+    inputs: tuple[Shape, ...]
+    equalities: tuple[Equality, ...]
+    residual: Expression
+    emit: tuple[tuple[str, int, str], ...]
+    membered: tuple[bool, ...]
+    shared: bool = True
+
+    @cached_property
+    def output(self) -> Shape:
+        return with_weight(
+            Schema.of(
+                (name, self.inputs[i].schema.type_of(column)) for name, i, column in self.emit
+            )
+        )
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        parts = [
+            f"{e.first}.{e.first_column} {'<=>' if e.null_safe else '='} {e.second}.{e.second_column}"
+            for e in self.equalities
+        ]
+        if not is_true(self.residual) or not parts:
+            parts.append(show(self.residual))
+        return f"join {{{' AND '.join(parts)}}}"
+
+
+@dataclass(frozen=True)
+class JoinRecipe:
+    """The constants of the residual."""
+
+    constants: tuple[Constant, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupSpec:
+    """For each member: one row for each group of equal `keys`, which are columns of the input.
+
+    Output columns: `key_0`, ..., then the aggregates by their names. Arguments of aggregates are
+    plain references. Without keys there is always one group. `distinct`: SELECT DISTINCT, that is
+    all columns are keys, there is no aggregate, and the output has the input's own names.
+    """
+
+    input: Shape
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    membered: bool = False
+    distinct: bool = False
+
+    @cached_property
+    def output(self) -> Shape:
+        if self.distinct:
+            return self.input
+        types = ((f"key_{k}", self.input.schema.type_of(n)) for k, n in enumerate(self.keys))
+        return with_weight(Schema.of((*types, *((a.name, a.type) for a in self.aggregates))))
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        if self.distinct:
+            return "distinct"
+        shown = (
+            f"{a.function}({'DISTINCT ' if a.distinct else ''}{', '.join(map(show, a.args)) or '*'})"
+            for a in self.aggregates
+        )
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"group{by} {{{', '.join(shown)}}}"
+
+
+@dataclass(frozen=True)
+class ToStreamSpec:
+    """For each member: the rows that come at an instant (Istream), that go (Dstream), or all that
+    are there (Rstream), as point events.
+
+    Inputs: the delta channel and, for Rstream, then the streams under the windows, whose events'
+    ends are the instants at which it speaks.
+    """
+
+    input: Shape
+    kind: str
+    streams: tuple[Shape, ...] = ()
+    membered: tuple[bool, ...] = (False,)
+
+    @cached_property
+    def output(self) -> Shape:
+        return Shape(without_weight(self.input))
+
+    @property
+    def stateful(self) -> bool:
+        return self.kind == "Rstream"
+
+    def describe(self) -> str:
+        return self.kind
