@@ -168,13 +168,14 @@ class ToStreamSpec:
     are there (Rstream), as point events.
 
     Inputs: the delta channel and, for Rstream, then the streams under the windows, whose events'
-    ends are the instants at which it speaks.
+    ends are the instants at which it speaks; of these, those that start at `birth` or later count.
     """
 
     input: Shape
     kind: str
     streams: tuple[Shape, ...] = ()
     membered: tuple[bool, ...] = (False,)
+    birth: int | None = None
 
     @cached_property
     def output(self) -> Shape:
