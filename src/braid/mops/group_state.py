@@ -1,0 +1,226 @@
+"""The memory of all groups of an m-op: what is counted, saved, and rewritten of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.kernels import groups as kernel
+from braid.kernels import groups_layout as at
+from braid.kernels import memory
+from braid.kernels.groups_layout import hang_groups, hash_again
+from braid.kernels.groups_values import (
+    ENTRY_WORDS,
+    NUMBER,
+    OWNER,
+    VALUE,
+    codes_changed,
+    hang_values,
+    load_values,
+)
+from braid.kernels.runtime import address
+from braid.mops.base import Held, State
+from braid.mops.columns import Rows, nulls_of, set_nulls
+from braid.mops.group_layout import GroupLayout, text_layout
+from braid.mops.values import Words
+
+_LEAST_CHAINS = 16
+
+
+class GroupState:
+    def __init__(self, layout: GroupLayout) -> None:
+        self._layout = layout
+        self.numbers: Words = np.zeros(at.NUMBERS, np.int64)
+        self._frame = layout.frame()
+        self._start()
+
+    def _start(self) -> None:
+        numbers = self.numbers = np.zeros(at.NUMBERS, np.int64)
+        numbers[at.G_FREE] = numbers[at.V_FREE] = -1
+        numbers[at.STAMPS] = 1
+        hang_groups(_LEAST_CHAINS, address(numbers), address(self._frame))
+        hang_values(_LEAST_CHAINS, address(numbers))
+
+    def _release(self) -> None:
+        kernel.release_all(self._frame, self.numbers)
+        for place in (at.G_AT, at.G_HEADS, at.V_AT, at.V_HEADS, at.TOUCHED_AT):
+            memory.free(self.numbers[place])
+            self.numbers[place] = 0
+
+    def __del__(self) -> None:
+        self._release()
+
+    def framed(self, output_of: Words, input_of: Words, strings: int) -> Words:
+        """Everything that the kernels need, with where the tables are now."""
+        frame = self._frame
+        frame[at.MAP], frame[at.MAP_SIZE] = address(output_of), len(output_of)
+        frame[at.INPUTS], frame[at.STRINGS] = address(input_of), strings
+        return frame
+
+    def taken(self) -> tuple[Rows, Words, Words]:
+        """What a batch has put out: rows, the node of each, and nodes that stopped with times."""
+        numbers, width = self.numbers, self._layout.output.width
+        count, stopped = int(numbers[at.OUT_COUNT]), int(numbers[at.STOPPED])
+        found = (
+            memory.taken(numbers[at.OUT_AT], count * width).reshape(count, width),
+            memory.taken(numbers[at.MEMBERS_AT], count),
+            memory.taken(numbers[at.STOPPED_AT], 2 * stopped).reshape(stopped, 2),
+        )
+        numbers[at.OUT_AT : at.STOPPED_ROOM + 1] = 0
+        return found
+
+    # ---- what is there ----
+
+    def _slots(self) -> Rows:
+        """All slots that have been used, as an array that is valid until they move."""
+        high, width = int(self.numbers[at.G_HIGH]), self._layout.width
+        return memory.view(self.numbers[at.G_AT], high * width).reshape(high, width)
+
+    def _entries(self) -> Rows:
+        """The values of all multisets, likewise."""
+        high = int(self.numbers[at.V_HIGH])
+        words = memory.view(self.numbers[at.V_AT], high * ENTRY_WORDS)
+        return words.reshape(high, ENTRY_WORDS)
+
+    @property
+    def groups(self) -> int:
+        return int(self.numbers[at.G_COUNT])
+
+    @property
+    def values(self) -> int:
+        return int(self.numbers[at.V_COUNT])
+
+    @property
+    def negative(self) -> int:
+        """Groups from which more rows have gone than ever came."""
+        slots = self._slots()
+        return int(np.count_nonzero((slots[:, at.NODE] >= 0) & (slots[:, at.COUNT] < 0)))
+
+    @property
+    def nbytes(self) -> int:
+        numbers = self.numbers
+        words = numbers[at.G_ROOM] * self._layout.width + numbers[at.G_MASK] + 1
+        words += numbers[at.V_ROOM] * ENTRY_WORDS + numbers[at.V_MASK] + 1
+        return int(8 * (words + numbers[at.BLOCK_WORDS] + numbers[at.TOUCHED_ROOM]))
+
+    # ---- saved and loaded ----
+
+    def saved(self) -> State:
+        """Groups, the words of wide sums in the order of groups, and values with the place of
+        their group among the groups."""
+        slots = self._slots()
+        live = slots[:, at.NODE] >= 0
+        groups = slots[live]
+        groups[:, (at.HASH, at.LINK, at.STAMP)] = 0
+        wide = self._wide_sums(groups)
+        for word in self._layout.multiset_words:
+            groups[:, word : word + at.MULTISET_WORDS] = 0
+        entries = self._entries()
+        entries = entries[entries[:, OWNER] >= 0]
+        multisets = max(1, len(self._layout.multisets))
+        places = np.cumsum(live) - 1
+        values = np.column_stack(
+            [
+                places[entries[:, OWNER] // multisets],
+                entries[:, OWNER] % multisets,
+                entries[:, VALUE],
+                entries[:, NUMBER],
+            ]
+        )
+        return {"groups": groups, "wide": wide, "values": values}
+
+    def _wide_sums(self, groups: Rows) -> Words:
+        """The words of the wide sums; addresses in the groups are no use to anybody else."""
+        found = [np.empty((0, at.WIDE_WORDS), np.int64)]
+        for word in self._layout.reals:
+            for group in np.flatnonzero(groups[:, word + at.BASE] == at.WIDE).tolist():
+                place = groups[group, word + at.WORDS]
+                found.append(memory.view(place, at.WIDE_WORDS).reshape(1, -1).copy())
+                groups[group, word + at.WORDS] = 0
+        return np.concatenate(found)
+
+    def load(self, state: State, nodes: Words, frame: Words) -> None:
+        """Start over with what was saved; `nodes` are the numbers that nodes have now, or -1."""
+        self._release()
+        self._start()
+        groups = state["groups"].reshape(-1, self._layout.width).copy()
+        self._load_wide(groups, state["wide"].reshape(-1, at.WIDE_WORDS))
+        groups[:, at.NODE] = nodes[groups[:, at.NODE]] if len(nodes) else -1
+        count, numbers = len(groups), self.numbers
+        numbers[at.G_HIGH] = numbers[at.G_COUNT] = numbers[at.G_ROOM] = count
+        numbers[at.G_AT] = memory.resized(0, count * self._layout.width)
+        chains = _LEAST_CHAINS
+        while chains <= count:
+            chains *= 2
+        numbers[at.G_MASK] = chains - 1
+        lost = groups[:, at.NODE] < 0
+        # Groups of nodes that nobody has any more lie under a number of their own until purged.
+        nowhere = len(nodes) + int(nodes.max(initial=0)) + 1
+        groups[lost, at.NODE] = nowhere
+        self._slots()[:] = groups
+        hash_again(address(numbers), address(frame))
+        values = np.ascontiguousarray(state["values"].reshape(-1, 4))
+        load_values(address(self._layout.records), values, address(numbers), address(frame))
+        if lost.any():
+            gone = np.zeros(nowhere + 1, np.bool_)
+            gone[nowhere] = True
+            kernel.purge(frame, numbers, gone)
+
+    def _load_wide(self, groups: Rows, wide: Rows) -> None:
+        used = 0
+        for word in self._layout.reals:
+            for group in np.flatnonzero(groups[:, word + at.BASE] == at.WIDE).tolist():
+                place = memory.resized(0, at.WIDE_WORDS)
+                memory.view(place, at.WIDE_WORDS)[:] = wide[used]
+                groups[group, word + at.WORDS] = place
+                used += 1
+        self.numbers[at.BLOCK_WORDS] = used * at.WIDE_WORDS
+
+    # ---- texts ----
+
+    def texts(self) -> Held | None:
+        """The texts of keys and of rows that are out, then those of multisets."""
+        layout, (names, types) = self._layout, text_layout(self._layout)
+        if not layout.texts and not layout.text_multisets:
+            return None
+        slots, entries = self._slots(), self._entries()
+        groups = slots[slots[:, at.NODE] >= 0]
+        values = entries[self._text_entries()]
+        rows = np.zeros((len(groups) + len(values), names.width), np.int64)
+        nothing = np.ones(len(rows), np.bool_)
+        for k, (word, column) in enumerate(layout.texts):
+            rows[: len(groups), names.base + k] = groups[:, word]
+            nulls = nothing.copy()
+            nulls[: len(groups)] = self._text_nulls(groups, column)
+            set_nulls(rows, k, nulls)
+        rows[len(groups) :, names.base + len(layout.texts)] = values[:, VALUE]
+        nothing[len(groups) :] = False
+        set_nulls(rows, len(layout.texts), nothing)
+        return Held(rows, names, types)
+
+    def _text_nulls(self, groups: Rows, column: int) -> np.ndarray:
+        """Where a group has no text in a column: it is NULL, or the row has never been out."""
+        if column < len(self._layout.keys):
+            word, bit = at.KEY + column // 64, np.int64(column % 64)
+            return ((groups[:, word] >> bit) & 1).astype(np.bool_)
+        word, bit = self._layout.image + column // 64, np.int64(column % 64)
+        return ((groups[:, word] >> bit) & 1).astype(np.bool_) | (groups[:, at.SHOWN] == 0)
+
+    def _text_entries(self) -> Words:
+        """Where the values of multisets of texts are."""
+        owners = self._entries()[:, OWNER]
+        numbers = owners % max(1, len(self._layout.multisets))
+        return np.flatnonzero((owners >= 0) & np.isin(numbers, self._layout.text_multisets))
+
+    def replace_texts(self, rows: Rows, frame: Words) -> None:
+        """Take the texts back with their codes rewritten."""
+        names, _ = text_layout(self._layout)
+        slots = self._slots()
+        groups = np.flatnonzero(slots[:, at.NODE] >= 0)
+        for k, (word, _) in enumerate(self._layout.texts):
+            nulls = nulls_of(rows[: len(groups)], k)
+            known = np.ones(len(groups), np.bool_) if nulls is None else ~nulls
+            slots[groups[known], word] = rows[: len(groups), names.base + k][known]
+        self._entries()[self._text_entries(), VALUE] = rows[len(groups) :, -1]
+        numbers = address(self.numbers)
+        hash_again(numbers, address(frame))
+        codes_changed(address(self._layout.records), numbers, address(frame))
