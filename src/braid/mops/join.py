@@ -1,0 +1,460 @@
+"""Joins: combinations of rows of several relations, all members at once.
+
+Members share the predicate and differ in what their inputs hold: in selections below (precision
+sharing), in windows (shared join evaluation), and in constants of the residual. Each distinct row
+is held once, with the set of output nodes that have it; probing and composing is done once for
+all members, and a combination is of the nodes that are in the sets of all its rows.
+
+The law: the sum of all deltas that a member has got is at each instant the product, over its
+inputs, of the sums of theirs, of which equalities and residual are true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.expressions import Source, is_true
+from braid.algebra.relations import place
+from braid.algebra.types import Kind, kind_of
+from braid.kernels import joins as kernel
+from braid.kernels import memory
+from braid.kernels.joins_state import split_pairs
+from braid.kernels.runtime import address, always
+from braid.mops import codegen
+from braid.mops.base import Context, Held, State
+from braid.mops.batch import Batch
+from braid.mops.columns import Rows
+from braid.mops.constants import Constants
+from braid.mops.fanout import Fanout
+from braid.mops.join_plan import Lookup, Orders, Probe, keys_of, residual_of
+from braid.mops.join_state import Holdings, packed
+from braid.mops.membership import Origin, nobody, origin_of
+from braid.mops.nodes import Nodes, grown, signatures
+from braid.mops.values import Words
+from braid.plan.layout import Layout
+from braid.plan.relational import JoinRecipe, JoinSpec
+
+#: Deltas before which orders are not chosen again.
+_ROUND = 8192
+
+
+class JoinLogic:
+    """All joins with one predicate over the same channels."""
+
+    stopped: Mapping[int, int] = {}
+
+    def __init__(self, spec: JoinSpec, context: Context) -> None:
+        assert len(spec.inputs) > 1
+        self._spec = spec
+        self._context = context
+        self._keys = keys_of(spec)
+        self._holdings = Holdings(spec.inputs, self._keys)
+        self._orders = Orders(self._keys, len(spec.inputs))
+        self._order: list[list[Probe]] = []
+        self._measured: dict[Lookup, tuple[int, int, int]] = {}
+        self._since = 0
+        self.nodes = Nodes()
+        self._sides = [_Side(membered) for membered in spec.membered]
+        self._askers = Nodes()
+        self._asker_of: Words = np.zeros(8, np.int64)
+        self._parameters: Words = np.zeros((8, 1), np.int64)
+        self._answers: Words = np.zeros(8, np.int64)
+        self._everyone: Words = np.zeros(1, np.int64)
+        self._fixed_parts: list[Words] = []
+        self._compile()
+        self._describe_inputs()
+        self._choose()
+
+    # ---- what is compiled ----
+
+    def _compile(self) -> None:
+        residual = self._residual = residual_of(self._spec)
+        places = {Source.INPUT: codegen.Place("e", residual.layout)}
+        self._early = self._late = always
+        constants: list[int] = []
+        if not is_true(residual.early):
+            function = codegen.predicate(residual.early, places)
+            self._early = function.compiled
+            constants = [self._word(p.value) for p in function.parameters]
+        if not is_true(residual.late):
+            self._late = codegen.predicate(residual.late, places).compiled
+        self._plain = not any(self._spec.membered) and is_true(residual.late)
+        self._asked: Words = np.zeros(residual.layout.width, np.int64)
+        frame, layout = self._holdings.frame, self._spec.output.layout
+        frame[kernel.EARLY_AT] = self._kept(constants)
+        frame[kernel.LATE] = not is_true(residual.late)
+        frame[kernel.PLAIN] = self._plain
+        frame[kernel.ASKED_AT] = address(self._asked)
+        frame[kernel.ASKED_BASE] = residual.layout.base
+        frame[kernel.FLAGS_FROM] = len(residual.columns)
+        frame[kernel.FLAGS] = len(residual.groups)
+        frame[kernel.OUT_BASE] = layout.base
+        frame[kernel.EMITTED] = len(self._spec.emit)
+        columns = [(i, self._spec.inputs[i].layout.column(name)) for _, i, name in self._spec.emit]
+        frame[kernel.EMIT_AT] = self._kept([w for pair in columns for w in pair])
+
+    def _word(self, value: int | str) -> int:
+        return self._context.values.strings.pin(value) if isinstance(value, str) else value
+
+    def _kept(self, values: list[int]) -> int:
+        part = np.array([*values, 0], np.int64)
+        self._fixed_parts.append(part)
+        return int(address(part))
+
+    def _describe_inputs(self) -> None:
+        """What rows of each input are asked by themselves, and what the residual sees of them."""
+        shown = [place(name) for name in self._residual.columns]
+        for number, (shape, feed) in enumerate(
+            zip(self._spec.inputs, self._holdings.feeds, strict=True)
+        ):
+            checks: list[int] = []
+            for key in self._keys:
+                columns, floating = key.columns[number], int(key.floating)
+                for k, column in enumerate(columns):
+                    other = columns[k - 1] if k else -1
+                    if other >= 0 or not key.null_safe:
+                        checks += [column, other, floating, int(not key.null_safe)]
+            pairs = [
+                w
+                for target, (i, name) in enumerate(shown)
+                if i == number
+                for w in (shape.layout.column(name), target)
+            ]
+            feed[kernel.CHECKS_AT], feed[kernel.CHECKS] = self._kept(checks), len(checks) // 4
+            feed[kernel.SHOWN_AT], feed[kernel.SHOWN] = self._kept(pairs), len(pairs) // 2
+            feed[kernel.FEED_BYTES] = 8 * shape.layout.width
+            feed[kernel.FEED_MEMBERED] = self._spec.membered[number]
+
+    # ---- members ----
+
+    def admit(
+        self, recipe: JoinRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        inputs = [
+            (origin if side.membered else None) or nobody(constants.count)
+            for origin, side in zip(origins, self._sides, strict=True)
+        ]
+        own = [*recipe.constants[: self._residual.own], *self._residual.fixed]
+        content = [w for c in own for w in constants.content(c)]
+        columns = [c for origin in inputs for c in origin.signatures.T.copy()]
+        numbers, rows = self.nodes.add(signatures("join", constants.count, [*columns, *content]))
+        if len(rows):
+            state = self.snapshot() if self.instances else None
+            new = numbers[rows]
+            for origin, side in zip(inputs, self._sides, strict=True):
+                side.add(origin, rows, new)
+            if own:
+                part = constants.chosen(rows)
+                askers = signatures("asks", len(rows), [w for c in own for w in part.content(c)])
+                self._add_askers(new, askers, [part.words(c) for c in own])
+            self._resize(state)
+        return origin_of(self.nodes, numbers)
+
+    def _add_askers(self, nodes: Words, wanted: Words, words: Sequence[Words]) -> None:
+        """Note the constants of new output nodes; equal ones are asked once."""
+        askers, fresh = self._askers.add(wanted)
+        self._asker_of = grown(self._asker_of, int(nodes.max()) + 1)
+        self._asker_of[nodes] = askers
+        if self._parameters.shape[1] != len(words):
+            self._parameters = np.zeros((8, len(words)), np.int64)
+        self._parameters = grown(self._parameters, self._askers.high)
+        self._answers = grown(self._answers, self._askers.high)
+        for k, column in enumerate(words):
+            of_each = np.broadcast_to(column, len(nodes))
+            self._parameters[askers[fresh], k] = of_each[fresh]
+
+    def _resize(self, state: State | None) -> None:
+        """Give sets room for all nodes; what is held is taken up again."""
+        if self.nodes.high > 64 * self._holdings.set_words or state is not None:
+            self._holdings.forget()
+            if self.nodes.high > 64 * self._holdings.set_words:
+                # Room for half as many again: members may come one by one.
+                self._holdings.size_sets(self.nodes.high + self.nodes.high // 2)
+        self._count_everyone()
+        if state is not None:
+            self.restore(state)
+
+    def _count_everyone(self) -> None:
+        living = np.ones(self.nodes.high, np.bool_)
+        living[self.nodes.uses[: self.nodes.high] <= 0] = False
+        self._everyone = packed(np.flatnonzero(living), self._holdings.set_words)
+
+    def dismiss(self, numbers: Words) -> Words:
+        """Members leave; the output nodes that nobody uses any more, whose rows are forgotten."""
+        gone = self.nodes.release(numbers)
+        if not len(gone):
+            return gone
+        for side in self._sides:
+            side.remove(gone)
+        if not is_true(self._residual.late):
+            self._askers.retire(self._askers.release(self._asker_of[gone]))
+        if self.nodes.uses[: self.nodes.high].max(initial=0) <= 0:
+            self._holdings.forget()
+        elif self.instances:
+            self._holdings.purge(gone)
+        self._count_everyone()
+        return gone
+
+    # ---- events ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        width = self._spec.output.layout.width
+        if not any(len(batch) for batch in inputs) or not self.nodes.count:
+            return self._batch(np.empty((0, width), np.int64), 0, 0)
+        alive = self._feed(inputs)
+        self._point()
+        kernel.run(self._holdings.frame, self._early, self._late)
+        del alive
+        frame = self._holdings.frame
+        rows = memory.taken(frame[kernel.OUT_AT], int(frame[kernel.OUT_ROWS]) * width)
+        batch = self._batch(
+            rows.reshape(-1, width), int(frame[kernel.PAIRS_AT]), int(frame[kernel.PAIRS])
+        )
+        memory.free(frame[kernel.PAIRS_AT])
+        frame[kernel.OUT_AT : kernel.FRAME] = 0
+        self._tend(sum(len(b.rows) for b in inputs))
+        return batch
+
+    def _batch(self, rows: Rows, at: int, count: int) -> Batch:
+        if self._plain:
+            return Batch(rows)
+        index, members = split_pairs(at, count)
+        return Batch(rows, index, members)
+
+    def _feed(self, inputs: Sequence[Batch]) -> list[np.ndarray]:
+        """Lay out what has come; the arrays must live while it is read."""
+        alive: list[np.ndarray] = []
+        for batch, side, feed in zip(inputs, self._sides, self._holdings.feeds, strict=True):
+            rows = np.ascontiguousarray(batch.rows if side.membered else batch.alone())
+            pairs = _pairs(batch) if side.membered else np.empty(0, np.int64)
+            feed[kernel.FEED_ROWS_AT], feed[kernel.FEED_ROWS] = address(rows), len(rows)
+            feed[kernel.FEED_PAIRS_AT], feed[kernel.FEED_PAIRS] = address(pairs), len(pairs)
+            feed[kernel.FEED_ROW] = feed[kernel.FEED_PAIR] = 0
+            alive += [rows, pairs]
+        return alive
+
+    def _point(self) -> None:
+        """Say where tables are now: they move when they grow."""
+        frame = self._holdings.frame
+        self._asked[:] = 0
+        frame[kernel.EVERYONE_AT] = address(self._everyone)
+        frame[kernel.ASKERS_AT] = address(self._asker_of)
+        frame[kernel.ANSWERS_AT] = address(self._answers)
+        frame[kernel.PARAMETERS_AT] = address(self._parameters)
+        frame[kernel.PARAMETERS] = self._parameters.shape[1]
+        frame[kernel.STRINGS_AT] = address(self._context.values.strings.description)
+        for side, feed in zip(self._sides, self._holdings.feeds, strict=True):
+            heads, following = side.fanout.tables
+            feed[kernel.FANS_AT], feed[kernel.FANS] = address(heads), len(heads)
+            feed[kernel.FAN_NEXT_AT] = address(following)
+
+    def _tend(self, deltas: int) -> None:
+        """Choose orders again and give memory back, when as many deltas have gone by as there are
+        rows: constant work for each."""
+        self._since += deltas
+        if self._since < max(_ROUND, self.instances):
+            return
+        self._since = 0
+        if len(self._spec.inputs) > 2:
+            self._choose()
+        if self._holdings.roomy:
+            state = self.snapshot()
+            self._holdings.forget()
+            self.restore(state)
+
+    def _choose(self) -> None:
+        for lookup, measure in self._holdings.measures().items():
+            self._orders.measured(lookup, measure[0], measure[2])
+            if measure[0]:
+                self._measured[lookup] = measure
+        order = self._orders.chosen(self._holdings.counts())
+        if order != self._order:
+            self._order = order
+            self._holdings.follow(order, self._residual.groups)
+
+    # ---- state ----
+
+    @property
+    def instances(self) -> int:
+        """Rows that are held."""
+        return sum(self._holdings.counts())
+
+    @property
+    def state_bytes(self) -> int:
+        return self._holdings.nbytes
+
+    @property
+    def index_bytes(self) -> int:
+        own = (self._asker_of, self._parameters, self._answers, self._everyone)
+        tables = self.nodes.nbytes + self._askers.nbytes + sum(s.nbytes for s in self._sides)
+        return tables + sum(array.nbytes for array in own)
+
+    def snapshot(self) -> State:
+        """Of each input: rows, who holds them how often, and what the nodes in that stand for."""
+        state: State = {}
+        for number, side in enumerate(self._sides):
+            local, known = side.numbered(self.nodes.high)
+            cells, words = self._holdings.cells(number, local, len(known))
+            state[f"rows{number}"] = self._holdings.rows(number)
+            state[f"cells{number}"], state[f"sets{number}"] = cells, words
+            state[f"nodes{number}"] = known
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take up saved rows; members are there already, under whatever numbers."""
+        self._point()
+        for number, (side, shape) in enumerate(zip(self._sides, self._spec.inputs, strict=True)):
+            known = state[f"nodes{number}"].reshape(-1, 2)
+            self._holdings.hold(
+                number,
+                state[f"rows{number}"].reshape(-1, shape.layout.width),
+                state[f"cells{number}"].reshape(-1, 4),
+                state[f"sets{number}"],
+                len(known),
+                side.found(known),
+            )
+
+    def _carried(self) -> list[tuple[int, int, str]]:
+        """Columns whose words mean something only together with a table: input, column, name."""
+        return [
+            (i, column, f"{i}.{a.name}")
+            for i, shape in enumerate(self._spec.inputs)
+            for column, a in enumerate(shape.schema)
+            if kind_of(a.type) in (Kind.STRING, Kind.OPAQUE)
+        ]
+
+    def held(self) -> Held | None:
+        """The columns of all rows that have codes; those of other inputs are NULL."""
+        carried = self._carried()
+        if not carried:
+            return None
+        layout = Layout(tuple(name for _, _, name in carried))
+        types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
+        parts = []
+        for number, shape in enumerate(self._spec.inputs):
+            rows = self._holdings.rows(number)
+            out = np.zeros((len(rows), layout.width), np.int64)
+            for target, (i, column, _) in enumerate(carried):
+                mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
+                if i == number:
+                    out[:, layout.base + target] = rows[:, shape.layout.base + column]
+                    null = (rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
+                    out[:, mask] |= np.where(null != 0, bit, np.int64(0))
+                else:
+                    out[:, mask] |= bit
+            parts.append(out)
+        return Held(np.concatenate(parts), layout, types)
+
+    def replace_held(self, rows: Rows) -> None:
+        carried = self._carried()
+        base = Layout(tuple(name for _, _, name in carried)).base
+        first = 0
+        for number, count in enumerate(self._holdings.counts()):
+            own = [(t, c) for t, (i, c, _) in enumerate(carried) if i == number]
+            if own and count:
+                layout = self._spec.inputs[number].layout
+                words = np.array([layout.base + c for _, c in own], np.int64)
+                values = rows[first : first + count, [base + t for t, _ in own]]
+                self._holdings.rewrite(number, words, values)
+            first += count
+
+    def forget_codes(self) -> None:
+        """Constants keep their codes, and rows are given back with new ones."""
+
+    def describe(self) -> dict[str, Any]:
+        measured = dict(self._measured)
+        for lookup, measure in self._holdings.measures().items():
+            self._orders.measured(lookup, measure[0], measure[2])
+            if measure[0]:
+                measured[lookup] = self._measured[lookup] = measure
+        return {
+            "nodes": self.nodes.count,
+            "inputs": self._holdings.describe(),
+            "orders": [[probe.lookup[0] for probe in order] for order in self._order],
+            "probes": [
+                {
+                    "input": number,
+                    "keys": [self._key_name(k, number) for k in keys],
+                    "found": round(found / probes, 3),
+                    "wanted": round(wanted / probes, 3),
+                }
+                for (number, keys), (probes, found, wanted) in sorted(measured.items())
+            ],
+        }
+
+    def _key_name(self, key: int, number: int) -> str:
+        return self._spec.inputs[number].layout.names[self._keys[key].columns[number][0]]
+
+    def __del__(self) -> None:
+        holdings = getattr(self, "_holdings", None)
+        if holdings is not None:
+            holdings.release()
+
+
+class _Side:
+    """The nodes of one input, what they are, and the output nodes that use them."""
+
+    def __init__(self, membered: bool) -> None:
+        self.membered = membered
+        self.fanout = _Fans()
+        self._signatures: Words = np.zeros((8, 2), np.int64)
+
+    def add(self, origin: Origin, rows: Words, nodes: Words) -> None:
+        if not self.membered:
+            return
+        sources = origin.numbers[rows]
+        self.fanout.add(sources, nodes)
+        self._signatures = grown(self._signatures, int(sources.max()) + 1)
+        self._signatures[sources] = origin.signatures[rows]
+
+    def remove(self, nodes: Words) -> None:
+        if self.membered:
+            self.fanout.remove(nodes)
+
+    def _used(self) -> Words:
+        """The nodes that some output node uses."""
+        return np.flatnonzero(self.fanout.tables[0] >= 0)
+
+    def numbered(self, high: int) -> tuple[Words, Words]:
+        """For each output node, the place of its input node among those in use, or -1 if another
+        output node speaks for it; and the signatures of these."""
+        used, heads = self._used(), self.fanout.tables[0]
+        local = np.full(64 * ((high + 63) // 64 + 1), -1, np.int64)
+        local[heads[used]] = np.arange(len(used))
+        return local, self._signatures[used]
+
+    def found(self, wanted: Words) -> Words:
+        """The node with each signature, or a number above all nodes."""
+        used, nowhere = self._used(), len(self.fanout.tables[0])
+        if not len(used) or not len(wanted):
+            return np.full(len(wanted), nowhere, np.int64)
+        known = np.ascontiguousarray(self._signatures[used]).view(_PAIR).ravel()
+        asked = np.ascontiguousarray(wanted).view(_PAIR).ravel()
+        order = np.argsort(known, kind="stable")
+        at = np.minimum(np.searchsorted(known[order], asked), len(order) - 1)
+        return np.where(known[order][at] == asked, used[order[at]], nowhere)
+
+    @property
+    def nbytes(self) -> int:
+        return self.fanout.nbytes + self._signatures.nbytes
+
+
+class _Fans(Fanout):
+    """Output nodes of each input node, for kernels that walk through them."""
+
+    @property
+    def tables(self) -> tuple[Words, Words]:
+        """The first output node of each input node, and the next one of each output node."""
+        return self._heads, self._next
+
+
+_PAIR = np.dtype([("a", np.int64), ("b", np.int64)])
+
+
+def _pairs(batch: Batch) -> Words:
+    if batch.index is None or batch.members is None:
+        return np.arange(len(batch.rows), dtype=np.int64) << 32
+    return (batch.index.astype(np.int64) << 32) | batch.members
