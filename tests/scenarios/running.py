@@ -10,9 +10,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 import braid
-from braid.algebra.nodes import walk_nodes
 from braid.algebra.queries import Query
-from braid.algebra.relations import ToStream
 from braid.algebra.schema import Schema
 from braid.lang import Catalog, compile_query, load
 from braid.reference import Event, answer, events_from_result, table_from_events
@@ -34,12 +32,6 @@ def bind(case: Case) -> list[Query]:
         else:
             catalog.add_query(compile_query(text, catalog, query_id=query_id).query)
     return list(catalog.queries.values())
-
-
-def has_relations(queries: Sequence[Query]) -> bool:
-    """Whether there is a query with windows: the engine refuses these for now."""
-    outputs = (o for q in queries for o in q.outputs)
-    return any(isinstance(n, ToStream) for o in outputs for n in walk_nodes(o.node))
 
 
 def by_reference(case: Case, queries: Sequence[Query]) -> dict[Key, list[Event]]:

@@ -7,7 +7,7 @@ time, and to take those words out again once that time has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,15 @@ from braid.mops.publish import ALWAYS, NEVER, PublishLogic
 from braid.mops.selection import SelectionLogic
 from braid.mops.states import bound_of
 from braid.mops.values import Words
-from braid.plan.plan import Plan, channel_owner, last_uses, ordered, source_channel
+from braid.plan.plan import (
+    Plan,
+    channel_owner,
+    last_uses,
+    moved_by_time,
+    ordered,
+    source_channel,
+)
+from braid.plan.relational import GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
@@ -45,6 +53,14 @@ class Found:
     count: int
 
 
+@dataclass(frozen=True)
+class Stop:
+    """Why a query has ended: a sum in it does not fit its type, or it has too many instances."""
+
+    at: int
+    overflow: bool
+
+
 class Executor:
     """The running plan of one shard: knows nothing of time beyond the bound of each batch."""
 
@@ -58,6 +74,8 @@ class Executor:
         self.events_out: dict[str, int] = {}
         self._users: dict[str, int] = {}
         self._order: tuple[str, ...] | None = None
+        self._moved: tuple[str, ...] = ()
+        self._overflown: dict[str, int] = {}
         self._last_use: dict[str, list[str]] = {}
         self._alive = COMPACT_FROM
         self._channel_exits: list[ChannelExits] | None = None
@@ -183,6 +201,7 @@ class Executor:
                 self.plan.remove(signature)
                 del self.logics[signature]
                 self._users.pop(signature, None)
+                self._overflown.pop(signature, None)
                 self._order = None
 
     def _is_used(self, signature: str) -> bool:
@@ -199,7 +218,13 @@ class Executor:
         if self._order is None:
             self._order = ordered(self.plan.mops)
             self._last_use = last_uses(self.plan.mops, self._order)
+            self._moved = moved_by_time(self.plan.mops, self._order)
         return self._order
+
+    @property
+    def moved_by_time(self) -> tuple[str, ...]:
+        """The m-ops that have to be run when only time passes."""
+        return self._moved if self.order else ()
 
     def run(
         self,
@@ -209,7 +234,7 @@ class Executor:
     ) -> list[Found]:
         """What comes out of every exit for whole epochs of input.
 
-        `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
+        Without any input, only time has passed: what it does not move is left alone. `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
         several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
         """
         channels: dict[str, Batch] = {}
@@ -221,7 +246,7 @@ class Executor:
             if isinstance(logic, EncodeLogic):
                 logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
         wanted = {point.channel for point in self.exits.values()}
-        for signature in self.order:
+        for signature in self.order if sources else self.moved_by_time:
             self._step(signature, channels, bounds(signature))
             for channel in self._last_use.get(signature, ()):
                 if channel not in wanted:
@@ -245,7 +270,10 @@ class Executor:
     def _step(self, signature: str, channels: dict[str, Batch], bound: int) -> None:
         mop = self.plan.mops[signature]
         inputs = [channels[c] if c in channels else self._nothing(c) for c in mop.inputs]
-        output = self.logics[signature].on_batch(inputs, bound)
+        logic = self.logics[signature]
+        output = logic.on_batch(inputs, bound)
+        if logic.stopped and isinstance(mop.spec, GroupSpec):
+            self._end_overflown(signature)
         made = output if isinstance(output, dict) else {"": output}
         for port, batch in made.items():
             channels[f"{signature}/{port}" if port else signature] = batch
@@ -264,23 +292,40 @@ class Executor:
         count = point.subscribers.counted(batch)
         return Found(point, batch, count) if count else None
 
-    def stopped(self) -> dict[int, int]:
-        """Queries that gave up because of a budget, and the event time of it."""
-        times: dict[int, int] = {}
+    def stopped(self) -> dict[int, Stop]:
+        """Queries that gave up, when, and why."""
+        found: dict[int, Stop] = {}
         for signature, logic in self.logics.items():
             if not logic.stopped:
                 continue
-            nodes = np.array(list(logic.stopped), np.int64)
-            for admitted, rows in self.census.living():
-                for k, stage in enumerate(admitted.route.stages):
-                    if stage.mop != signature:
-                        continue
+            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec)
+            if overflow:
+                self._end_overflown(signature)
+            for number, at in self._stopped_in(signature):
+                if number not in found or at < found[number].at:
+                    found[number] = Stop(at, overflow)
+        return found
+
+    def _stopped_in(self, signature: str) -> Iterator[tuple[int, int]]:
+        stopped = self.logics[signature].stopped
+        nodes = np.array(list(stopped), np.int64)
+        for admitted, rows in self.census.living():
+            for k, stage in enumerate(admitted.route.stages):
+                if stage.mop == signature:
                     own = admitted.nodes[k][rows]
                     for row in rows[np.isin(own, nodes)].tolist():
-                        at = logic.stopped[int(admitted.nodes[k][row])]
-                        number = admitted.first + row
-                        times[number] = min(at, times.get(number, at))
-        return times
+                        yield admitted.first + row, stopped[int(admitted.nodes[k][row])]
+
+    def _end_overflown(self, signature: str) -> None:
+        """A query whose sum does not fit puts out nothing from that instant on, at no exit; those
+        who read what it publishes must not see it either, so this is done at once."""
+        count = len(self.logics[signature].stopped)
+        if self._overflown.get(signature) == count:
+            return
+        self._overflown[signature] = count
+        times = dict(self._stopped_in(signature))
+        if times:
+            self.end(np.array(list(times), np.int64), np.array(list(times.values()), np.int64))
 
     # ---- state ----
 

@@ -24,6 +24,8 @@ from braid.engine.ingest import END, START
 
 #: Before any event.
 NEVER = np.iinfo(np.int64).min
+#: No event ends later.
+END_OF_TIME = 2**62
 FOREVER = np.iinfo(np.int64).max
 
 
@@ -142,11 +144,13 @@ class Ordering:
             self.bounds[unit] = self.watermark(unit, now)
         return self._take()
 
-    def release_all(self) -> dict[str, list[pa.RecordBatch]]:
-        """Everything that is held: the input has ended."""
+    def release_all(self, ended: Iterable[str] = ()) -> dict[str, list[pa.RecordBatch]]:
+        """Everything that is held: the input has ended; and so has time, for clocks in `ended`."""
         for chunk in self.chunks:
             unit = self.stream_of(chunk.channel).unit
             self.bounds[unit] = max(self.bound(unit), int(chunk.ends[-1]) + 1)
+        for unit in ended:
+            self.bounds[unit] = END_OF_TIME + 1
         return self._take()
 
     def _take(self) -> dict[str, list[pa.RecordBatch]]:

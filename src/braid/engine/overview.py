@@ -17,6 +17,7 @@ from braid.engine.members import Admitted, ExitPoint
 from braid.engine.shard import Shard
 from braid.mops.values import Words
 from braid.plan.plan import Mop, channel_owner, source_channel
+from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
 from braid.plan.routes import Route
 from braid.plan.specs import (
     EncodeSpec,
@@ -118,6 +119,14 @@ def kind_of_mop(spec: Spec) -> str:
             return "channel"
         case StepSpec():
             return "iteration" if spec.iterates else "sequence"
+        case WindowSpec():
+            return "window"
+        case JoinSpec():
+            return "join"
+        case GroupSpec() | NothingSpec():
+            return "grouping"
+        case ToStreamSpec():
+            return "stream of rows"
     raise AssertionError(f"no word for {type(spec).__name__}")
 
 

@@ -11,7 +11,19 @@ import pyarrow as pa
 from braid.algebra import nodes as algebra
 from braid.algebra.expressions import Expression, refs
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
-from braid.algebra.relations import ToStream
+from braid.algebra.relations import (
+    DistinctRows,
+    GroupRows,
+    Join,
+    KeepRows,
+    MapRows,
+    Relation,
+    StreamKind,
+    ToStream,
+    Window,
+    WindowKind,
+    place,
+)
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
@@ -88,8 +100,32 @@ def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> No
             _name_columns(node.first, named | wanted | plain, used)
             _name_columns(node.second, named | wanted, used)
         case ToStream():
-            for input_ in node.inputs:
-                _name_columns(input_, set(input_.schema.names), used)
+            # Istream and Dstream compare whole rows.
+            shown = wanted if node.kind is StreamKind.RSTREAM else set(node.schema.names)
+            _name_rows(node.relation, shown, used)
+
+
+def _name_rows(relation: Relation, wanted: set[str], used: dict[str, set[str]]) -> None:
+    """The same for the columns of a relation."""
+    match relation:
+        case Window(kind=kind, input=stream):
+            # The order of events of one instant depends on all their values.
+            named = set(stream.schema.names) if kind is WindowKind.ROWS else wanted
+            _name_columns(stream, named, used)
+        case KeepRows():
+            _name_rows(relation.input, wanted | _named(relation.predicate), used)
+        case MapRows():
+            asked = [e for name, e in relation.items if name in wanted]
+            _name_rows(relation.input, _named(*asked), used)
+        case Join():
+            places = [place(name) for name in wanted | _named(relation.predicate)]
+            for number, below in enumerate(relation.inputs):
+                _name_rows(below, {name for of, name in places if of == number}, used)
+        case GroupRows():
+            args = (arg for a in relation.aggregates for arg in a.args)
+            _name_rows(relation.input, _named(*relation.keys, *args), used)
+        case DistinctRows():
+            _name_rows(relation.input, set(relation.schema.names), used)
 
 
 def _named(*expressions: Expression) -> set[str]:

@@ -18,7 +18,7 @@ from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, plain
 from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
-from braid.engine.ordering import Ordering, Progress
+from braid.engine.ordering import NEVER, Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.results import Emission, Paired, ResultGroup
@@ -92,6 +92,8 @@ class Shard:
         self._late: list[tuple[str, pa.Table]] = []
         self._counts = {"events": 0, "late": 0}
         self._units: dict[str, str] = {}
+        #: How far time had come when windows were last told, by clock.
+        self._seen_until: dict[str, int] = {}
         self._fitting: dict[Template, bool] = {}
         self._read = set(shapes)
         self._sharable = sharable_classes(self._streams, options.rules)
@@ -267,8 +269,9 @@ class Shard:
         return self._run(self._ordering.release(now))
 
     def finish(self) -> Emission:
-        """Run everything: the input has ended."""
-        return self._run(self._ordering.release_all())
+        """Run everything: the input has ended. What waits for time sees all of it pass."""
+        ended = {self._unit(signature) for signature in self._executor.moved_by_time}
+        return self._run(self._ordering.release_all(ended))
 
     def answer(self, channel: str, events: pa.RecordBatch) -> Emission:
         """Run events by themselves, whatever time it is: for plans without state."""
@@ -278,7 +281,8 @@ class Shard:
     def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
         sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
-        if sources:
+        passed = self._has_time_passed()
+        if sources or passed:
             feeds = [(tuple(c.split(FEED)), rows) for c, rows in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
@@ -290,6 +294,16 @@ class Shard:
         self._bury()
         late, self._late = self._late, []
         return Emission(groups, late, self._stats(groups), dict(self.suspended))
+
+    def _has_time_passed(self) -> bool:
+        """Whether something may leave a window though nothing has come."""
+        moved = self._executor.moved_by_time
+        if not moved:
+            return False
+        now = {unit: self.bound(unit) for unit in map(self._unit, moved)}
+        passed = any(time > self._seen_until.get(unit, NEVER) for unit, time in now.items())
+        self._seen_until.update(now)
+        return passed
 
     def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
         shape = self.plan.sources[channel.split(FEED)[0]]
@@ -364,13 +378,21 @@ class Shard:
 
     def _note_suspended(self) -> None:
         """A state that gave up takes along all queries whose results come through it."""
-        for number, at in self._executor.stopped().items():
-            known = self._suspended_at.get(number, at)
-            self._suspended_at[number] = min(at, known)
-            self.suspended[self._executor.census.id_of(number)] = (
-                f"more than {self.options.instance_budget} instances at {min(at, known)}, in it "
-                "or in what it reads: bound the pattern with DUR, or raise instance_budget"
-            )
+        for number, stop in self._executor.stopped().items():
+            name = self._executor.census.id_of(number)
+            # Of the instant at which a sum does not fit nothing counts.
+            until = stop.at - 1 if stop.overflow else stop.at
+            until = self._suspended_at[number] = min(until, self._suspended_at.get(number, until))
+            if stop.overflow:
+                self.suspended[name] = (
+                    f"E307: a sum in it does not fit its type at {stop.at}: cast what is summed "
+                    "to DOUBLE, or shorten the window"
+                )
+            else:
+                self.suspended[name] = (
+                    f"more than {self.options.instance_budget} instances at {until}, in it "
+                    "or in what it reads: bound the pattern with DUR, or raise instance_budget"
+                )
 
     def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
         counts, self._counts = self._counts, {"events": 0, "late": 0}

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from braid.mops.base import Context, Logic
 from braid.mops.encode import EncodeLogic
+from braid.mops.group import GroupLogic
+from braid.mops.join import JoinLogic
+from braid.mops.nothing import NothingLogic
 from braid.mops.project import ProjectLogic
 from braid.mops.publish import PublishLogic
 from braid.mops.sametime import SameTimeLogic
 from braid.mops.selection import SelectionLogic
 from braid.mops.step import StepLogic
+from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
+from braid.mops.window import WindowLogic
+from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
 from braid.plan.specs import (
     EncodeSpec,
     ProjectSpec,
@@ -39,4 +45,14 @@ def build(spec: Spec, context: Context) -> Logic:
             return EncodeLogic(spec)
         case PublishSpec():
             return PublishLogic(spec)
+        case WindowSpec():
+            return WindowLogic(spec, context)
+        case JoinSpec():
+            return JoinLogic(spec, context)
+        case GroupSpec():
+            return GroupLogic(spec, context)
+        case NothingSpec():
+            return NothingLogic(spec, context)
+        case ToStreamSpec():
+            return ToStreamLogic(spec, context)
     raise AssertionError(f"no m-op for {type(spec).__name__}")

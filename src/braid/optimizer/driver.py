@@ -9,7 +9,6 @@ so a route is acyclic and keeps every schema whatever rules are on; `Plan` check
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
@@ -54,8 +53,10 @@ from braid.optimizer.operators import (
     Channel,
     Operator,
     Sharing,
+    signature,
 )
 from braid.optimizer.patterns import Parts, bounds_of, emitted, needed_aggregates, parts_of
+from braid.optimizer.relations import Relations
 from braid.optimizer.rules import RULES
 from braid.plan.lower import lower
 from braid.plan.plan import source_channel
@@ -188,7 +189,7 @@ class _Walk:
 
     # ---- one operator ----
 
-    def _sharing(self, operator: Operator) -> Sharing:
+    def sharing(self, operator: Operator) -> Sharing:
         key = (operator.kind, tuple(c.signature for c in operator.inputs), operator.definition)
         sharing = Sharing((*key, operator.constants, "alone", self.alone))
         for rule in RULES:
@@ -204,7 +205,7 @@ class _Walk:
         if told and self.alone is None and (sharing.alone or _has_parameter(operator.constants)):
             raise NeedsOneQuery
 
-    def _add(
+    def add(
         self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
     ) -> Channel:
         self._needs_one(sharing, operator)
@@ -244,7 +245,7 @@ class _Walk:
             case SameTime():
                 return self._same_time(node)
             case ToStream():
-                raise AssertionError("lower() lets no relation through")
+                return Relations(self).to_stream(node, wanted)
 
     def _read(self, node: Read) -> Channel:
         published = self.driver.published.get(node.stream)
@@ -267,16 +268,16 @@ class _Walk:
     ) -> Channel:
         more = (*bounds, *bounds_of(node.predicate))
         source = self.channel(node.input, wanted | _names(node.predicate), "select", more)
-        return self._selected(source, normalise(node.predicate), port)
+        return self.selected(source, normalise(node.predicate), port)
 
-    def _selected(self, source: Channel, predicate: Predicate, port: str) -> Channel:
+    def selected(self, source: Channel, predicate: Predicate, port: str) -> Channel:
         operator = Operator(SELECT, (source,), (), (predicate,))
-        sharing = self._sharing(operator)
+        sharing = self.sharing(operator)
         if self.frozen or sharing.alone:
             port = signature((port, predicate), [])
         spec = SelectionSpec(source.shape, source.membered, sharing.flags.get("indexed", False))
         recipe = SelectRecipe(port, predicate)
-        return self._add(operator, sharing, spec, recipe, membered=True)
+        return self.add(operator, sharing, spec, recipe, membered=True)
 
     def _project(
         self, node: Project, wanted: frozenset[str], port: str, bounds: tuple[Bound, ...]
@@ -289,12 +290,12 @@ class _Walk:
             predicate = below.predicate if isinstance(below, Select) else None
             return self._picked(inner, picked, predicate, port, bounds)
         lifter = Lifter()
-        lifted = tuple((name, self._lifted(e, lifter)) for name, e in items)
+        lifted = tuple((name, self.lifted(e, lifter)) for name, e in items)
         asked = {n for _, e in items for n in _names(e)}
         source = self.channel(below, asked, signature((PROJECT, lifted), []), bounds)
-        return self._projected(source, lifted, tuple(lifter.constants))
+        return self.projected(source, lifted, tuple(lifter.constants))
 
-    def _lifted(self, expression: Expression, lifter: Lifter) -> Expression:
+    def lifted(self, expression: Expression, lifter: Lifter) -> Expression:
         """Functions over whole columns take constants as they are: these stay part of the shape."""
         if not any(is_vector(e) for e in walk(expression)):
             return lifter.lift(expression)
@@ -302,14 +303,14 @@ class _Walk:
             raise NeedsOneQuery
         return expression
 
-    def _projected(
+    def projected(
         self, source: Channel, items: tuple[tuple[str, Expression], ...], constants: tuple[Any, ...]
     ) -> Channel:
         membered = source.membered or bool(constants)
         operator = Operator(PROJECT, (source,), items, constants)
-        sharing = self._sharing(operator)
+        sharing = self.sharing(operator)
         spec = ProjectSpec(source.shape, items, source.membered)
-        return self._add(operator, sharing, spec, ProjectRecipe(constants), membered=membered)
+        return self.add(operator, sharing, spec, ProjectRecipe(constants), membered=membered)
 
     def _picked(
         self,
@@ -333,9 +334,9 @@ class _Walk:
         sides = tuple(self._exactly(side, names, i, bounds) for i, side in enumerate(node.inputs))
         membered = any(side.membered for side in sides)
         operator = Operator(UNION, sides, (names,), ())
-        sharing = self._sharing(operator)
+        sharing = self.sharing(operator)
         spec = UnionSpec(sides[0].shape, membered)
-        return self._add(operator, sharing, spec, PlainRecipe(), membered=membered)
+        return self.add(operator, sharing, spec, PlainRecipe(), membered=membered)
 
     def _exactly(
         self, node: Node, names: tuple[str, ...], side: int, bounds: tuple[Bound, ...]
@@ -345,7 +346,7 @@ class _Walk:
         if source.shape.schema.names == names:
             return source
         items = tuple((n, Ref(Source.INPUT, n, node.schema.type_of(n))) for n in names)
-        return self._projected(source, items, ())
+        return self.projected(source, items, ())
 
     def _pattern(
         self,
@@ -399,7 +400,7 @@ class _Walk:
         # may share instances.
         constants = (parts.tests, parts.constants)
         operator = Operator(kind, sides, definition, constants)
-        sharing = self._sharing(operator)
+        sharing = self.sharing(operator)
         spec = StepSpec(
             sides[0].shape,
             sides[1].shape,
@@ -418,7 +419,7 @@ class _Walk:
         recipe = StepRecipe(parts.tests, parts.constants, parts.bounds, forward, outside)
         told = bool(parts.tests or parts.constants or parts.bounds) or not forward.trivial
         membered = told or any(side.membered for side in sides)
-        return self._add(operator, sharing, spec, recipe, membered=membered)
+        return self.add(operator, sharing, spec, recipe, membered=membered)
 
     def _same_time(self, node: SameTime) -> Channel:
         order = tuple(n for n in node.input.schema.names if not n.startswith("__v"))
@@ -433,20 +434,14 @@ class _Walk:
         source = self.channel(node.input, needed, "same time", ())
         self.frozen = frozen
         operator = Operator(SAME_TIME, (source,), (node.aggregates, order, self.birth), ())
-        sharing = self._sharing(operator)
+        sharing = self.sharing(operator)
         spec = SameTimeSpec(source.shape, node.aggregates, order, self.birth)
-        return self._add(operator, sharing, spec, PlainRecipe(), membered=False)
+        return self.add(operator, sharing, spec, PlainRecipe(), membered=False)
 
 
 def depends_on_birth(outputs: SequenceOf[Output]) -> bool:
     """Whether a query's operators, and not only its results, depend on when it came."""
     return any(isinstance(n, SameTime | ToStream) for o in outputs for n in walk_nodes(o.node))
-
-
-def signature(key: tuple[Any, ...], flags: list[tuple[str, Any]]) -> str:
-    """The name of what is equal in these: the same in every process."""
-    text = repr((key, flags))
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _has_parameter(constants: object) -> bool:

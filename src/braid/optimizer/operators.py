@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ from braid.plan.specs import Shape
 
 SELECT, PROJECT, UNION, SAME_TIME = "select", "project", "union", "same time"
 SEQUENCE, ITERATE = "sequence", "iterate"
+WINDOW, JOIN, GROUP, TO_STREAM = "window", "join", "group", "to stream"
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,9 @@ class Rule:
     condition: Callable[[Operator], bool]
     action: Callable[[Operator, Sharing], Sharing]
     says: str
+
+
+def signature(key: tuple[Any, ...], flags: list[tuple[str, Any]]) -> str:
+    """The name of what is equal in these: the same in every process."""
+    text = repr((key, flags))
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

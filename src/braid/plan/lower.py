@@ -11,18 +11,16 @@ In NEXT and FOLD each such function looks at one input (the binder sees to it), 
 hidden attribute of that input. `$.a` of FOLD is the previous event's value, so a function of it
 becomes a hidden attribute of both inputs (the binder
 refuses one of a running aggregate, which is no event's). What the query sees does not change: a projection
-above drops the hidden attributes, and the planner folds it into the operator.
+above drops the hidden attributes, and the planner folds it into the operator. Inside relations:
+`lower_rows.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
 from braid.algebra.bounds import bound_durations
-from braid.algebra.expressions import Call, Expression, Literal, Ref, Source, refs, transform, walk
-from braid.algebra.functions import is_vector
+from braid.algebra.expressions import Expression, Literal, Ref, Source, transform
 from braid.algebra.nodes import (
     Iterate,
     Node,
@@ -35,36 +33,40 @@ from braid.algebra.nodes import (
     walk_nodes,
 )
 from braid.algebra.relations import ToStream
-from braid.errors import BraidError
-
-Hidden = dict[Expression, str]
+from braid.plan.hidden import (
+    all_items,
+    as_column,
+    as_input,
+    extended,
+    has_vector,
+    hoist,
+    lower_project,
+    new_ones,
+    no_names,
+    source_of,
+)
+from braid.plan.lower_rows import lower_rows
 
 
 def lower(node: Node) -> Node:
     """An equivalent expression whose operators can all be planned."""
-    _refuse_relations(node)
     bounded = bound_durations(node)
     if not any(map(_needs_lowering, walk_nodes(bounded))):
         return bounded
     return _lower(bounded)
 
 
-def _refuse_relations(node: Node) -> None:
-    if any(isinstance(part, ToStream) for part in walk_nodes(node)):
-        raise BraidError("E140", "windows and relations are not supported by the engine yet")
-
-
 def _needs_lowering(node: Node) -> bool:
     match node:
         case Select(predicate=predicate) | Sequence(predicate=predicate):
-            return _has_vector(predicate)
+            return has_vector(predicate)
         case Project(items=items):
-            return any(_has_vector(e) for _, e in items)
+            return any(has_vector(e) for _, e in items)
         case Iterate():
             return any(
-                map(_has_vector, (node.predicate, node.rebind, *(e for _, e in node.aggregates)))
+                map(has_vector, (node.predicate, node.rebind, *(e for _, e in node.aggregates)))
             )
-        case SameTime():
+        case SameTime() | ToStream():
             return True
         case _:
             return False
@@ -77,7 +79,7 @@ def _lower(node: Node) -> Node:
         case Select():
             return _lower_select(replace(node, input=_lower(node.input)))
         case Project():
-            return _lower_project(replace(node, input=_lower(node.input)))
+            return lower_project(replace(node, input=_lower(node.input)))
         case Union():
             return replace(node, first=_lower(node.first), second=_lower(node.second))
         case Sequence():
@@ -91,114 +93,34 @@ def _lower(node: Node) -> Node:
         case SameTime():
             return _lower_same_time(replace(node, input=_lower(node.input)))
         case ToStream():
-            return node
-
-
-def _has_vector(expression: Expression) -> bool:
-    return any(is_vector(e) for e in walk(expression))
-
-
-def _hoist(expression: Expression, hidden: Hidden) -> Expression:
-    """The expression with every outermost vector function replaced by a hidden attribute."""
-
-    def change(part: Expression) -> Expression | None:
-        if not is_vector(part):
-            return None
-        name = hidden.setdefault(part, f"__v{len(hidden)}")
-        return Ref(_source(part), name, part.type)
-
-    return transform(expression, change)
-
-
-def _source(expression: Expression) -> Source:
-    """The one input that a vector function looks at (a constant: the second, where there is one)."""
-    found = {ref.source for ref in refs(expression)}
-    assert len(found) <= 1, "the binder refuses vector functions over several inputs"
-    return found.pop() if found else Source.INPUT
-
-
-def _as_input(expression: Expression) -> Expression:
-    """The same function, said of the input's own attributes."""
-
-    def change(part: Expression) -> Expression | None:
-        return Ref(Source.INPUT, part.name, part.type) if isinstance(part, Ref) else None
-
-    return transform(expression, change)
-
-
-def _all(node: Node) -> tuple[tuple[str, Expression], ...]:
-    return tuple((a.name, Ref(Source.INPUT, a.name, a.type)) for a in node.schema)
-
-
-def _extended(node: Node, extra: list[tuple[str, Expression]]) -> Node:
-    return _lower_project(Project(node, (*_all(node), *extra))) if extra else node
+            return ToStream(lower_rows(node.relation, _lower), node.kind)
 
 
 def _kept(node: Node, like: Node) -> Node:
     """Only the attributes that another node has."""
-    return Project(node, tuple(item for item in _all(node) if item[0] in like.schema))
+    return Project(node, tuple(item for item in all_items(node) if item[0] in like.schema))
 
 
 def _lower_select(node: Select) -> Node:
-    if not _has_vector(node.predicate):
+    if not has_vector(node.predicate):
         return node
-    hidden = _names(node.input)
-    predicate = _hoist(node.predicate, hidden)
-    extra = [(name, expression) for expression, name in _new(hidden)]
-    return _kept(Select(_extended(node.input, extra), predicate), node)
-
-
-def _lower_project(node: Project) -> Node:
-    """Items may be vector functions of columns and literals; all else is computed before."""
-    hidden = _names(node.input)
-    items = tuple((name, _item(expression, hidden)) for name, expression in node.items)
-    extra = [(name, expression) for expression, name in _new(hidden)]
-    return Project(_extended(node.input, extra), items) if extra else node
-
-
-def _item(expression: Expression, hidden: Hidden) -> Expression:
-    if is_vector(expression):
-        assert isinstance(expression, Call)
-        return replace(expression, args=tuple(_argument(a, hidden) for a in expression.args))
-    return _hoist(expression, hidden) if _has_vector(expression) else expression
-
-
-def _argument(expression: Expression, hidden: Hidden) -> Expression:
-    """What a vector function is applied to: columns, literals and vector functions of these."""
-    if isinstance(expression, Ref | Literal):
-        return expression
-    if is_vector(expression):
-        return _item(expression, hidden)
-    name = hidden.setdefault(expression, f"__v{len(hidden)}")
-    return Ref(Source.INPUT, name, expression.type)
-
-
-def _names(*nodes: Node) -> Hidden:
-    """An empty set of hidden attributes, numbered after those that the inputs already have."""
-    taken = {n for node in nodes for n in node.schema.names if n.startswith("__v")}
-    return {Ref(Source.INPUT, name, pa.null()): name for name in _numbered(taken)}
-
-
-def _numbered(taken: set[str]) -> list[str]:
-    highest = max((int(name[3:]) for name in taken if name[3:].isdigit()), default=-1)
-    return [f"__v{i}" for i in range(highest + 1)]
-
-
-def _new(hidden: Hidden) -> list[tuple[Expression, str]]:
-    return [(e, name) for e, name in hidden.items() if not isinstance(e, Ref)]
+    hidden = no_names(node.input)
+    predicate = hoist(node.predicate, hidden)
+    extra = [(name, expression) for expression, name in new_ones(hidden)]
+    return _kept(Select(extended(node.input, extra), predicate), node)
 
 
 def _lower_sequence(node: Sequence) -> Node:
-    if not _has_vector(node.predicate):
+    if not has_vector(node.predicate):
         return node
-    hidden = _names(node.first, node.second)
-    predicate = _hoist(node.predicate, hidden)
+    hidden = no_names(node.first, node.second)
+    predicate = hoist(node.predicate, hidden)
     predicate = _constants_to(Source.SECOND, predicate)
     first: list[tuple[str, Expression]] = []
     second: list[tuple[str, Expression]] = []
-    for expression, name in _new(hidden):
-        side = first if _source(expression) is Source.FIRST else second
-        side.append((name, _as_input(expression)))
+    for expression, name in new_ones(hidden):
+        side = first if source_of(expression) is Source.FIRST else second
+        side.append((name, as_input(expression)))
     names = (
         *node.names[: len(node.first.schema)],
         *(n for n, _ in first),
@@ -206,7 +128,7 @@ def _lower_sequence(node: Sequence) -> Node:
         *(n for n, _ in second),
     )
     lowered = Sequence(
-        _extended(node.first, first), _extended(node.second, second), predicate, names, node.horizon
+        extended(node.first, first), extended(node.second, second), predicate, names, node.horizon
     )
     return _kept(lowered, node)
 
@@ -224,25 +146,25 @@ def _constants_to(source: Source, expression: Expression) -> Expression:
 
 def _lower_iterate(node: Iterate) -> Node:
     expressions = (node.predicate, node.rebind, *(e for _, e in node.aggregates))
-    if not any(map(_has_vector, expressions)):
+    if not any(map(has_vector, expressions)):
         return node
-    hidden = _names(node.first, node.second)
+    hidden = no_names(node.first, node.second)
 
     def rewritten(expression: Expression) -> Expression:
-        return _constants_to(Source.SECOND, _hoist(expression, hidden))
+        return _constants_to(Source.SECOND, hoist(expression, hidden))
 
     predicate, rebind = rewritten(node.predicate), rewritten(node.rebind)
     aggregates = tuple((name, rewritten(e)) for name, e in node.aggregates)
     first: list[tuple[str, Expression]] = []
     second: list[tuple[str, Expression]] = []
-    for expression, name in _new(hidden):
-        source, plain = _source(expression), _as_input(expression)
+    for expression, name in new_ones(hidden):
+        source, plain = source_of(expression), as_input(expression)
         first.append((name, plain if source in (Source.FIRST, Source.LAST) else _null(expression)))
         if source is not Source.FIRST:
             second.append((name, plain))
     lowered = Iterate(
-        _extended(node.first, first),
-        _extended(node.second, second),
+        extended(node.first, first),
+        extended(node.second, second),
         predicate,
         rebind,
         aggregates,
@@ -257,17 +179,10 @@ def _null(like: Expression) -> Expression:
 
 def _lower_same_time(node: SameTime) -> Node:
     """Arguments become attributes: the m-op then works on whole columns."""
-    hidden = _names(node.input)
+    hidden = no_names(node.input)
     aggregates = []
     for aggregate in node.aggregates:
-        args = tuple(_column(arg, hidden) for arg in aggregate.args)
+        args = tuple(as_column(arg, hidden) for arg in aggregate.args)
         aggregates.append(replace(aggregate, args=args))
-    extra = [(name, expression) for expression, name in _new(hidden)]
-    return SameTime(_extended(node.input, extra), tuple(aggregates))
-
-
-def _column(expression: Expression, hidden: Hidden) -> Expression:
-    if isinstance(expression, Ref):
-        return expression
-    name = hidden.setdefault(expression, f"__v{len(hidden)}")
-    return Ref(Source.INPUT, name, expression.type)
+    extra = [(name, expression) for expression, name in new_ones(hidden)]
+    return SameTime(extended(node.input, extra), tuple(aggregates))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from braid.plan.relational import WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
 
@@ -95,6 +96,18 @@ def ordered(mops: Mapping[str, Mop]) -> tuple[str, ...]:
     for signature in mops:
         visit(signature, frozenset())
     return tuple(done)
+
+
+def moved_by_time(mops: Mapping[str, Mop], order: Iterable[str]) -> tuple[str, ...]:
+    """The m-ops that put out something when nothing comes but time passes, and their readers."""
+    moved: dict[str, None] = {}
+    for signature in order:
+        mop = mops[signature]
+        spec = mop.spec
+        leaves = isinstance(spec, WindowSpec) and spec.kind in ("range", "now")
+        if leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
+            moved[signature] = None
+    return tuple(moved)
 
 
 def last_uses(mops: Mapping[str, Mop], order: Iterable[str]) -> dict[str, list[str]]:

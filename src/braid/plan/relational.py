@@ -23,6 +23,10 @@ from braid.plan.specs import Shape
 WEIGHT = "±"
 
 
+#: The instant before time: what is there before the first event comes then, which is no news.
+BEFORE = -(2**62) - 1
+
+
 def with_weight(schema: Schema) -> Shape:
     """The delta channel of a relation."""
     return Shape(Schema((*schema, Attribute(WEIGHT, pa.int64()))))
@@ -163,9 +167,33 @@ class GroupSpec:
 
 
 @dataclass(frozen=True)
+class NothingSpec:
+    """For each member: the changes of a group of all rows, and the row that it is of no rows.
+
+    A group without keys is there before the first event, and tells changes from then on. Joins,
+    groups and Rstream must know the row itself: it comes at `BEFORE`.
+    """
+
+    input: Shape
+    aggregates: tuple[Aggregate, ...]
+    membered: bool = False
+
+    @property
+    def output(self) -> Shape:
+        return self.input
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "the row of no rows"
+
+
+@dataclass(frozen=True)
 class ToStreamSpec:
     """For each member: the rows that come at an instant (Istream), that go (Dstream), or all that
-    are there (Rstream), as point events.
+    are there (Rstream), as point events; but what changes at `BEFORE` is no event.
 
     Inputs: the delta channel and, for Rstream, then the streams under the windows, whose events'
     ends are the instants at which it speaks; of these, those that start at `birth` or later count.

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from braid.algebra.schema import Schema
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
+from braid.plan.relational import JoinRecipe, WindowRecipe
 from braid.plan.specs import Spec
 
 
@@ -63,7 +64,15 @@ class PlainRecipe:
     """Nothing but the inputs tells members apart."""
 
 
-Recipe = SelectRecipe | StepRecipe | ProjectRecipe | StreamRecipe | PlainRecipe
+Recipe = (
+    SelectRecipe
+    | StepRecipe
+    | ProjectRecipe
+    | StreamRecipe
+    | PlainRecipe
+    | WindowRecipe
+    | JoinRecipe
+)
 
 
 @dataclass(frozen=True)

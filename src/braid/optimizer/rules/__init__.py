@@ -11,9 +11,13 @@ from braid.optimizer.rules.channel_projections import C_PI
 from braid.optimizer.rules.channel_selections import C_SIGMA
 from braid.optimizer.rules.default_selections import D_SIGMA
 from braid.optimizer.rules.index_selections import S_SIGMA
+from braid.optimizer.rules.merge_groups import C_ALPHA, S_ALPHA
 from braid.optimizer.rules.merge_patterns import S_MU, S_SEQ
 from braid.optimizer.rules.merge_projections import S_PI
 from braid.optimizer.rules.merge_streams import S_BETA, S_UNION
+from braid.optimizer.rules.merge_to_streams import S_STREAM
+from braid.optimizer.rules.share_joins import C_JOIN, S_JOIN
+from braid.optimizer.rules.share_windows import S_WINDOW
 from braid.optimizer.rules.template_patterns import T_MU, T_SEQ
 
 RULES: tuple[Rule, ...] = (
@@ -30,6 +34,12 @@ RULES: tuple[Rule, ...] = (
     T_MU,
     C_SEQ,
     C_MU,
+    S_WINDOW,
+    S_JOIN,
+    C_JOIN,
+    S_ALPHA,
+    C_ALPHA,
+    S_STREAM,
 )
 
 #: Techniques that are no merging of operators but can be switched off like rules: reading what

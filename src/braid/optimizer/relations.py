@@ -1,0 +1,452 @@
+"""Relations as stages: windows, joins, groups and what makes streams of them again.
+
+Between a window and Istream, Dstream or Rstream flow changes of rows (`plan/relational.py`), so
+a selection or a projection of rows is the selection or projection of a channel, with the weight
+as one column more. What is asked of rows sinks as far as it can:
+
+    WHERE over a projection              -> below it
+    WHERE over [Range], [Now], unbounded -> below the window, onto the stream
+    WHERE over [Rows]                    -> stays: a row counts whether or not it is wanted; only
+                                            what is asked of the partition's keys goes below
+    WHERE over one input of a join       -> onto that input
+    the rest of a join's WHERE           -> equalities are hashed, all else is asked of candidates
+
+Rstream speaks whenever an event occurs on a stream under its windows, also one that WHERE
+refuses: so it reads these streams as they are beside the rows.
+
+A window keeps rows, and its state has to be found again by a plan that reads more attributes of
+a stream. So what it keeps never depends on what others read: a projection names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from braid.algebra.expressions import (
+    Call,
+    Expression,
+    Literal,
+    Parameter,
+    Ref,
+    Source,
+    conjunction,
+    conjuncts,
+    refs,
+    transform,
+)
+from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join, parts_of
+from braid.algebra.nodes import Node, Read, Select
+from braid.algebra.relations import (
+    DistinctRows,
+    GroupRows,
+    Join,
+    KeepRows,
+    MapRows,
+    Relation,
+    StreamKind,
+    ToStream,
+    Window,
+    WindowKind,
+    place,
+)
+from braid.algebra.schema import Schema
+from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.optimizer.operators import (
+    GROUP,
+    JOIN,
+    PROJECT,
+    TO_STREAM,
+    WINDOW,
+    Channel,
+    Operator,
+    Sharing,
+    signature,
+)
+from braid.plan.hidden import PREFIX, has_vector
+from braid.plan.keys import plain_ref
+from braid.plan.predicates import Lifter, Predicate, normalise
+from braid.plan.rearrange import rearrange
+from braid.plan.relational import (
+    WEIGHT,
+    Equality,
+    GroupSpec,
+    JoinRecipe,
+    JoinSpec,
+    NothingSpec,
+    ToStreamSpec,
+    WindowRecipe,
+    WindowSpec,
+)
+from braid.plan.routes import Bound, PlainRecipe, Recipe
+from braid.plan.specs import Spec
+
+Conjuncts = tuple[Expression, ...]
+Items = tuple[tuple[str, Expression], ...]
+
+_WEIGHT_ITEM = (WEIGHT, Ref(Source.INPUT, WEIGHT, pa.int64()))
+
+
+class Planning(Protocol):
+    """What the walk through a query's streams gives to that through its relations."""
+
+    birth: int | None
+
+    def channel(
+        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
+    ) -> Channel: ...
+
+    def sharing(self, operator: Operator) -> Sharing: ...
+
+    def add(
+        self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
+    ) -> Channel: ...
+
+    def selected(self, source: Channel, predicate: Predicate, port: str) -> Channel: ...
+
+    def projected(self, source: Channel, items: Items, constants: tuple[Any, ...]) -> Channel: ...
+
+    def lifted(self, expression: Expression, lifter: Lifter) -> Expression: ...
+
+
+class Relations:
+    """The relations of one Istream, Dstream or Rstream on their way through the rules."""
+
+    def __init__(self, walk: Planning) -> None:
+        self._walk = walk
+        #: Groups without keys of which only changes are asked.
+        self._only_changes: Relation | None = None
+        #: The streams under the windows as they are, with nothing asked of them.
+        self._streams: list[Channel] = []
+
+    def to_stream(self, node: ToStream, wanted: frozenset[str]) -> Channel:
+        """The events. Only Rstream can leave columns out: the others compare whole rows."""
+        relation, speaks = node.relation, node.kind is StreamKind.RSTREAM
+        names = tuple(n for n in relation.schema.names if not speaks or n in wanted)
+        self._only_changes = None if speaks else _bottom(relation)
+        birth = self._walk.birth if speaks else None
+        definition = (node.kind.value, names, birth)
+        rows = self._exactly(relation, names, (), signature((TO_STREAM, definition), []), speaks)
+        streams = tuple(dict.fromkeys(self._streams)) if speaks else ()
+        inputs = (rows, *streams)
+        operator = Operator(TO_STREAM, inputs, definition, ())
+        membered = tuple(channel.membered for channel in inputs)
+        shapes = tuple(channel.shape for channel in streams)
+        spec = ToStreamSpec(rows.shape, node.kind.value, shapes, membered, birth)
+        sharing = self._walk.sharing(operator)
+        return self._walk.add(operator, sharing, spec, PlainRecipe(), membered=any(membered))
+
+    # ---- rows ----
+
+    def _exactly(
+        self,
+        relation: Relation,
+        names: tuple[str, ...],
+        asked: Conjuncts,
+        port: str,
+        speaks: bool,
+    ) -> Channel:
+        """The rows for which everything asked is true, with just these columns in this order."""
+        source = self._rows(relation, frozenset(names), asked, port, speaks)
+        if source.shape.schema.names == (*names, WEIGHT):
+            return source
+        return self._walk.projected(source, (*_plain(relation.schema, names), _WEIGHT_ITEM), ())
+
+    def _rows(
+        self,
+        relation: Relation,
+        needed: frozenset[str],
+        asked: Conjuncts,
+        port: str,
+        speaks: bool,
+    ) -> Channel:
+        """The rows for which everything asked is true, with at least the needed columns.
+
+        `port`: who reads them. `speaks`: whether the streams below are to be remembered.
+        """
+        match relation:
+            case KeepRows(input=below, predicate=predicate):
+                return self._rows(below, needed, (*conjuncts(predicate), *asked), port, speaks)
+            case MapRows():
+                return self._map(relation, needed, asked, port, speaks)
+            case Window():
+                return self._window(relation, needed, asked, port, speaks)
+            case Join():
+                return self._join(relation, _same(relation.schema, needed), asked, speaks)
+            case GroupRows():
+                rows = self._group(relation, speaks)
+                if not relation.keys and relation is not self._only_changes:
+                    rows = self._with_nothing(rows, relation)
+                return self._selected(rows, asked, port)
+            case DistinctRows(input=below):
+                names = relation.schema.names
+                definition = (names, (), True)
+                reader = signature((GROUP, definition), [])
+                source = self._exactly(below, names, asked, reader, speaks)
+                spec = GroupSpec(source.shape, names, (), source.membered, distinct=True)
+                return self._grouped(source, definition, spec)
+
+    def _selected(self, source: Channel, asked: Conjuncts, port: str) -> Channel:
+        if not asked:
+            return source
+        return self._walk.selected(source, normalise(conjunction(asked)), port)
+
+    def _map(
+        self,
+        relation: MapRows,
+        needed: frozenset[str],
+        asked: Conjuncts,
+        port: str,
+        speaks: bool,
+    ) -> Channel:
+        computed = dict(relation.items)
+        # A function over whole columns is computed once, and not inside a predicate.
+        here = tuple(p for p in asked if any(has_vector(computed[n]) for n in _names(p)))
+        below = tuple(_substituted(p, computed) for p in asked if p not in here)
+        shown = needed | _names(*here)
+        items = tuple(item for item in relation.items if item[0] in shown)
+        inner = relation.input
+        if isinstance(inner, Join) and not here and all(isinstance(e, Ref) for _, e in items):
+            picked = tuple((name, e.name) for name, e in items if isinstance(e, Ref))
+            return self._join(inner, picked, below, speaks)
+        lifter = Lifter()
+        lifted = tuple((name, self._walk.lifted(e, lifter)) for name, e in items)
+        reader = signature((PROJECT, lifted), [])
+        names = _names(*(e for _, e in items))
+        source = self._rows(inner, names, below, reader, speaks)
+        constants = tuple(lifter.constants)
+        return self._selected(
+            self._walk.projected(source, (*lifted, _WEIGHT_ITEM), constants), here, port
+        )
+
+    # ---- windows ----
+
+    def _window(
+        self,
+        window: Window,
+        needed: frozenset[str],
+        asked: Conjuncts,
+        port: str,
+        speaks: bool,
+    ) -> Channel:
+        below, above = _through(window, asked)
+        node, order = window.input, ()
+        names = tuple(n for n in node.schema.names if n in needed | _names(*above))
+        if window.kind is WindowKind.ROWS:
+            # Which of several events of one instant are the last depends on all their values.
+            values = tuple(n for n in node.schema.names if not n.startswith(PREFIX))
+            order = (*((window.order,) if window.order is not None else ()), *values)
+            names = tuple(n for n in node.schema.names if n in {*values, *names})
+        definition = (window.kind.value, names, window.keys, order, self._walk.birth)
+        reader = signature((WINDOW, definition), [])
+        source = self._stream(node, names, below, reader, speaks)
+        size = window.size
+        assert size is None or isinstance(size, Literal | Parameter)
+        constants = () if size is None else (size,)
+        operator = Operator(WINDOW, (source,), definition, constants)
+        spec = WindowSpec(
+            source.shape, window.kind.value, window.keys, order, source.membered, self._walk.birth
+        )
+        membered = source.membered or bool(constants)
+        sharing = self._walk.sharing(operator)
+        rows = self._walk.add(operator, sharing, spec, WindowRecipe(size), membered=membered)
+        return self._selected(rows, above, port)
+
+    def _stream(
+        self, node: Node, names: tuple[str, ...], asked: Conjuncts, port: str, speaks: bool
+    ) -> Channel:
+        """The events that a window is on, with just these attributes, whatever others read."""
+        wanted = frozenset(names) | _names(*asked)
+        if speaks and asked:
+            self._streams.append(self._walk.channel(node, wanted, "instants", ()))
+        chosen = rearrange(Select(node, conjunction(asked))) if asked else node
+        source = self._walk.channel(chosen, names, port, ())
+        if speaks and not asked:
+            self._streams.append(source)
+        if source.shape.schema.names == names and not _is_raw(chosen):
+            return source
+        return self._walk.projected(source, _plain(node.schema, names), ())
+
+    # ---- joins ----
+
+    def _join(
+        self, join: Join, picked: tuple[tuple[str, str], ...], asked: Conjuncts, speaks: bool
+    ) -> Channel:
+        """`picked`: the name of each output column, and the column of the join that it shows."""
+        predicate = conjunction((*conjuncts(join.predicate), *asked))
+        parts = parts_of(Join(join.inputs, predicate))
+        sides = _Sides(join, parts)
+        lifter = Lifter()
+        residual = lifter.lift(conjunction(sides.rest))
+        emit = tuple((name, *place(shown)) for name, shown in picked)
+        for ref in refs(residual):
+            sides.need(*place(ref.name))
+        for _, number, name in emit:
+            sides.need(number, name)
+        definition = (sides.equalities, residual, emit, sides.definition)
+        read = []
+        for number, below in enumerate(join.inputs):
+            reader = signature((JOIN, definition, number), [])
+            own = parts.selections[number]
+            read.append(self._side(below, sides.items(number), own, reader, speaks))
+        channels = tuple(read)
+        constants = tuple(lifter.constants)
+        operator = Operator(JOIN, channels, definition, constants)
+        sharing = self._walk.sharing(operator)
+        membered = tuple(channel.membered for channel in channels)
+        shapes = tuple(channel.shape for channel in channels)
+        shared = sharing.flags.get("shared", False)
+        spec = JoinSpec(shapes, sides.equalities, residual, emit, membered, shared)
+        recipe = JoinRecipe(constants)
+        told = any(membered) or bool(constants)
+        return self._walk.add(operator, sharing, spec, recipe, membered=told)
+
+    def _side(
+        self, relation: Relation, items: Items, asked: Conjuncts, port: str, speaks: bool
+    ) -> Channel:
+        """An input of a join: the columns that it needs, some of them computed for it."""
+        names = tuple(name for name, _ in items)
+        if all(isinstance(e, Ref) for _, e in items):
+            return self._exactly(relation, names, asked, port, speaks)
+        kept = KeepRows(relation, conjunction(asked)) if asked else relation
+        return self._exactly(MapRows(kept, items), names, (), port, speaks)
+
+    # ---- groups ----
+
+    def _group(self, relation: GroupRows, speaks: bool) -> Channel:
+        keys = tuple(key.name for key in relation.keys if isinstance(key, Ref))
+        args = (arg.name for a in relation.aggregates for arg in a.args if isinstance(arg, Ref))
+        names = tuple(dict.fromkeys((*keys, *args)))
+        definition = (keys, relation.aggregates, False)
+        reader = signature((GROUP, definition), [])
+        source = self._exactly(relation.input, names, (), reader, speaks)
+        spec = GroupSpec(source.shape, keys, relation.aggregates, source.membered)
+        return self._grouped(source, definition, spec)
+
+    def _grouped(
+        self, source: Channel, definition: tuple[Any, ...], spec: GroupSpec | NothingSpec
+    ) -> Channel:
+        operator = Operator(GROUP, (source,), definition, ())
+        sharing = self._walk.sharing(operator)
+        return self._walk.add(operator, sharing, spec, PlainRecipe(), membered=source.membered)
+
+
+class _Sides:
+    """What a join needs of each input: columns as they are, and computed ones to be equal."""
+
+    def __init__(self, join: Join, parts: JoinParts) -> None:
+        self._schemas = [relation.schema for relation in join.inputs]
+        self._needed: list[set[str]] = [set() for _ in join.inputs]
+        self._computed: list[dict[Expression, str]] = [{} for _ in join.inputs]
+        rest = [*parts.rest]
+        found = []
+        for comparison in (*parts.equalities, *parts.comparisons):
+            equality = self._equality(comparison)
+            if equality is None:
+                rest.append(_as_call(comparison))
+            else:
+                found.append(equality)
+        self.equalities = tuple(found)
+        self.rest = tuple(rest)
+
+    def need(self, number: int, name: str) -> None:
+        self._needed[number].add(name)
+
+    def _equality(self, comparison: Comparison) -> Equality | None:
+        """An equality by hash, if the words of both sides are equal where the values are."""
+        if comparison.function not in ("eq", "eq_null_safe"):
+            return None
+        types = [side.expression.type for side in (comparison.left, comparison.right)]
+        kind = kind_of(types[0])
+        if kind is not kind_of(types[1]) or kind in (Kind.OPAQUE, Kind.NULL):
+            return None
+        if kind is Kind.DECIMAL and types[0].scale != types[1].scale:
+            return None
+        left, right = (self._column(s) for s in (comparison.left, comparison.right))
+        return Equality(
+            comparison.left.input,
+            left,
+            comparison.right.input,
+            right,
+            floating=kind is Kind.FLOAT,
+            null_safe=comparison.function == "eq_null_safe",
+        )
+
+    def _column(self, side: Side) -> str:
+        plain = plain_ref(side.expression)
+        if plain is not None:
+            self.need(side.input, plain.name)
+            return plain.name
+        computed = self._computed[side.input]
+        return computed.setdefault(side.expression, f"__e{len(computed)}")
+
+    @property
+    def definition(self) -> tuple[Any, ...]:
+        """What is computed for it, with the constants left out, and the columns of each input."""
+        return tuple(
+            (tuple(name for name, _ in self.items(number)), tuple(map(_shape, computed)))
+            for number, computed in enumerate(self._computed)
+        )
+
+    def items(self, number: int) -> Items:
+        schema = self._schemas[number]
+        names = tuple(n for n in schema.names if n in self._needed[number])
+        computed = tuple((name, e) for e, name in self._computed[number].items())
+        return (*_plain(schema, names), *computed)
+
+
+def _as_call(comparison: Comparison) -> Expression:
+    sides = (comparison.left, comparison.right)
+    args = tuple(in_names_of_join(side.expression, side.input) for side in sides)
+    return Call(comparison.function, args, BOOLEAN)
+
+
+def _shape(expression: Expression) -> Expression:
+    return Lifter().lift(expression)
+
+
+def _through(window: Window, asked: Conjuncts) -> tuple[Conjuncts, Conjuncts]:
+    """What can be asked of the events below a window, and what must be asked of its rows."""
+    if window.kind is not WindowKind.ROWS:
+        return asked, ()
+    # A partition is refused as a whole; of equal floats one may be -0.0, which functions tell apart.
+    keys = {
+        key for key in window.keys if kind_of(window.input.schema.type_of(key)) is not Kind.FLOAT
+    }
+    below = tuple(p for p in asked if _names(p) and _names(p) <= keys)
+    return below, tuple(p for p in asked if p not in below)
+
+
+def _bottom(relation: Relation) -> Relation:
+    """What is below selections and projections: these make changes of changes."""
+    while isinstance(relation, KeepRows | MapRows):
+        relation = relation.input
+    return relation
+
+
+def _is_raw(node: Node) -> bool:
+    """Whether the shape of a channel depends on what others read of the stream."""
+    while isinstance(node, Select):
+        node = node.input
+    return isinstance(node, Read)
+
+
+def _plain(schema: Schema, names: Iterable[str]) -> Items:
+    return tuple((n, Ref(Source.INPUT, n, schema.type_of(n))) for n in names)
+
+
+def _same(schema: Schema, needed: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((n, n) for n in schema.names if n in needed)
+
+
+def _names(*expressions: Expression) -> frozenset[str]:
+    return frozenset(ref.name for e in expressions for ref in refs(e))
+
+
+def _substituted(expression: Expression, items: dict[str, Expression]) -> Expression:
+    def change(part: Expression) -> Expression | None:
+        return items[part.name] if isinstance(part, Ref) else None
+
+    return transform(expression, change)
