@@ -22,9 +22,9 @@ from braid.kernels.joins_sets import (
     NEXT,
     WEIGHT,
     clear_bits,
+    load_half,
     lowest,
     meet,
-    set_bit,
     set_of,
     sort_list,
 )
@@ -32,6 +32,7 @@ from braid.kernels.joins_store import (
     BASE,
     COLUMNS_AT,
     COUNT,
+    FIRST_INDEX,
     FOUND,
     HEADS_AT,
     INDEX_WORDS,
@@ -50,10 +51,19 @@ from braid.kernels.joins_store import (
     add_to_hash,
     apply_delta,
     first_cell,
+    hash_row,
     same_value,
 )
 from braid.kernels.memory import resized
-from braid.kernels.runtime import PREDICATE_TYPE, WORDS, address, kernel, load_int, store_int
+from braid.kernels.runtime import (
+    PREDICATE_TYPE,
+    WORDS,
+    address,
+    kernel,
+    load_int,
+    prefetch,
+    store_int,
+)
 
 #: The frame of a join. WORDS_OF_SET: words of a set of bits; MOST_LISTED: nodes in the longest
 #: list; SETS_AT: room for sets, the first two of deltas, then one for each probe; PLAIN: the output
@@ -99,19 +109,17 @@ from braid.kernels.runtime import PREDICATE_TYPE, WORDS, address, kernel, load_i
     FRAME,
 ) = range(35)
 
-#: What comes from an input: rows and their number, bytes of a row, pairs (row << 32 | node) and
-#: their number, how far both are read, whether it has members; the first output node of each of
-#: its nodes, the number of these, the next output node of each; what must hold of a row by itself
+#: What comes from an input: rows and their number, bytes of a row, where the members of each row
+#: begin, these (of 32 bits), how far it is read, whether it has members; the first output node of each of its nodes, the number of these, the next output node of each; what must hold of a row by itself
 #: (four words each: column, another column or -1, whether it is a float, whether NULL is nothing);
 #: columns that the residual looks at (column, and column there).
 (
     FEED_ROWS_AT,
     FEED_ROWS,
     FEED_BYTES,
-    FEED_PAIRS_AT,
-    FEED_PAIRS,
+    FEED_STARTS_AT,
+    FEED_MEMBERS_AT,
     FEED_ROW,
-    FEED_PAIR,
     FEED_MEMBERED,
     FANS_AT,
     FANS,
@@ -121,7 +129,7 @@ from braid.kernels.runtime import PREDICATE_TYPE, WORDS, address, kernel, load_i
     SHOWN_AT,
     SHOWN,
     FEED_WORDS,
-) = range(16)
+) = range(15)
 
 #: A probe of a plan: input, index, where the columns of the key are taken from (pairs: input,
 #: column), what to ask of the residual (an address of flags, 0: nothing).
@@ -131,49 +139,56 @@ STEP_INPUT, STEP_INDEX, STEP_SOURCES, STEP_FLAGS, STEP_WORDS = range(5)
 #: (0: none); kind, place and weight of what is carried to it.
 AT_HASH, AT_SLOT, AT_CELL, AT_KIND, AT_SET, AT_WEIGHT, LEVEL_WORDS = range(7)
 
-_LOW = np.int64(0xFFFFFFFF)
+#: How many deltas ahead memory is asked for, and from how many rows on.
+_AHEAD = 6
+_LARGE = 8192
 
 
 @kernel()
-def expand(frame: int, feed: int, first: int, last: int, out: int, spare: int) -> int:
-    """The output nodes of a delta's nodes, which are pairs of its feed; the kind of the set."""
-    words, most = load_int(frame, WORDS_OF_SET), load_int(frame, MOST_LISTED)
-    pairs, fans, known = (
-        load_int(feed, FEED_PAIRS_AT),
-        load_int(feed, FANS_AT),
-        load_int(feed, FANS),
-    )
+def expand(frame: int, feed: int, first: int, last: int, out: int) -> int:
+    """The output nodes of a delta's nodes, which are members of its feed; the kind of the set."""
+    members, most = load_int(feed, FEED_MEMBERS_AT), load_int(frame, MOST_LISTED)
+    if last - first > most:
+        return _expand_bits(frame, feed, members, first, last, out)
+    fans, known = load_int(feed, FANS_AT), load_int(feed, FANS)
     following = load_int(feed, FAN_NEXT_AT)
-    bits = last - first > most
-    if bits:
-        clear_bits(out, words)
     count = np.int64(0)
     for p in range(first, last):
-        node = load_int(pairs, p) & _LOW
+        node = load_half(members, p)
         if node >= known:
             continue
         member = load_int(fans, node)
         while member >= 0:
-            if bits:
-                set_bit(out, member)
-            elif count < most:
-                store_int(out, count, member)
-            else:
-                for k in range(count):
-                    store_int(spare, k, load_int(out, k))
-                clear_bits(out, words)
-                for k in range(count):
-                    set_bit(out, load_int(spare, k))
-                set_bit(out, member)
-                bits = True
+            if count == most:
+                return _expand_bits(frame, feed, members, first, last, out)
+            store_int(out, count, member)
             count += 1
             member = load_int(following, member)
-    if count == 0:
-        return np.int64(0)
-    if bits:
-        return np.int64(BITS)
     sort_list(out, count)
     return count
+
+
+@kernel()
+def _expand_bits(frame: int, feed: int, members: int, first: int, last: int, out: int) -> int:
+    """The same as bits. Neighbours mostly lie in the same word: it is written when it is left."""
+    fans, known = load_int(feed, FANS_AT), load_int(feed, FANS)
+    following = load_int(feed, FAN_NEXT_AT)
+    clear_bits(out, load_int(frame, WORDS_OF_SET))
+    at, word, some = np.int64(0), np.int64(0), False
+    for p in range(first, last):
+        node = load_half(members, p)
+        if node >= known:
+            continue
+        member = load_int(fans, node)
+        while member >= 0:
+            if member >> 6 != at:
+                store_int(out, at, load_int(out, at) | word)
+                at, word = member >> 6, np.int64(0)
+            word |= np.int64(1) << np.int64(member & 63)
+            some = True
+            member = load_int(following, member)
+    store_int(out, at, load_int(out, at) | word)
+    return np.int64(BITS) if some else np.int64(0)
 
 
 @kernel()
@@ -458,15 +473,52 @@ def _members(frame: int, feed: int, number: int) -> int:
     """The set of a delta, written where deltas have theirs: its kind."""
     if load_int(feed, FEED_MEMBERED) == 0:
         return np.int64(ALL)
-    pairs, count = load_int(feed, FEED_PAIRS_AT), load_int(feed, FEED_PAIRS)
-    first = load_int(feed, FEED_PAIR)
-    last = first
-    while last < count and (load_int(pairs, last) >> 32) == number:
-        last += 1
-    store_int(feed, FEED_PAIR, last)
-    out = load_int(frame, SETS_AT)
-    spare = out + 8 * load_int(frame, WORDS_OF_SET)
-    return expand(frame, feed, first, last, out, spare)
+    starts = load_int(feed, FEED_STARTS_AT)
+    first, last = load_int(starts, number), load_int(starts, number + 1)
+    return expand(frame, feed, first, last, load_int(frame, SETS_AT))
+
+
+@kernel()
+def _ask_for(store: int, index: int, hash_: int, near: bool) -> None:
+    """Ask for the memory that a lookup will look at: the head of the chain, or the first row."""
+    head = load_int(index, HEADS_AT) + 8 * (hash_ & load_int(index, MASK))
+    if not near:
+        prefetch(head)
+        return
+    slot = load_int(head, 0)
+    if slot >= 0:
+        prefetch(load_int(index, LINKS_AT) + slot * (8 * LINK_WORDS))
+        row = load_int(store, ROWS_AT) + slot * load_int(store, STRIDE)
+        prefetch(row)
+        prefetch(row + 64)
+
+
+@kernel()
+def _look_ahead(frame: int, driver: int, row: int, base: int, near: bool) -> None:
+    """Ask for what a delta that comes soon will need: the row itself, and the first probe."""
+    indexes, stores = load_int(frame, INDEXES_AT), load_int(frame, STORES_AT)
+    store = stores + driver * (8 * STORE_WORDS)
+    own = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
+    _ask_for(store, own, hash_row(row, base, own), near)
+    last = load_int(frame, INPUTS) - 2
+    step = load_int(frame, STEPS_AT) + driver * (last + 1) * (8 * STEP_WORDS)
+    index = indexes + load_int(step, STEP_INDEX) * (8 * INDEX_WORDS)
+    source, columns = load_int(step, STEP_SOURCES), load_int(index, COLUMNS_AT)
+    value = np.int64(0)
+    for k in range(load_int(index, KEYS)):
+        floating = load_int(columns, 2 * k + 1)
+        value = add_to_hash(value, row, base, load_int(source, 2 * k + 1), floating)
+    other = stores + load_int(step, STEP_INPUT) * (8 * STORE_WORDS)
+    _ask_for(other, index, value & FREE, near)
+
+
+@kernel()
+def _large(frame: int) -> bool:
+    """Whether so much is held that memory is waited for."""
+    rows = np.int64(0)
+    for i in range(load_int(frame, INPUTS)):
+        rows += load_int(load_int(frame, STORES_AT) + i * (8 * STORE_WORDS), COUNT)
+    return rows > _LARGE
 
 
 @kernel()
@@ -510,12 +562,17 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
     frame = address(words)
     stores, feeds = load_int(frame, STORES_AT), load_int(frame, FEEDS_AT)
     bound, levels = load_int(frame, BOUND_AT), load_int(frame, LEVELS_AT)
+    large = _large(frame)
     driver = _next_feed(frame)
     while driver >= 0:
         store, feed = stores + driver * (8 * STORE_WORDS), feeds + driver * (8 * FEED_WORDS)
         number, base = load_int(feed, FEED_ROW), load_int(store, BASE)
         row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
         store_int(feed, FEED_ROW, number + 1)
+        if large and number + 2 * _AHEAD < load_int(feed, FEED_ROWS):
+            ahead = _AHEAD * load_int(feed, FEED_BYTES)
+            _look_ahead(frame, driver, row + 2 * ahead, base, False)
+            _look_ahead(frame, driver, row + ahead, base, True)
         kind = _members(frame, feed, number)
         if kind != 0 and _can_join(feed, row, base):
             weight = load_int(row, load_int(store, WIDTH) - 1)

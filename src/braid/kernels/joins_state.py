@@ -11,7 +11,7 @@ from numba import types
 
 from braid.kernels.instances import FREE
 from braid.kernels.joins import (
-    FEED_PAIRS_AT,
+    FEED_MEMBERS_AT,
     FEED_WORDS,
     FEEDS_AT,
     INDEXES_AT,
@@ -248,7 +248,10 @@ def copy_cells(
     return cells, sets
 
 
-@kernel(types.void(WORDS, types.int64, ROWS, ROWS, WORDS, types.int64, WORDS, WORDS))
+_HALVES = types.Array(types.int32, 1, "C")
+
+
+@kernel(types.void(WORDS, types.int64, ROWS, ROWS, WORDS, types.int64, WORDS, _HALVES))
 def hold_cells(
     words: np.ndarray,
     input_: int,
@@ -266,9 +269,8 @@ def hold_cells(
     """
     frame = address(words)
     feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
-    store_int(feed, FEED_PAIRS_AT, address(spare))
+    store_int(feed, FEED_MEMBERS_AT, address(spare))
     out = load_int(frame, SETS_AT)
-    extra = out + 8 * load_int(frame, WORDS_OF_SET)
     base, stride = address(rows), rows.shape[1] * 8
     for c in range(cells.shape[0]):
         kind, begin = cells[c, 2], cells[c, 3]
@@ -286,12 +288,12 @@ def hold_cells(
                 for k in range(kind):
                     spare[count] = numbers[sets[begin + k]]
                     count += 1
-            kind = expand(frame, feed, 0, count, out, extra)
+            kind = expand(frame, feed, 0, count, out)
         if kind != 0:
             hold(frame, input_, base + cells[c, 0] * stride, cells[c, 1], kind)
 
 
-@kernel(types.UniTuple(types.Array(types.int32, 1, "C"), 2)(types.int64, types.int64))
+@kernel(types.UniTuple(_HALVES, 2)(types.int64, types.int64))
 def split_pairs(at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of rows and nodes, apart."""
     index, members = np.empty(count, np.int32), np.empty(count, np.int32)

@@ -229,11 +229,14 @@ class JoinLogic:
         alive: list[np.ndarray] = []
         for batch, side, feed in zip(inputs, self._sides, self._holdings.feeds, strict=True):
             rows = np.ascontiguousarray(batch.rows if side.membered else batch.alone())
-            pairs = _pairs(batch) if side.membered else np.empty(0, np.int64)
             feed[kernel.FEED_ROWS_AT], feed[kernel.FEED_ROWS] = address(rows), len(rows)
-            feed[kernel.FEED_PAIRS_AT], feed[kernel.FEED_PAIRS] = address(pairs), len(pairs)
-            feed[kernel.FEED_ROW] = feed[kernel.FEED_PAIR] = 0
-            alive += [rows, pairs]
+            feed[kernel.FEED_ROW] = 0
+            alive.append(rows)
+            if side.membered:
+                starts, members = _members(batch)
+                feed[kernel.FEED_STARTS_AT] = address(starts)
+                feed[kernel.FEED_MEMBERS_AT] = address(members)
+                alive += [starts, members]
         return alive
 
     def _point(self) -> None:
@@ -454,7 +457,10 @@ class _Fans(Fanout):
 _PAIR = np.dtype([("a", np.int64), ("b", np.int64)])
 
 
-def _pairs(batch: Batch) -> Words:
+def _members(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Where the members of each row begin, and the members."""
+    places = np.arange(len(batch.rows) + 1, dtype=np.int64)
     if batch.index is None or batch.members is None:
-        return np.arange(len(batch.rows), dtype=np.int64) << 32
-    return (batch.index.astype(np.int64) << 32) | batch.members
+        return places, np.zeros(len(batch.rows), np.int32)
+    starts = np.searchsorted(batch.index, places.astype(batch.index.dtype))
+    return starts.astype(np.int64, copy=False), np.ascontiguousarray(batch.members, np.int32)

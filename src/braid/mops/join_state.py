@@ -227,7 +227,7 @@ class Holdings:
         self, number: int, rows: Rows, cells: Words, words: Words, nodes: int, numbers: Words
     ) -> None:
         """Take rows and cells back; `numbers`: what each of the saved nodes is called now."""
-        spare = np.zeros(nodes + 1, np.int64)
+        spare = np.zeros(nodes + 1, np.int32)
         moving.hold_cells(
             self.frame,
             number,
