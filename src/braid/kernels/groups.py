@@ -13,7 +13,7 @@ from braid.kernels import groups_layout as at
 from braid.kernels.clauses import float_key
 from braid.kernels.groups_layout import (
     find_group,
-    free_group,
+    free_block,
     hash_group,
     new_group,
     slot_at,
@@ -44,7 +44,11 @@ def follow(
     index: np.ndarray,
     members: np.ndarray,
 ) -> None:
-    """Work on the deltas of a batch: pairs of a row and a node of the input, by time."""
+    """Work on the deltas of a batch: pairs of a row and a node of the input, by time.
+
+    There is room for two rows of output for each: no group says more at an instant than that one
+    row goes and another one comes, and none without a delta.
+    """
     frame, numbers = address(frame_words), address(number_words)
     base, stride = address(rows), np.int64(8 * rows.shape[1])
     nodes, node_count = load_int(frame, at.MAP), load_int(frame, at.MAP_SIZE)
@@ -107,7 +111,8 @@ def _change(
             add_real(state, word, weight, numbers)
         else:
             value = float_key(word) if load_int(record, at.S_MODE) & at.FLOATS else word
-            count_value(number, record, value, weight, numbers, frame)
+            mode, strings = load_int(record, at.S_MODE), load_int(frame, at.STRINGS)
+            count_value(state, mode, value, weight, numbers, strings)
 
 
 @kernel()
@@ -209,12 +214,7 @@ def _put_out(slot: int, node: int, instant: int, numbers: int, frame: int) -> No
 def _emit(slot: int, node: int, instant: int, weight: int, numbers: int, frame: int) -> None:
     """Put out the row that a slot has."""
     width, base = load_int(frame, at.OUT_WIDTH), load_int(frame, at.OUT_BASE)
-    count, room = load_int(numbers, at.OUT_COUNT), load_int(numbers, at.OUT_ROOM)
-    if count == room:
-        room = max(64, 2 * room)
-        store_int(numbers, at.OUT_AT, resized(load_int(numbers, at.OUT_AT), room * width))
-        store_int(numbers, at.MEMBERS_AT, resized(load_int(numbers, at.MEMBERS_AT), room))
-        store_int(numbers, at.OUT_ROOM, room)
+    count = load_int(numbers, at.OUT_COUNT)
     store_int(numbers, at.OUT_COUNT, count + 1)
     store_int(load_int(numbers, at.MEMBERS_AT), count, node)
     out = load_int(numbers, at.OUT_AT) + 8 * width * count
@@ -308,6 +308,34 @@ def _is_fresh(slot: int, numbers: int, frame: int) -> bool:
 
 
 @kernel()
+def free_group(number: int, numbers: int, frame: int) -> None:
+    """Give a slot back, and what it holds elsewhere."""
+    slot = slot_at(number, numbers, frame)
+    heads, bucket = (
+        load_int(numbers, at.G_HEADS),
+        load_int(slot, at.HASH) & load_int(numbers, at.G_MASK),
+    )
+    other = load_int(heads, bucket)
+    if other == number:
+        store_int(heads, bucket, load_int(slot, at.LINK))
+    else:
+        while load_int(slot_at(other, numbers, frame), at.LINK) != number:
+            other = load_int(slot_at(other, numbers, frame), at.LINK)
+        store_int(slot_at(other, numbers, frame), at.LINK, load_int(slot, at.LINK))
+    for s in range(load_int(frame, at.STATE_COUNT)):
+        state = load_int(frame, at.STATES) + s * (8 * at.STATE_WORDS)
+        own = slot + 8 * load_int(state, at.S_AT)
+        if load_int(state, at.S_KIND) == at.REALS and load_int(own, at.BASE) == at.WIDE:
+            free_block(load_int(own, at.WORDS), at.WIDE_WORDS, numbers)
+        if load_int(state, at.S_KIND) == at.MULTISET:
+            forget_values(own, numbers)
+    store_int(slot, at.NODE, -1)
+    store_int(slot, at.LINK, load_int(numbers, at.G_FREE))
+    store_int(numbers, at.G_FREE, number)
+    store_int(numbers, at.G_COUNT, load_int(numbers, at.G_COUNT) - 1)
+
+
+@kernel()
 def purge(frame_words: np.ndarray, number_words: np.ndarray, gone: np.ndarray) -> None:
     """Forget the groups of nodes, by whether each is gone."""
     frame, numbers = address(frame_words), address(number_words)
@@ -315,7 +343,6 @@ def purge(frame_words: np.ndarray, number_words: np.ndarray, gone: np.ndarray) -
         node = load_int(slot_at(number, numbers, frame), at.NODE)
         if node >= 0 and gone[node]:
             free_group(number, numbers, frame)
-    forget_values(numbers, frame)
 
 
 @kernel()

@@ -85,13 +85,17 @@ NANS, PLUS_INFINITE, MINUS_INFINITE, BASE, WORDS = 1, 2, 3, 4, 5
 SMALL, WIDE_WORDS = 4, 35
 NONE, WIDE = -1, -2
 REAL_WORDS = WORDS + SMALL
-#: A multiset: values with a count other than 0, those with one above 0 (which are in the heaps),
-#: and for each heap where it is and for how many values there is room.
-ENTRIES, LIVE, LOW_AT, LOW_ROOM, HIGH_AT, HIGH_ROOM, MULTISET_WORDS = range(7)
+#: A multiset: values with a count other than 0, those with one above 0, the directory of its
+#: leaves (0: there is one leaf at most, described INLINE), how many leaves there are, and for how
+#: many the directory has room.
+ENTRIES, LIVE, DIRECTORY_AT, LEAVES, DIRECTORY_ROOM, INLINE = range(6)
+#: A leaf: its first value, where it is, how many values it has, for how many there is room.
+LEAF_FIRST, LEAF_AT, LEAF_SIZE, LEAF_ROOM, LEAF_WORDS = range(5)
+MULTISET_WORDS = INLINE + LEAF_WORDS
 
 #: All groups: live ones, slots ever used, first free slot, where slots are and for how many there
-#: is room, the heads of the chains and their number less one. The same for values. Words of heaps
-#: and wide sums. Groups that the present instant changed. What is put out: rows and their nodes,
+#: is room, the heads of the chains and their number less one. Values in multisets. Words of leaves,
+#: directories and wide sums. Groups that the present instant changed. What is put out: rows and their nodes,
 #: and nodes that stopped.
 (
     G_COUNT,
@@ -102,12 +106,6 @@ ENTRIES, LIVE, LOW_AT, LOW_ROOM, HIGH_AT, HIGH_ROOM, MULTISET_WORDS = range(7)
     G_HEADS,
     G_MASK,
     V_COUNT,
-    V_HIGH,
-    V_FREE,
-    V_AT,
-    V_ROOM,
-    V_HEADS,
-    V_MASK,
     BLOCK_WORDS,
     TOUCHED_AT,
     TOUCHED,
@@ -115,13 +113,12 @@ ENTRIES, LIVE, LOW_AT, LOW_ROOM, HIGH_AT, HIGH_ROOM, MULTISET_WORDS = range(7)
     STAMPS,
     OUT_AT,
     OUT_COUNT,
-    OUT_ROOM,
     MEMBERS_AT,
     STOPPED_AT,
     STOPPED,
     STOPPED_ROOM,
     NUMBERS,
-) = range(27)
+) = range(20)
 
 _POSITIVE = np.int64(0x7FFFFFFFFFFFFFFF)
 
@@ -219,7 +216,7 @@ def new_group(hash_: int, node: int, key: int, numbers: int, frame: int) -> int:
             store_int(slot, load_int(state, S_AT) + BASE, NONE)
     count = load_int(numbers, G_COUNT) + 1
     store_int(numbers, G_COUNT, count)
-    if count > load_int(numbers, G_MASK):
+    if 2 * count > load_int(numbers, G_MASK):
         hang_groups(2 * (load_int(numbers, G_MASK) + 1), numbers, frame)
     else:
         _hang(number, slot, numbers)
@@ -257,35 +254,6 @@ def hash_again(numbers: int, frame: int) -> None:
             hashed = hash_key(slot + 8 * KEY, load_int(frame, KEY_WORDS))
             store_int(slot, HASH, hash_group(hashed, load_int(slot, NODE)))
     hang_groups(load_int(numbers, G_MASK) + 1, numbers, frame)
-
-
-@kernel()
-def free_group(number: int, numbers: int, frame: int) -> None:
-    """Give a slot back, and what it holds elsewhere; not its values, which are counted apart."""
-    slot = slot_at(number, numbers, frame)
-    heads, bucket = (
-        load_int(numbers, G_HEADS),
-        load_int(slot, HASH) & load_int(numbers, G_MASK),
-    )
-    at = load_int(heads, bucket)
-    if at == number:
-        store_int(heads, bucket, load_int(slot, LINK))
-    else:
-        while load_int(slot_at(at, numbers, frame), LINK) != number:
-            at = load_int(slot_at(at, numbers, frame), LINK)
-        store_int(slot_at(at, numbers, frame), LINK, load_int(slot, LINK))
-    for s in range(load_int(frame, STATE_COUNT)):
-        state = load_int(frame, STATES) + s * (8 * STATE_WORDS)
-        own = slot + 8 * load_int(state, S_AT)
-        if load_int(state, S_KIND) == REALS and load_int(own, BASE) == WIDE:
-            free_block(load_int(own, WORDS), WIDE_WORDS, numbers)
-        if load_int(state, S_KIND) == MULTISET:
-            free_block(load_int(own, LOW_AT), 2 * load_int(own, LOW_ROOM), numbers)
-            free_block(load_int(own, HIGH_AT), 2 * load_int(own, HIGH_ROOM), numbers)
-    store_int(slot, NODE, -1)
-    store_int(slot, LINK, load_int(numbers, G_FREE))
-    store_int(numbers, G_FREE, number)
-    store_int(numbers, G_COUNT, load_int(numbers, G_COUNT) - 1)
 
 
 @kernel()

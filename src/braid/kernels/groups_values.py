@@ -1,53 +1,75 @@
-"""The different values of a column in each group, with how often each is there.
+"""The different values of a column in a group, with how often each is there: a sorted multiset.
 
-They lie in one hash table for all groups. For min and max, those that are there are in heaps
-too, one for each group and direction, and each knows its places there: so a value is found and
-taken out wherever it is, and nothing stale is kept.
+Values lie in order in *leaves* of at most LEAF of them, their numbers beside them, and a
+*directory* has the first value of each leaf. A value is found by two binary searches, and what
+follows it in its leaf moves by one place: for a window's worth of values that is one or two
+cache misses, fewer than any tree or hash table has. The least value is the first of the first
+leaf, the greatest the last of the last one.
+
+Equal values are equal words: floats are keys (see `clauses.float_key`), in their order. Texts
+are in the order of the texts if that is asked for, and of their codes otherwise.
 """
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
+from numba import types
 
 from braid.kernels.groups_layout import (
+    DIRECTORY_AT,
+    DIRECTORY_ROOM,
     ENTRIES,
     FLOATS,
     HIGH,
-    HIGH_AT,
+    INLINE,
+    LEAF_AT,
+    LEAF_FIRST,
+    LEAF_ROOM,
+    LEAF_SIZE,
+    LEAF_WORDS,
+    LEAVES,
     LIVE,
     LOW,
-    LOW_AT,
+    MULTISET,
     MULTISETS,
     NODE,
     S_AT,
+    S_KIND,
     S_MODE,
     S_NUMBER,
+    STATE_COUNT,
+    STATE_WORDS,
+    STATES,
     STRINGS,
     TEXTS,
-    V_AT,
     V_COUNT,
-    V_FREE,
-    V_HEADS,
-    V_HIGH,
-    V_MASK,
-    V_ROOM,
+    free_block,
     resize_block,
     slot_at,
 )
-from braid.kernels.instances import mix
-from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, load_int, store_int
+from braid.kernels.runtime import COMPILED, kernel, load_int, store_int
 from braid.kernels.strings import string_compare
 
-#: A value: slot and multiset that it is of (-1: free), the value itself so that equal ones are
-#: equal words (floats as keys, in order), how often it is there, the next one of its chain or the
-#: next free one, its places in the heap of the lowest and in that of the highest.
-ENTRY_WORDS = 6
-OWNER, VALUE, NUMBER, CHAIN, LOW_PLACE, HIGH_PLACE = range(ENTRY_WORDS)
-_ENTRY = 8 * ENTRY_WORDS
+#: Values of a leaf, at most; two neighbours that have no more than MERGED together become one.
+LEAF, LEAST, FEW, MERGED = 128, 4, 32, 96
 _LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
-#: A heap gives memory back below a quarter of its room, but not below this.
-_LEAST_ROOM = 4
+
+if COMPILED:
+    _memmove = types.ExternalFunction("memmove", types.int64(types.int64, types.int64, types.int64))
+else:
+
+    def _memmove(target: int, source: int, size: int) -> int:
+        ctypes.memmove(int(target), int(source), int(size))
+        return target
+
+
+@kernel()
+def _move(target: int, source: int, words: int) -> None:
+    """Copy words to a place that may overlap theirs."""
+    if words > 0:
+        _memmove(target, source, np.int64(8 * words))
 
 
 @kernel()
@@ -57,276 +79,298 @@ def float_of_key(key: int) -> int:
 
 
 @kernel()
-def _bucket(owner: int, value: int, numbers: int) -> int:
-    hashed = mix(np.int64(owner) * np.int64(0x1E3779B97F4A7C15) + value)
-    return hashed & load_int(numbers, V_MASK)
+def _before(a: int, b: int, texts: bool, strings: int) -> bool:
+    return string_compare(strings, a, b) < 0 if texts else a < b
 
 
 @kernel()
-def _entry(number: int, numbers: int) -> int:
-    return load_int(numbers, V_AT) + number * _ENTRY
+def _by_text(mode: int) -> bool:
+    return (mode & TEXTS) != 0 and (mode & (LOW | HIGH)) != 0
+
+
+# ---- the directory ----
 
 
 @kernel()
-def _find(owner: int, value: int, numbers: int) -> int:
-    entries = load_int(numbers, V_AT)
-    at = load_int(load_int(numbers, V_HEADS), _bucket(owner, value, numbers))
-    while at >= 0:
-        entry = entries + at * _ENTRY
-        if load_int(entry, VALUE) == value and load_int(entry, OWNER) == owner:
-            return at
-        at = load_int(entry, CHAIN)
-    return np.int64(-1)
+def _leaf(state: int, number: int) -> int:
+    """Where the directory describes a leaf. A single leaf is described in the group itself."""
+    directory = load_int(state, DIRECTORY_AT)
+    if directory == 0:
+        return state + 8 * INLINE
+    return directory + number * (8 * LEAF_WORDS)
 
 
 @kernel()
-def _new(owner: int, value: int, numbers: int) -> int:
-    number = load_int(numbers, V_FREE)
-    if number >= 0:
-        store_int(numbers, V_FREE, load_int(_entry(number, numbers), CHAIN))
-    else:
-        number = load_int(numbers, V_HIGH)
-        store_int(numbers, V_HIGH, number + 1)
-        room = load_int(numbers, V_ROOM)
-        if number == room:
-            room = max(16, room + (room >> 1))
-            store_int(numbers, V_AT, resized(load_int(numbers, V_AT), room * ENTRY_WORDS))
-            store_int(numbers, V_ROOM, room)
-    entry = _entry(number, numbers)
-    store_int(entry, OWNER, owner)
-    store_int(entry, VALUE, value)
-    store_int(entry, NUMBER, 0)
-    store_int(entry, LOW_PLACE, -1)
-    store_int(entry, HIGH_PLACE, -1)
-    count = load_int(numbers, V_COUNT) + 1
-    store_int(numbers, V_COUNT, count)
-    if count > load_int(numbers, V_MASK):
-        hang_values(2 * (load_int(numbers, V_MASK) + 1), numbers)
-    else:
-        _hang(number, numbers)
-    return number
-
-
-@kernel()
-def _hang(number: int, numbers: int) -> None:
-    entry, heads = _entry(number, numbers), load_int(numbers, V_HEADS)
-    bucket = _bucket(load_int(entry, OWNER), load_int(entry, VALUE), numbers)
-    store_int(entry, CHAIN, load_int(heads, bucket))
-    store_int(heads, bucket, number)
-
-
-@kernel()
-def hang_values(size: int, numbers: int) -> None:
-    """Hang all values into `size` new chains."""
-    heads = resized(load_int(numbers, V_HEADS), size)
-    store_int(numbers, V_HEADS, heads)
-    store_int(numbers, V_MASK, size - 1)
-    for bucket in range(size):
-        store_int(heads, bucket, -1)
-    for number in range(load_int(numbers, V_HIGH)):
-        if load_int(_entry(number, numbers), OWNER) >= 0:
-            _hang(number, numbers)
-
-
-@kernel()
-def _free(number: int, numbers: int) -> None:
-    entry = _entry(number, numbers)
-    store_int(entry, OWNER, -1)
-    store_int(entry, CHAIN, load_int(numbers, V_FREE))
-    store_int(numbers, V_FREE, number)
-    store_int(numbers, V_COUNT, load_int(numbers, V_COUNT) - 1)
-
-
-@kernel()
-def _remove(number: int, numbers: int) -> None:
-    entry = _entry(number, numbers)
-    bucket = _bucket(load_int(entry, OWNER), load_int(entry, VALUE), numbers)
-    heads = load_int(numbers, V_HEADS)
-    at = load_int(heads, bucket)
-    if at == number:
-        store_int(heads, bucket, load_int(entry, CHAIN))
-    else:
-        while load_int(_entry(at, numbers), CHAIN) != number:
-            at = load_int(_entry(at, numbers), CHAIN)
-        store_int(_entry(at, numbers), CHAIN, load_int(entry, CHAIN))
-    _free(number, numbers)
-
-
-@kernel()
-def count_value(slot: int, record: int, value: int, weight: int, numbers: int, frame: int) -> None:
-    """A value comes or goes `weight` times in the multiset of a group that `record` describes."""
-    owner = slot * load_int(frame, MULTISETS) + load_int(record, S_NUMBER)
-    state = slot_at(slot, numbers, frame) + 8 * load_int(record, S_AT)
-    mode, strings = load_int(record, S_MODE), load_int(frame, STRINGS)
-    number = _find(owner, value, numbers)
-    if number < 0:
-        number = _new(owner, value, numbers)
-        store_int(state, ENTRIES, load_int(state, ENTRIES) + 1)
-    entry = _entry(number, numbers)
-    old = load_int(entry, NUMBER)
-    new = old + weight
-    store_int(entry, NUMBER, new)
-    live = load_int(state, LIVE)
-    if old <= 0 < new:
-        if mode & LOW:
-            _push(state + 8 * LOW_AT, live, value, number, mode, False, numbers, strings)
-        if mode & HIGH:
-            _push(state + 8 * HIGH_AT, live, value, number, mode, True, numbers, strings)
-        store_int(state, LIVE, live + 1)
-    elif new <= 0 < old:
-        if mode & LOW:
-            place = load_int(entry, LOW_PLACE)
-            _take(state + 8 * LOW_AT, live, place, mode, False, numbers, strings)
-        if mode & HIGH:
-            place = load_int(entry, HIGH_PLACE)
-            _take(state + 8 * HIGH_AT, live, place, mode, True, numbers, strings)
-        store_int(state, LIVE, live - 1)
-    if new == 0:
-        _remove(number, numbers)
-        store_int(state, ENTRIES, load_int(state, ENTRIES) - 1)
-
-
-# ---- heaps: pairs of a value and its number, the least (or greatest) first ----
-
-
-@kernel()
-def _before(a: int, b: int, mode: int, greatest: bool, strings: int) -> bool:
-    if mode & TEXTS:
-        order = string_compare(strings, a, b)
-        return order > 0 if greatest else order < 0
-    return a > b if greatest else a < b
-
-
-@kernel()
-def _put(heap: int, place: int, value: int, number: int, greatest: bool, numbers: int) -> None:
-    store_int(heap, 2 * place, value)
-    store_int(heap, 2 * place + 1, number)
-    store_int(_entry(number, numbers), HIGH_PLACE if greatest else LOW_PLACE, place)
-
-
-@kernel()
-def _rise(
-    heap: int,
-    place: int,
-    value: int,
-    number: int,
-    mode: int,
-    greatest: bool,
-    numbers: int,
-    strings: int,
-) -> None:
-    """Put a value at a place or above it, where it belongs."""
-    while place > 0:
-        above = (place - 1) >> 1
-        other = load_int(heap, 2 * above)
-        if not _before(value, other, mode, greatest, strings):
-            break
-        _put(heap, place, other, load_int(heap, 2 * above + 1), greatest, numbers)
-        place = above
-    _put(heap, place, value, number, greatest, numbers)
-
-
-@kernel()
-def _push(
-    own: int,
-    size: int,
-    value: int,
-    number: int,
-    mode: int,
-    greatest: bool,
-    numbers: int,
-    strings: int,
-) -> None:
-    """One more value; `own` is where the address of the heap and its room are."""
-    room = load_int(own, 1)
-    if size == room:
-        wider = max(_LEAST_ROOM, 2 * room)
-        store_int(own, 0, resize_block(load_int(own, 0), 2 * room, 2 * wider, numbers))
-        store_int(own, 1, wider)
-    _rise(load_int(own, 0), size, value, number, mode, greatest, numbers, strings)
-
-
-@kernel()
-def _take(
-    own: int, size: int, place: int, mode: int, greatest: bool, numbers: int, strings: int
-) -> None:
-    """One value less: the last one takes its place, and sinks or rises from there."""
-    heap, last = load_int(own, 0), size - 1
-    if place != last:
-        value, number = load_int(heap, 2 * last), load_int(heap, 2 * last + 1)
-        start = place
-        while True:
-            below = 2 * place + 1
-            if below >= last:
-                break
-            other = load_int(heap, 2 * below)
-            if below + 1 < last:
-                right = load_int(heap, 2 * below + 2)
-                if _before(right, other, mode, greatest, strings):
-                    below, other = below + 1, right
-            if not _before(other, value, mode, greatest, strings):
-                break
-            _put(heap, place, other, load_int(heap, 2 * below + 1), greatest, numbers)
-            place = below
-        if place == start:
-            _rise(heap, place, value, number, mode, greatest, numbers, strings)
+def _leaf_for(state: int, value: int, texts: bool, strings: int) -> int:
+    """The leaf that has a value or should have it: the last one that does not start after it."""
+    low, high = np.int64(1), np.int64(load_int(state, LEAVES))
+    while low < high:
+        middle = (low + high) >> 1
+        if _before(value, load_int(_leaf(state, middle), LEAF_FIRST), texts, strings):
+            high = middle
         else:
-            _put(heap, place, value, number, greatest, numbers)
-    room = load_int(own, 1)
-    if room > _LEAST_ROOM and 4 * last < room:
-        less = room >> 1
-        store_int(own, 0, resize_block(heap, 2 * room, 2 * less, numbers))
-        store_int(own, 1, less)
+            low = middle + 1
+    return low - 1
+
+
+@kernel()
+def _new_leaf(state: int, number: int, room: int, numbers: int) -> None:
+    """An empty leaf of this number; those after it have higher ones now."""
+    count, places = load_int(state, LEAVES), load_int(state, DIRECTORY_ROOM)
+    if count > 0 and count >= places:
+        wider = max(LEAST, 2 * places)
+        old = load_int(state, DIRECTORY_AT)
+        new = resize_block(old, LEAF_WORDS * places, LEAF_WORDS * wider, numbers)
+        if old == 0:
+            _move(new, state + 8 * INLINE, LEAF_WORDS)
+        store_int(state, DIRECTORY_AT, new)
+        store_int(state, DIRECTORY_ROOM, wider)
+    leaf = _leaf(state, number)
+    _move(leaf + 8 * LEAF_WORDS, leaf, LEAF_WORDS * (count - number))
+    store_int(leaf, LEAF_AT, resize_block(np.int64(0), 0, 2 * room, numbers))
+    store_int(leaf, LEAF_SIZE, 0)
+    store_int(leaf, LEAF_ROOM, room)
+    store_int(state, LEAVES, count + 1)
+
+
+@kernel()
+def _drop_leaf(state: int, number: int, numbers: int) -> None:
+    leaf = _leaf(state, number)
+    free_block(load_int(leaf, LEAF_AT), 2 * load_int(leaf, LEAF_ROOM), numbers)
+    count = load_int(state, LEAVES) - 1
+    _move(leaf, leaf + 8 * LEAF_WORDS, LEAF_WORDS * (count - number))
+    store_int(state, LEAVES, count)
+    if count == 0:
+        directory, places = load_int(state, DIRECTORY_AT), load_int(state, DIRECTORY_ROOM)
+        free_block(directory, LEAF_WORDS * places, numbers)
+        store_int(state, DIRECTORY_AT, 0)
+        store_int(state, DIRECTORY_ROOM, 0)
+
+
+# ---- leaves: values, then as many numbers, each with room for more ----
+
+
+@kernel()
+def _resize_leaf(leaf: int, room: int, numbers: int) -> None:
+    values, size, old = (
+        load_int(leaf, LEAF_AT),
+        load_int(leaf, LEAF_SIZE),
+        load_int(leaf, LEAF_ROOM),
+    )
+    if room < old:
+        _move(values + 8 * room, values + 8 * old, size)
+    values = resize_block(values, 2 * old, 2 * room, numbers)
+    if room > old:
+        _move(values + 8 * room, values + 8 * old, size)
+    store_int(leaf, LEAF_AT, values)
+    store_int(leaf, LEAF_ROOM, room)
+
+
+@kernel()
+def _place_for(leaf: int, value: int, texts: bool, strings: int) -> int:
+    """Where in a leaf a value is or should be."""
+    values = load_int(leaf, LEAF_AT)
+    low, count = np.int64(0), np.int64(load_int(leaf, LEAF_SIZE))
+    if texts:
+        while count > 0:
+            half = count >> 1
+            if string_compare(strings, load_int(values, low + half), value) < 0:
+                low, count = low + half + 1, count - half - 1
+            else:
+                count = half
+        return low
+    # Without a branch in the loop: where a value lies cannot be foretold.
+    while count > 1:
+        half = count >> 1
+        low += half if load_int(values, low + half - 1) < value else np.int64(0)
+        count -= half
+    if count == 1 and load_int(values, low) < value:
+        low += 1
+    return low
+
+
+@kernel()
+def _append(leaf: int, values: int, room: int, start: int, count: int) -> None:
+    """Copy values of another leaf to the end of one that has room for them."""
+    target, size, own = (
+        load_int(leaf, LEAF_AT),
+        load_int(leaf, LEAF_SIZE),
+        load_int(leaf, LEAF_ROOM),
+    )
+    _move(target + 8 * size, values + 8 * start, count)
+    _move(target + 8 * (own + size), values + 8 * (room + start), count)
+    store_int(leaf, LEAF_SIZE, size + count)
+    store_int(leaf, LEAF_FIRST, load_int(target, 0))
+
+
+@kernel()
+def _split(state: int, number: int, numbers: int) -> None:
+    """A full leaf becomes two."""
+    _new_leaf(state, number + 1, LEAF, numbers)
+    leaf = _leaf(state, number)
+    kept = LEAF // 2
+    _append(_leaf(state, number + 1), load_int(leaf, LEAF_AT), LEAF, kept, LEAF - kept)
+    store_int(leaf, LEAF_SIZE, kept)
+
+
+@kernel()
+def _insert(leaf: int, place: int, value: int, weight: int, numbers: int) -> None:
+    """A value that is not there yet, into a leaf that is not full."""
+    size, room = load_int(leaf, LEAF_SIZE), load_int(leaf, LEAF_ROOM)
+    if size == room:
+        room = 2 * room
+        _resize_leaf(leaf, room, numbers)
+    values = load_int(leaf, LEAF_AT)
+    for at in (values, values + 8 * room):
+        _move(at + 8 * (place + 1), at + 8 * place, size - place)
+    store_int(values, place, value)
+    store_int(values, room + place, weight)
+    store_int(leaf, LEAF_SIZE, size + 1)
+    store_int(leaf, LEAF_FIRST, load_int(values, 0))
+
+
+@kernel()
+def _remove(state: int, number: int, place: int, numbers: int) -> None:
+    """A value of a leaf; a leaf that has few then is joined to its neighbour."""
+    leaf = _leaf(state, number)
+    values, size, room = (
+        load_int(leaf, LEAF_AT),
+        load_int(leaf, LEAF_SIZE) - 1,
+        load_int(leaf, LEAF_ROOM),
+    )
+    for at in (values, values + 8 * room):
+        _move(at + 8 * place, at + 8 * (place + 1), size - place)
+    store_int(leaf, LEAF_SIZE, size)
+    if size == 0:
+        _drop_leaf(state, number, numbers)
+        return
+    store_int(leaf, LEAF_FIRST, load_int(values, 0))
+    if size >= FEW or 4 * size >= room:
+        return
+    if load_int(state, LEAVES) > 1:
+        first = number if number + 1 < load_int(state, LEAVES) else number - 1
+        left, right = _leaf(state, first), _leaf(state, first + 1)
+        more = load_int(right, LEAF_SIZE)
+        if load_int(left, LEAF_SIZE) + more <= MERGED:
+            _resize_leaf(left, LEAF, numbers)
+            _append(left, load_int(right, LEAF_AT), load_int(right, LEAF_ROOM), 0, more)
+            _drop_leaf(state, first + 1, numbers)
+    elif room > LEAST:
+        _resize_leaf(leaf, room >> 1, numbers)
+
+
+# ---- counting ----
+
+
+@kernel()
+def count_value(state: int, mode: int, value: int, weight: int, numbers: int, strings: int) -> None:
+    """A value comes or goes `weight` times."""
+    texts = _by_text(mode)
+    if load_int(state, LEAVES) == 0:
+        _new_leaf(state, np.int64(0), LEAST, numbers)
+    number = _leaf_for(state, value, texts, strings)
+    leaf = _leaf(state, number)
+    place, values = _place_for(leaf, value, texts, strings), load_int(leaf, LEAF_AT)
+    if place < load_int(leaf, LEAF_SIZE) and load_int(values, place) == value:
+        _change(state, number, place, weight, numbers)
+        return
+    if load_int(leaf, LEAF_SIZE) == LEAF:
+        _split(state, number, numbers)
+        leaf = _leaf(state, _leaf_for(state, value, texts, strings))
+        place = _place_for(leaf, value, texts, strings)
+    _insert(leaf, place, value, weight, numbers)
+    store_int(state, ENTRIES, load_int(state, ENTRIES) + 1)
+    store_int(numbers, V_COUNT, load_int(numbers, V_COUNT) + 1)
+    if weight > 0:
+        store_int(state, LIVE, load_int(state, LIVE) + 1)
+
+
+@kernel()
+def _change(state: int, number: int, place: int, weight: int, numbers: int) -> None:
+    """More or fewer of a value that is known."""
+    leaf = _leaf(state, number)
+    values, at = load_int(leaf, LEAF_AT), load_int(leaf, LEAF_ROOM) + place
+    old = load_int(values, at)
+    new = old + weight
+    if new == 0:
+        _remove(state, number, place, numbers)
+        store_int(state, ENTRIES, load_int(state, ENTRIES) - 1)
+        store_int(numbers, V_COUNT, load_int(numbers, V_COUNT) - 1)
+    else:
+        store_int(values, at, new)
+    if (old > 0) != (new > 0):
+        store_int(state, LIVE, load_int(state, LIVE) + (1 if new > 0 else -1))
 
 
 @kernel()
 def first_value(state: int, mode: int, greatest: bool) -> int:
-    """The word of the least or greatest value; there is one."""
-    value = load_int(load_int(state, HIGH_AT if greatest else LOW_AT), 0)
-    return float_of_key(value) if mode & FLOATS else value
-
-
-# ---- all of them ----
-
-
-@kernel()
-def forget_values(numbers: int, frame: int) -> None:
-    """Drop the values of groups whose slots are free."""
-    multisets = load_int(frame, MULTISETS)
-    if multisets == 0:
-        return
-    for number in range(load_int(numbers, V_HIGH)):
-        owner = load_int(_entry(number, numbers), OWNER)
-        if owner >= 0 and load_int(slot_at(owner // multisets, numbers, frame), NODE) < 0:
-            _free(number, numbers)
-    hang_values(load_int(numbers, V_MASK) + 1, numbers)
+    """The word of the least or greatest value that is there; there is one."""
+    count = load_int(state, LEAVES)
+    for k in range(count):
+        leaf = _leaf(state, count - 1 - k if greatest else k)
+        values, size = load_int(leaf, LEAF_AT), load_int(leaf, LEAF_SIZE)
+        for j in range(size):
+            place = size - 1 - j if greatest else j
+            if load_int(values, load_int(leaf, LEAF_ROOM) + place) > 0:
+                value = load_int(values, place)
+                return float_of_key(value) if mode & FLOATS else value
+    return np.int64(0)
 
 
 @kernel()
-def codes_changed(records: int, numbers: int, frame: int) -> None:
-    """Texts have other codes than before: their order is the same, not where they hash to.
+def forget_values(state: int, numbers: int) -> None:
+    """All values of a multiset go."""
+    store_int(numbers, V_COUNT, load_int(numbers, V_COUNT) - load_int(state, ENTRIES))
+    store_int(state, ENTRIES, 0)
+    store_int(state, LIVE, 0)
+    for _ in range(load_int(state, LEAVES)):
+        # The last one first: nothing has to move then.
+        _drop_leaf(state, load_int(state, LEAVES) - 1, numbers)
 
-    `records` are the addresses of the states of the multisets.
-    """
-    hang_values(load_int(numbers, V_MASK) + 1, numbers)
-    multisets = load_int(frame, MULTISETS)
-    for number in range(load_int(numbers, V_HIGH)):
-        entry = _entry(number, numbers)
-        owner = load_int(entry, OWNER)
-        if owner < 0 or load_int(entry, NUMBER) <= 0:
+
+# ---- all groups ----
+
+
+@kernel()
+def list_values(found: np.ndarray, numbers: int, high: int, frame: int) -> None:
+    """The values of all groups: slot, multiset, value, number."""
+    count = 0
+    for number in range(high):
+        slot = slot_at(number, numbers, frame)
+        if load_int(slot, NODE) < 0 or load_int(frame, MULTISETS) == 0:
             continue
-        record = load_int(records, owner % multisets)
-        state = slot_at(owner // multisets, numbers, frame) + 8 * load_int(record, S_AT)
-        mode, value = load_int(record, S_MODE), load_int(entry, VALUE)
-        if mode & LOW:
-            store_int(load_int(state, LOW_AT), 2 * load_int(entry, LOW_PLACE), value)
-        if mode & HIGH:
-            store_int(load_int(state, HIGH_AT), 2 * load_int(entry, HIGH_PLACE), value)
+        for s in range(load_int(frame, STATE_COUNT)):
+            record = load_int(frame, STATES) + s * (8 * STATE_WORDS)
+            if load_int(record, S_KIND) != MULTISET:
+                continue
+            state = slot + 8 * load_int(record, S_AT)
+            for k in range(load_int(state, LEAVES)):
+                leaf = _leaf(state, k)
+                values, room = load_int(leaf, LEAF_AT), load_int(leaf, LEAF_ROOM)
+                for place in range(load_int(leaf, LEAF_SIZE)):
+                    found[count, 0] = number
+                    found[count, 1] = load_int(record, S_NUMBER)
+                    found[count, 2] = load_int(values, place)
+                    found[count, 3] = load_int(values, room + place)
+                    count += 1
 
 
 @kernel()
 def load_values(records: int, saved: np.ndarray, numbers: int, frame: int) -> None:
-    """Count saved values: slot, multiset, value, number."""
+    """Count what was listed; `records` are the addresses of the states of the multisets."""
     for k in range(saved.shape[0]):
         record = load_int(records, saved[k, 1])
-        count_value(saved[k, 0], record, saved[k, 2], saved[k, 3], numbers, frame)
+        state = slot_at(saved[k, 0], numbers, frame) + 8 * load_int(record, S_AT)
+        mode, strings = load_int(record, S_MODE), load_int(frame, STRINGS)
+        count_value(state, mode, saved[k, 2], saved[k, 3], numbers, strings)
+
+
+@kernel()
+def clear_values(records: int, wanted: np.ndarray, numbers: int, high: int, frame: int) -> None:
+    """Empty some multisets of all groups, by their numbers."""
+    for number in range(high):
+        slot = slot_at(number, numbers, frame)
+        if load_int(slot, NODE) >= 0:
+            for k in range(wanted.shape[0]):
+                record = load_int(records, wanted[k])
+                forget_values(slot + 8 * load_int(record, S_AT), numbers)

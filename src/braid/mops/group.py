@@ -89,14 +89,12 @@ class GroupLogic:
             index = np.arange(len(batch.rows), dtype=np.int32)
         if members is None or not self._spec.membered:
             members = np.zeros(len(index), np.int32)
-        kernel.follow(
-            self._frame(),
-            self._state.numbers,
+        self._frame()
+        rows, nodes, stopped = self._state.follow(
             np.ascontiguousarray(batch.rows),
             np.ascontiguousarray(index),
             np.ascontiguousarray(members),
         )
-        rows, nodes, stopped = self._state.taken()
         for node, instant in stopped.tolist():
             self.stopped[node] = instant
         self._forget(stopped[:, 0])

@@ -8,17 +8,10 @@ from braid.kernels import groups as kernel
 from braid.kernels import groups_layout as at
 from braid.kernels import memory
 from braid.kernels.groups_layout import hang_groups, hash_again
-from braid.kernels.groups_values import (
-    ENTRY_WORDS,
-    NUMBER,
-    OWNER,
-    VALUE,
-    codes_changed,
-    hang_values,
-    load_values,
-)
+from braid.kernels.groups_values import clear_values, list_values, load_values
 from braid.kernels.runtime import address
 from braid.mops.base import Held, State
+from braid.mops.batch import Index
 from braid.mops.columns import Rows, nulls_of, set_nulls
 from braid.mops.group_layout import GroupLayout, text_layout
 from braid.mops.values import Words
@@ -35,14 +28,13 @@ class GroupState:
 
     def _start(self) -> None:
         numbers = self.numbers = np.zeros(at.NUMBERS, np.int64)
-        numbers[at.G_FREE] = numbers[at.V_FREE] = -1
+        numbers[at.G_FREE] = -1
         numbers[at.STAMPS] = 1
         hang_groups(_LEAST_CHAINS, address(numbers), address(self._frame))
-        hang_values(_LEAST_CHAINS, address(numbers))
 
     def _release(self) -> None:
         kernel.release_all(self._frame, self.numbers)
-        for place in (at.G_AT, at.G_HEADS, at.V_AT, at.V_HEADS, at.TOUCHED_AT):
+        for place in (at.G_AT, at.G_HEADS, at.TOUCHED_AT):
             memory.free(self.numbers[place])
             self.numbers[place] = 0
 
@@ -56,17 +48,19 @@ class GroupState:
         frame[at.INPUTS], frame[at.STRINGS] = address(input_of), strings
         return frame
 
-    def taken(self) -> tuple[Rows, Words, Words]:
-        """What a batch has put out: rows, the node of each, and nodes that stopped with times."""
-        numbers, width = self.numbers, self._layout.output.width
+    def follow(self, rows: Rows, index: Index, members: Index) -> tuple[Rows, Words, Words]:
+        """What the deltas of a batch put out: rows, the node of each, and nodes that stopped, with
+        times. The tables are where the frame says."""
+        numbers, room = self.numbers, 2 * len(index)
+        out = np.empty((room, self._layout.output.width), np.int64)
+        nodes = np.empty(room, np.int64)
+        numbers[at.OUT_AT], numbers[at.MEMBERS_AT] = address(out), address(nodes)
+        numbers[at.OUT_COUNT] = 0
+        kernel.follow(self._frame, numbers, rows, index, members)
         count, stopped = int(numbers[at.OUT_COUNT]), int(numbers[at.STOPPED])
-        found = (
-            memory.taken(numbers[at.OUT_AT], count * width).reshape(count, width),
-            memory.taken(numbers[at.MEMBERS_AT], count),
-            memory.taken(numbers[at.STOPPED_AT], 2 * stopped).reshape(stopped, 2),
-        )
-        numbers[at.OUT_AT : at.STOPPED_ROOM + 1] = 0
-        return found
+        halted = memory.taken(numbers[at.STOPPED_AT], 2 * stopped).reshape(stopped, 2)
+        numbers[at.STOPPED_AT] = numbers[at.STOPPED] = numbers[at.STOPPED_ROOM] = 0
+        return out[:count], nodes[:count], halted
 
     # ---- what is there ----
 
@@ -75,11 +69,12 @@ class GroupState:
         high, width = int(self.numbers[at.G_HIGH]), self._layout.width
         return memory.view(self.numbers[at.G_AT], high * width).reshape(high, width)
 
-    def _entries(self) -> Rows:
-        """The values of all multisets, likewise."""
-        high = int(self.numbers[at.V_HIGH])
-        words = memory.view(self.numbers[at.V_AT], high * ENTRY_WORDS)
-        return words.reshape(high, ENTRY_WORDS)
+    def _values(self) -> Rows:
+        """The values of all multisets: slot, number of the multiset, value, how often."""
+        found = np.empty((self.values, 4), np.int64)
+        high = int(self.numbers[at.G_HIGH])
+        list_values(found, address(self.numbers), high, address(self._frame))
+        return found
 
     @property
     def groups(self) -> int:
@@ -99,7 +94,6 @@ class GroupState:
     def nbytes(self) -> int:
         numbers = self.numbers
         words = numbers[at.G_ROOM] * self._layout.width + numbers[at.G_MASK] + 1
-        words += numbers[at.V_ROOM] * ENTRY_WORDS + numbers[at.V_MASK] + 1
         return int(8 * (words + numbers[at.BLOCK_WORDS] + numbers[at.TOUCHED_ROOM]))
 
     # ---- saved and loaded ----
@@ -114,18 +108,8 @@ class GroupState:
         wide = self._wide_sums(groups)
         for word in self._layout.multiset_words:
             groups[:, word : word + at.MULTISET_WORDS] = 0
-        entries = self._entries()
-        entries = entries[entries[:, OWNER] >= 0]
-        multisets = max(1, len(self._layout.multisets))
-        places = np.cumsum(live) - 1
-        values = np.column_stack(
-            [
-                places[entries[:, OWNER] // multisets],
-                entries[:, OWNER] % multisets,
-                entries[:, VALUE],
-                entries[:, NUMBER],
-            ]
-        )
+        values = self._values()
+        values[:, 0] = (np.cumsum(live) - 1)[values[:, 0]]
         return {"groups": groups, "wide": wide, "values": values}
 
     def _wide_sums(self, groups: Rows) -> Words:
@@ -149,7 +133,7 @@ class GroupState:
         numbers[at.G_HIGH] = numbers[at.G_COUNT] = numbers[at.G_ROOM] = count
         numbers[at.G_AT] = memory.resized(0, count * self._layout.width)
         chains = _LEAST_CHAINS
-        while chains <= count:
+        while chains <= 2 * count:
             chains *= 2
         numbers[at.G_MASK] = chains - 1
         lost = groups[:, at.NODE] < 0
@@ -182,9 +166,9 @@ class GroupState:
         layout, (names, types) = self._layout, text_layout(self._layout)
         if not layout.texts and not layout.text_multisets:
             return None
-        slots, entries = self._slots(), self._entries()
+        slots = self._slots()
         groups = slots[slots[:, at.NODE] >= 0]
-        values = entries[self._text_entries()]
+        values = self._text_values()
         rows = np.zeros((len(groups) + len(values), names.width), np.int64)
         nothing = np.ones(len(rows), np.bool_)
         for k, (word, column) in enumerate(layout.texts):
@@ -192,7 +176,7 @@ class GroupState:
             nulls = nothing.copy()
             nulls[: len(groups)] = self._text_nulls(groups, column)
             set_nulls(rows, k, nulls)
-        rows[len(groups) :, names.base + len(layout.texts)] = values[:, VALUE]
+        rows[len(groups) :, names.base + len(layout.texts)] = values[:, 2]
         nothing[len(groups) :] = False
         set_nulls(rows, len(layout.texts), nothing)
         return Held(rows, names, types)
@@ -205,11 +189,10 @@ class GroupState:
         word, bit = self._layout.image + column // 64, np.int64(column % 64)
         return ((groups[:, word] >> bit) & 1).astype(np.bool_) | (groups[:, at.SHOWN] == 0)
 
-    def _text_entries(self) -> Words:
-        """Where the values of multisets of texts are."""
-        owners = self._entries()[:, OWNER]
-        numbers = owners % max(1, len(self._layout.multisets))
-        return np.flatnonzero((owners >= 0) & np.isin(numbers, self._layout.text_multisets))
+    def _text_values(self) -> Rows:
+        """The values of multisets of texts."""
+        values = self._values()
+        return values[np.isin(values[:, 1], self._layout.text_multisets)]
 
     def replace_texts(self, rows: Rows, frame: Words) -> None:
         """Take the texts back with their codes rewritten."""
@@ -220,7 +203,12 @@ class GroupState:
             nulls = nulls_of(rows[: len(groups)], k)
             known = np.ones(len(groups), np.bool_) if nulls is None else ~nulls
             slots[groups[known], word] = rows[: len(groups), names.base + k][known]
-        self._entries()[self._text_entries(), VALUE] = rows[len(groups) :, -1]
-        numbers = address(self.numbers)
-        hash_again(numbers, address(frame))
-        codes_changed(address(self._layout.records), numbers, address(frame))
+        numbers, place = address(self.numbers), address(frame)
+        hash_again(numbers, place)
+        values = self._text_values()
+        values[:, 2] = rows[len(groups) :, -1]
+        # What is in the order of codes has another order now.
+        records = address(self._layout.records)
+        wanted = np.array(self._layout.text_multisets, np.int64)
+        clear_values(records, wanted, numbers, len(slots), place)
+        load_values(records, values, numbers, place)
