@@ -26,6 +26,7 @@ from tests.properties.expressions import (
     predicates,
     references,
 )
+from tests.properties.relations import to_stream
 from tests.properties.values import LAW_TYPES, nullable
 
 SCHEMAS = {
@@ -67,11 +68,11 @@ def events(schema: Schema, min_size: int = 6, max_size: int = 18) -> st.SearchSt
 
 
 @st.composite
-def nodes(draw: Draw, sources: Sequence[Read], depth: int) -> Node:
-    """Any expression over the given streams."""
+def nodes(draw: Draw, sources: Sequence[Read], depth: int, shapes: tuple[str, ...] = ()) -> Node:
+    """Any expression over the given streams; `shapes`: what it may be at the top."""
     if depth == 0:
         return draw(st.sampled_from(list(sources)))
-    shape = draw(st.sampled_from(list(_SHAPES)))
+    shape = draw(st.sampled_from(shapes or tuple(_SHAPES)))
 
     def child() -> Node:
         return draw(nodes(sources, max(0, depth - draw(st.integers(1, 2)))))
@@ -254,6 +255,8 @@ _SHAPES: dict[str, Callable[[Draw, Child], Node]] = {
     "iterate": _iterate,
     "iterate too": _iterate,
     "same time": _same_time,
+    "relation": to_stream,
+    "relation too": to_stream,
 }
 
 
@@ -261,7 +264,13 @@ _SHAPES: dict[str, Callable[[Draw, Child], Node]] = {
 
 
 @st.composite
-def workloads(draw: Draw, max_queries: int = 3, depth: int = 3, lateness: int = 0) -> Workload:
+def workloads(
+    draw: Draw,
+    max_queries: int = 3,
+    depth: int = 3,
+    lateness: int = 0,
+    shapes: tuple[str, ...] = (),
+) -> Workload:
     """Queries that read the streams and what earlier queries publish."""
     unit = draw(st.sampled_from([TICKS, MICROSECONDS]))
     names = draw(st.sampled_from([("S",), ("S", "T"), ("S", "T", "U")]))
@@ -271,7 +280,7 @@ def workloads(draw: Draw, max_queries: int = 3, depth: int = 3, lateness: int = 
     for i in range(draw(st.integers(1, max_queries))):
         outputs = []
         for j in range(draw(st.sampled_from([1, 1, 1, 2]))):
-            node = draw(nodes(sources, draw(st.integers(1, depth))))
+            node = draw(nodes(sources, draw(st.integers(1, depth)), shapes))
             name = f"P{i}_{j}"
             outputs.append(Output(node, name))
             sources.append(Read(name, node.schema, unit))
@@ -282,6 +291,10 @@ def workloads(draw: Draw, max_queries: int = 3, depth: int = 3, lateness: int = 
     smallest = draw(st.sampled_from([0, 6, 10]))
     data = {name: draw(events(SCHEMAS[name], smallest)) for name in names}
     return Workload(streams, data, tuple(queries))
+
+
+#: Queries that are streams of relations, and patterns over them.
+RELATIONAL = ("relation", "relation too", "sequence", "select")
 
 
 def describe(workload: Workload) -> str:

@@ -17,7 +17,7 @@ from tests.properties.law import (
     start,
     unordered_feeds,
 )
-from tests.properties.plans import workloads
+from tests.properties.plans import RELATIONAL, workloads
 from tests.scenarios.comparison import assert_same
 
 
@@ -32,6 +32,13 @@ def test_one_batch(data: st.DataObject) -> None:
 @given(st.data())
 def test_any_split_and_restart(data: st.DataObject) -> None:
     workload = data.draw(workloads())
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_relations(data: st.DataObject) -> None:
+    """Windows, joins, groups and what is made of them, patterns among them."""
+    workload = data.draw(workloads(max_queries=3, depth=2, shapes=RELATIONAL))
     check(workload, data.draw(feeds(workload)))
 
 

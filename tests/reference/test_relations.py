@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import braid
 from braid.algebra.expressions import TRUE, Call, Expression, Literal, Ref, Source
 from braid.algebra.nodes import Aggregate, Read
 from braid.algebra.queries import Output, Query
@@ -29,7 +28,6 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import TICKS, Schema
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
-from braid.errors import BraidError
 from braid.reference import Event, Overflow, answer, evaluate, order_key
 from braid.reference.groups import group_aggregate
 from braid.reference.relations import LAST, rows_at
@@ -219,14 +217,3 @@ def test_a_relation_is_what_came_less_what_went(relation: Relation, events: list
         gone = Counter(order_key(row) for row, at in went if at <= instant)
         assert not gone - now  # nothing is deleted that was never inserted
         assert now - gone == Counter(map(order_key, rows_at(relation, instant, contents, {})))
-
-
-# --- the engine ---
-
-
-def test_the_engine_says_that_it_cannot_run_relations() -> None:
-    engine = braid.Engine()
-    engine.execute("CREATE STREAM S (v BIGINT, t BIGINT) TIME t;")
-    engine.query("q", "Select sum(v) From S [Range 5]")
-    with pytest.raises(BraidError, match="E140"):
-        engine.process({"S": {"v": [1], "t": [1]}})

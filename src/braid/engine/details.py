@@ -9,6 +9,7 @@ from braid.algebra.schema import TICKS
 from braid.algebra.text import show_duration
 from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
+from braid.plan.relational import GroupSpec, JoinSpec, ToStreamSpec, WindowSpec
 from braid.plan.specs import Key, ProjectSpec, SelectionSpec, StepSpec
 
 _SAYS = {rule.name: rule.says for rule in RULES}
@@ -43,6 +44,16 @@ def details(view: MopView) -> list[str]:
                 *rest,
                 bound_line(found["bounds"], view.unit),
             ]
+        case WindowSpec():
+            return [_window_line(spec, found, view.unit)]
+        case JoinSpec():
+            return _join_lines(spec, found)
+        case GroupSpec():
+            what = "distinct row" if spec.distinct else "group"
+            return [f"{counted(found['groups'], what)} of {counted(found['nodes'], 'relation')}"]
+        case ToStreamSpec() if spec.kind == "Rstream":
+            rows = counted(found["rows"], "distinct row")
+            return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
         case ProjectSpec() if spec.constants:
             return [f"computed for each member: {counted(spec.constants, 'constant')}"]
         case ProjectSpec() if spec.membered:
@@ -182,3 +193,34 @@ def bound_line(bounds: dict[str, Any], unit: str) -> str:
 
 def _length(amount: int, unit: str) -> str:
     return counted(amount, "tick") if unit == TICKS else show_duration(amount)
+
+
+# ---- relations ----
+
+
+def _window_line(spec: WindowSpec, found: dict[str, Any], unit: str) -> str:
+    """How many windows of how many sizes, and what they keep."""
+    windows, longest = counted(found["windows"], "window"), found.get("longest")
+    if longest is not None:
+        shown = counted(longest, "row") if spec.kind == "rows" else _length(longest, unit)
+        sizes = found["sizes"]
+        windows += f" of {shown}" if sizes == 1 else f" of {sizes:,} sizes, up to {shown}"
+    if spec.kind == "unbounded":
+        return f"{windows}; nothing is kept, and nothing leaves"
+    kept = f"{windows}; keeps {counted(found['rows'], 'row')}, each once"
+    if spec.keys:
+        kept += f", in {counted(found['partitions'], 'partition')}"
+    if spec.birth is not None:
+        kept += f"; sees what starts at {spec.birth} or later"
+    return kept
+
+
+def _join_lines(spec: JoinSpec, found: dict[str, Any]) -> list[str]:
+    how = "hash on the equalities" if spec.equalities else "every combination is looked at"
+    lines = [f"{counted(found['nodes'], 'output')}; {how}"]
+    orders = [
+        f"{first} > {' > '.join(map(str, order))}" for first, order in enumerate(found["orders"])
+    ]
+    if len(spec.inputs) > 2:
+        lines.append(f"probe orders: {', '.join(orders)}")
+    return lines

@@ -126,7 +126,7 @@ def kind_of_mop(spec: Spec) -> str:
         case GroupSpec() | NothingSpec():
             return "grouping"
         case ToStreamSpec():
-            return "stream of rows"
+            return "relation stream"
     raise AssertionError(f"no word for {type(spec).__name__}")
 
 

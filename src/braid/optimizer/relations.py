@@ -66,7 +66,7 @@ from braid.optimizer.operators import (
     signature,
 )
 from braid.plan.hidden import PREFIX, has_vector
-from braid.plan.keys import plain_ref
+from braid.plan.options import plain_ref
 from braid.plan.predicates import Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
 from braid.plan.relational import (
@@ -201,6 +201,7 @@ class Relations:
         port: str,
         speaks: bool,
     ) -> Channel:
+        relation = _composed(relation, needed | _names(*asked))
         computed = dict(relation.items)
         # A function over whole columns is computed once, and not inside a predicate.
         here = tuple(p for p in asked if any(has_vector(computed[n]) for n in _names(p)))
@@ -325,6 +326,11 @@ class Relations:
         spec = GroupSpec(source.shape, keys, relation.aggregates, source.membered)
         return self._grouped(source, definition, spec)
 
+    def _with_nothing(self, source: Channel, relation: GroupRows) -> Channel:
+        definition = ("nothing", relation.aggregates)
+        spec = NothingSpec(source.shape, relation.aggregates, source.membered)
+        return self._grouped(source, definition, spec)
+
     def _grouped(
         self, source: Channel, definition: tuple[Any, ...], spec: GroupSpec | NothingSpec
     ) -> Channel:
@@ -417,6 +423,19 @@ def _through(window: Window, asked: Conjuncts) -> tuple[Conjuncts, Conjuncts]:
     }
     below = tuple(p for p in asked if _names(p) and _names(p) <= keys)
     return below, tuple(p for p in asked if p not in below)
+
+
+def _composed(relation: MapRows, shown: frozenset[str]) -> MapRows:
+    """Projections one upon the other as one, if nothing has to be computed in between."""
+    items = tuple(item for item in relation.items if item[0] in shown)
+    below = relation.input
+    while isinstance(below, MapRows):
+        computed = dict(below.items)
+        if not all(isinstance(computed[n], Ref) for n in _names(*(e for _, e in items))):
+            break
+        items = tuple((name, _substituted(e, computed)) for name, e in items)
+        below = below.input
+    return MapRows(below, items)
 
 
 def _bottom(relation: Relation) -> Relation:

@@ -29,15 +29,14 @@ from braid.errors import CheckpointError
 from braid.plan.keys import (
     SPREAD,
     WHOLE,
-    Option,
     Router,
-    Unkeyable,
     channel,
     correlating,
     is_stateless,
     leaves,
     split_channel,
 )
+from braid.plan.options import Option, Unkeyable
 from braid.plan.placement import (
     KEYED_MODE,
     SPREAD_MODE,

@@ -17,7 +17,8 @@ import pyarrow as pa
 from braid.algebra.templates import Template
 from braid.plan.distribution import search, whole_routes
 from braid.plan.hashing import shard_of
-from braid.plan.keys import SPREAD, WHOLE, Router, Unkeyable, channel, is_stateless, split_channel
+from braid.plan.keys import SPREAD, WHOLE, Router, channel, is_stateless, split_channel
+from braid.plan.options import Unkeyable
 from braid.plan.placement import (
     KEYED_MODE,
     SPREAD_MODE,

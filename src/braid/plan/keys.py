@@ -18,7 +18,7 @@ that an operator above can be checked in turn.
 | Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
 | Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
 | SameTime | cannot be keyed: it looks at all events of an instant                            |
-| ToStream | cannot be keyed yet                                                              |
+| ToStream | as the relations below it say, in `row_keys.py`                                  |
 
 An equality is enough because a result then has one value for both sides: a pair of events
 with different routing values never satisfies the predicate, so no shard misses one. NULLs are
@@ -46,13 +46,12 @@ from braid.algebra.nodes import (
 )
 from braid.algebra.relations import ToStream
 from braid.algebra.types import Kind, kind_of
+from braid.plan.options import Option, Unkeyable, copied, distinct, plain_ref
+from braid.plan.row_keys import correlated, stream_options
 
 #: The end of a channel's name: routed anywhere (each event once), or to whole components.
 SPREAD = "?"
 WHOLE = "*"
-
-#: How many options of one node are looked at; more than a handful means symmetric choices.
-MAX_OPTIONS = 64
 
 
 def channel(stream: str, route: str) -> str:
@@ -64,18 +63,6 @@ def split_channel(name: str) -> tuple[str, str]:
     """The stream and the route of a channel's name."""
     stream, _, route = name.partition("@")
     return stream, route
-
-
-@dataclass(frozen=True)
-class Option:
-    """One way to route the leaves of a node: their channels in order, and what is located."""
-
-    located: frozenset[str]
-    leaves: tuple[str, ...]
-
-
-class Unkeyable(Exception):
-    """Why a node cannot be keyed, in words for a user."""
 
 
 def is_routable(name: str, type_: pa.DataType) -> bool:
@@ -94,23 +81,6 @@ def leaves(node: Node) -> Iterator[Read]:
     return (n for n in walk_nodes(node) if isinstance(n, Read))
 
 
-def plain_ref(expression: Expression) -> Ref | None:
-    """The attribute that an expression is a copy of, through casts that keep equality and hash."""
-    while isinstance(expression, Call) and expression.function == "cast":
-        inner = expression.args[0]
-        if not _widens(inner.type, expression.type):
-            return None
-        expression = inner
-    return expression if isinstance(expression, Ref) else None
-
-
-def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    for kind in (Kind.INTEGER, Kind.FLOAT):
-        if kind_of(narrow) is kind and kind_of(wide) is kind:
-            return bool(wide.bit_width >= narrow.bit_width)
-    return bool(narrow == wide)
-
-
 def equalities(predicate: Expression) -> Iterator[tuple[Ref, Ref]]:
     """The conjuncts that say two attributes are equal; both orders are the caller's business."""
     for part in conjuncts(predicate):
@@ -126,6 +96,8 @@ def correlating(node: Node) -> Iterator[str]:
         if isinstance(inner, Sequence | Iterate):
             for left, right in equalities(inner.predicate):
                 yield from (left.name, right.name)
+        elif isinstance(inner, ToStream):
+            yield from correlated(inner.relation)
 
 
 @dataclass(frozen=True)
@@ -156,23 +128,23 @@ class Router:
             case Select(input=inner):
                 return self._options(inner, fixed)
             case Project():
-                return _distinct(_project(node, o) for o in self._options(node.input, fixed))
+                return distinct(copied(node.items, o) for o in self._options(node.input, fixed))
             case SameTime():
                 raise Unkeyable("SAMETIME looks at all events of an instant")
             case ToStream():
-                raise Unkeyable("windows and relations look at all events")
+                return stream_options(node, lambda stream: self._options(stream, fixed))
             case Union():
                 pairs = self._pairs(node, fixed)
-                return _distinct(
+                return distinct(
                     Option(a.located & b.located, a.leaves + b.leaves) for a, b in pairs
                 )
             case Sequence():
                 pairs = self._pairs(node, fixed)
-                found = _distinct(_sequence(node, a, b) for a, b in pairs)
+                found = distinct(_sequence(node, a, b) for a, b in pairs)
                 return found or _refuse("NEXT", node.predicate)
             case Iterate():
                 pairs = self._pairs(node, fixed)
-                found = _distinct(_iterate(node, a, b) for a, b in pairs)
+                found = distinct(_iterate(node, a, b) for a, b in pairs)
                 return found or _refuse("FOLD", node.predicate)
 
     def _pairs(
@@ -202,26 +174,6 @@ class Router:
         if not found:
             raise Unkeyable(f"no part of stream {node.stream} is sent by a key")
         return found
-
-
-def _distinct(options: Iterator[Option | None]) -> list[Option]:
-    """One option for each set of located attributes: those with the same set are as good."""
-    kept: dict[frozenset[str], Option] = {}
-    for option in options:
-        if option is not None and option.located not in kept:
-            kept[option.located] = option
-            if len(kept) == MAX_OPTIONS:
-                break
-    return list(kept.values())
-
-
-def _project(node: Project, option: Option) -> Option:
-    located = set()
-    for name, expression in node.items:
-        ref = plain_ref(expression)
-        if ref is not None and ref.name in option.located:
-            located.add(name)
-    return Option(frozenset(located), option.leaves)
 
 
 def _sequence(node: Sequence, first: Option, second: Option) -> Option | None:

@@ -26,7 +26,7 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.functions import is_vector
 from braid.algebra.joins import in_own_names, inputs_of
-from braid.algebra.nodes import Node
+from braid.algebra.nodes import Node, Project
 from braid.algebra.relations import (
     DistinctRows,
     GroupRows,
@@ -161,9 +161,7 @@ def _computed(relation: Relation, vectors: Sequence[Expression]) -> tuple[Relati
         return relation, []
     match relation:
         case Window():
-            hidden = no_names(relation.input)
-            named = _named(vectors, len(hidden))
-            return replace(relation, input=extended(relation.input, named)), _refs(named)
+            return _computed_below(relation, vectors)
         case KeepRows():
             below, columns = _computed(relation.input, vectors)
             return KeepRows(below, relation.predicate), columns
@@ -176,6 +174,22 @@ def _computed(relation: Relation, vectors: Sequence[Expression]) -> tuple[Relati
             return _computed_in_join(relation, vectors)
         case GroupRows() | DistinctRows():
             return _computed_here(relation, vectors)
+
+
+def _computed_below(window: Window, vectors: Sequence[Expression]) -> tuple[Window, list[Ref]]:
+    """As attributes of the stream, those that it has already only once."""
+    stream = window.input
+    known: dict[Expression, str] = {}
+    if isinstance(stream, Project):
+        computed = dict(stream.items)
+        made = {e: name for name, e in stream.items if name.startswith(PREFIX)}
+        own = {v: _substituted(v, computed) for v in vectors}
+        known = {v: made[e] for v, e in own.items() if e in made}
+    missing = [v for v in vectors if v not in known]
+    named = _named(missing, len(no_names(stream)))
+    known |= {e: name for name, e in named}
+    refs = [Ref(Source.INPUT, known[v], v.type) for v in vectors]
+    return replace(window, input=extended(stream, named)), refs
 
 
 def _computed_in_join(join: Join, vectors: Sequence[Expression]) -> tuple[Relation, list[Ref]]:

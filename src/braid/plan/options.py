@@ -1,0 +1,64 @@
+"""Ways to route the streams below an operator; see `keys.py` and `row_keys.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from braid.algebra.expressions import Call, Expression, Ref
+from braid.algebra.types import Kind, kind_of
+
+#: How many options of one node are looked at; more than a handful means symmetric choices.
+MAX_OPTIONS = 64
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to route the leaves of a node: their channels in order, and what is located."""
+
+    located: frozenset[str]
+    leaves: tuple[str, ...]
+
+
+class Unkeyable(Exception):
+    """Why a node cannot be keyed, in words for a user."""
+
+
+def plain_ref(expression: Expression) -> Ref | None:
+    """The attribute that an expression is a copy of, through casts that keep equality and hash."""
+    while isinstance(expression, Call) and expression.function == "cast":
+        inner = expression.args[0]
+        if not _widens(inner.type, expression.type):
+            return None
+        expression = inner
+    return expression if isinstance(expression, Ref) else None
+
+
+def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    for kind in (Kind.INTEGER, Kind.FLOAT):
+        if kind_of(narrow) is kind and kind_of(wide) is kind:
+            return bool(wide.bit_width >= narrow.bit_width)
+    return bool(narrow == wide)
+
+
+def distinct(options: Iterator[Option | None]) -> list[Option]:
+    """One option for each set of located attributes: those with the same set are as good."""
+    kept: dict[frozenset[str], Option] = {}
+    for option in options:
+        if option is not None and option.located not in kept:
+            kept[option.located] = option
+            if len(kept) == MAX_OPTIONS:
+                break
+    return list(kept.values())
+
+
+def copied(items: tuple[tuple[str, Expression], ...], option: Option) -> Option:
+    """What is located in computed attributes: those that are plain copies."""
+    located = set()
+    for name, expression in items:
+        ref = plain_ref(expression)
+        if ref is not None and ref.name in option.located:
+            located.add(name)
+    return Option(frozenset(located), option.leaves)
