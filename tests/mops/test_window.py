@@ -29,7 +29,7 @@ from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Values
 from braid.mops.window import WindowLogic
 from braid.plan.layout import END, START
-from braid.plan.relational import WEIGHT, WindowRecipe, WindowSpec
+from braid.plan.relational import WindowRecipe, WindowSpec
 from braid.plan.specs import Shape
 
 ROOT = Path(__file__).parents[2]
@@ -191,7 +191,7 @@ class Tried:
         word = held.layout.word("name")
         texts = strings.array(held.rows[:, word], None)
         pool = [f"!{k}" for k in range(7)] + sorted(
-            {t for t in strings.array(np.arange(strings.count), None).to_pylist()}, reverse=True
+            set(strings.array(np.arange(strings.count), None).to_pylist()), reverse=True
         )
         strings.load(pa.array(pool, pa.string()))
         held.rows[:, word] = strings.codes(texts)
@@ -364,7 +364,7 @@ def test_memory_is_given_back_after_a_burst() -> None:
         (WindowSpec(SHAPE, "rows", ("n",), SCHEMA.names), 1),
     ):
         tried = Tried(spec, 1)
-        (node,) = tried.admit([(0, size)])
+        tried.admit([(0, size)])
         ends = range(20_000)
         before: Net = defaultdict(Counter)
         values = [(end, (end if size > 1 else 1, "a", 1.0, None), (0,)) for end in ends]
