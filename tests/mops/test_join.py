@@ -12,7 +12,16 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.algebra.expressions import TRUE, Call, Expression, Literal, Parameter, Ref, Source
+from braid.algebra.expressions import (
+    TRUE,
+    Call,
+    Expression,
+    Literal,
+    Parameter,
+    Ref,
+    Source,
+    conjunction,
+)
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from braid.kernels.runtime import COMPILED, float_word
@@ -35,12 +44,14 @@ def spec_of(
     inputs: int,
     equalities: tuple[Equality, ...],
     residual: Expression = TRUE,
-    membered: bool = True,
+    membered: bool | tuple[bool, ...] = True,
     shape: Any = SHAPE,
 ) -> JoinSpec:
     names = shape.schema.names[:-1]
     emit = tuple((f"{n}{i}", i, n) for i in range(inputs) for n in names)
-    return JoinSpec((shape,) * inputs, equalities, residual, emit, (membered,) * inputs)
+    if isinstance(membered, bool):
+        membered = (membered,) * inputs
+    return JoinSpec((shape,) * inputs, equalities, residual, emit, membered)
 
 
 def origin(numbers: list[int]) -> Origin:
@@ -123,6 +134,7 @@ class Model:
     equalities: tuple[Equality, ...]
     combination: tuple[int, ...]
     least: int | None = None
+    rising: bool = False
 
     def __post_init__(self) -> None:
         self.inputs: list[Counter[tuple[Any, ...]]] = [Counter() for _ in self.combination]
@@ -150,10 +162,16 @@ class Model:
             b = rows[e.second]["kx".index(e.second_column)]
             if a != b or (a is None and not e.null_safe):
                 return False
+        if self.rising and not _below(rows[0][0], rows[-1][1]):
+            return False
         if self.least is None:
             return True
         a, b = rows[0][1], rows[1][1]
         return a is not None and b is not None and a + self.least < b
+
+
+def _below(a: int | None, b: int | None) -> bool:
+    return a is not None and b is not None and a < b
 
 
 def expected(models: dict[int, Model], deltas: list[Delta], sums: Sums) -> None:
@@ -182,6 +200,7 @@ LEAST = Call(
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     inputs = draw(st.integers(2, 4))
+    membered = tuple(draw(st.lists(st.sampled_from([True, True, False]), min_size=4, max_size=4)))
     columns = st.sampled_from("kx")
     pairs = [(a, b) for a in range(inputs) for b in range(a + 1, inputs)]
     chosen = draw(st.lists(st.sampled_from(pairs), max_size=4))
@@ -190,10 +209,13 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     )
     nodes = draw(st.sampled_from([1, 3, 70, 200]))
     node = st.integers(0, nodes - 1)
-    combinations = draw(st.lists(st.tuples(*[node] * inputs), min_size=1, max_size=8, unique=True))
+    combinations = draw(st.lists(st.tuples(*[node] * inputs), min_size=1, max_size=8))
     # Members by the hundred, in step: sets of bits, and lists.
     if nodes > 3:
-        combinations += [(k,) * inputs for k in range(nodes) if (k,) * inputs not in combinations]
+        combinations += [(k,) * inputs for k in range(nodes)]
+    combinations = list(
+        dict.fromkeys(tuple(n if membered[i] else 0 for i, n in enumerate(c)) for c in combinations)
+    )
     constants = draw(st.none() | st.lists(st.integers(-1, 1), min_size=1, max_size=3))
     value = st.none() | st.integers(0, 2)
     some = st.lists(node, min_size=1, max_size=4, unique=True).map(tuple)
@@ -205,17 +227,31 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
         st.sampled_from([1, 1, 1, -1, 2]),
         some if nodes == 1 else some | most,
     )
-    deltas = sorted(draw(st.lists(delta, max_size=14)), key=lambda d: d[1])
+    deltas = [
+        (i, at, row, weight, nodes if membered[i] else (0,))
+        for i, at, row, weight, nodes in draw(st.lists(delta, max_size=14))
+    ]
+    deltas.sort(key=lambda d: d[1])
     splits = draw(st.lists(st.integers(0, 6), max_size=3))
     events = draw(st.lists(st.sampled_from(["restart", "dismiss", "admit"]), max_size=4))
-    return inputs, equalities, combinations, constants, deltas, splits, events
+    rising = draw(st.booleans())
+    spec = spec_of(inputs, equalities, _residual(inputs, constants, rising), membered[:inputs])
+    return spec, combinations, constants, rising, deltas, splits, events
 
 
-@settings(max_examples=250 if COMPILED else 25, deadline=None)
+def _residual(inputs: int, constants: list[int] | None, rising: bool) -> Expression:
+    """The constants of members are asked late, the rest as soon as the inputs are bound."""
+    sides = (Ref(Source.INPUT, "0.k", BIGINT), Ref(Source.INPUT, f"{inputs - 1}.x", BIGINT))
+    parts: list[Expression] = [Call("lt", sides, BOOLEAN)] if rising else []
+    parts += [LEAST] if constants is not None else []
+    return conjunction(tuple(parts))
+
+
+@settings(max_examples=150 if COMPILED else 20, deadline=None)
 @given(cases())
 def test_a_join_is_the_product_of_its_inputs(case: tuple[Any, ...]) -> None:
-    inputs, equalities, combinations, constants, deltas, splits, events = case
-    spec = spec_of(inputs, equalities, TRUE if constants is None else LEAST)
+    spec, combinations, constants, rising, deltas, splits, events = case
+    inputs, equalities = len(spec.inputs), spec.equalities
     context = Context()
     logic = JoinLogic(spec, context)
     members: list[tuple[tuple[int, ...], int | None]] = [
@@ -230,7 +266,7 @@ def test_a_join_is_the_product_of_its_inputs(case: tuple[Any, ...]) -> None:
         return admit(logic, context, [m[0] for m in new], asked)
 
     outs = take_on(logic, members)
-    models = {o: Model(equalities, c, k) for o, (c, k) in zip(outs, members, strict=True)}
+    models = {o: Model(equalities, c, k, rising) for o, (c, k) in zip(outs, members, strict=True)}
     lives = dict(zip(outs, members, strict=True))
     found: Sums = {}
     wanted: Sums = {}
@@ -266,7 +302,7 @@ def test_a_join_is_the_product_of_its_inputs(case: tuple[Any, ...]) -> None:
             for out, (combination, constant) in zip(
                 take_on(logic, new) if new else [], new, strict=True
             ):
-                model = Model(equalities, combination, constant)
+                model = Model(equalities, combination, constant, rising)
                 for i in range(inputs):
                     like = next(m for m in models.values() if m.combination[i] == combination[i])
                     model.inputs[i] = Counter(like.inputs[i])

@@ -297,13 +297,14 @@ def _emit_pairs(frame: int, kind: int, at: int, late: Any) -> int:
                 store_int(pairs, count, row | node)
                 count += 1
     else:
+        asks = load_int(frame, LATE) != 0
         for k in range(words):
             word = load_int(at, k)
             while word != 0:
                 bit = lowest(word)
                 word ^= np.int64(1) << np.int64(bit)
                 node = 64 * k + bit
-                if _wants(frame, node, late):
+                if not asks or _wants(frame, node, late):
                     store_int(pairs, count, row | node)
                     count += 1
     store_int(frame, PAIRS, count)
