@@ -6,8 +6,6 @@ NULL, NaN equals NaN, and -0.0 equals 0.0; strings are equal if their codes are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from braid.kernels.instances import canonical_float, is_null, mix
@@ -25,14 +23,14 @@ MANY = 32
 
 
 @kernel()
-def row_hash(row: int, base: int, floats: np.ndarray) -> int:
+def row_hash(row: int, base: int, floats: int, columns: int) -> int:
     """A hash of the columns; `floats` says of each whether it is one."""
     value, masked = np.int64(0), np.int64(0)
     for word in range(2, base):
         masked |= load_int(row, word)
-    for column in range(floats.shape[0]):
+    for column in range(columns):
         word = np.int64(load_int(row, base + column))
-        if floats[column]:
+        if load_int(floats, column) != 0:
             word = canonical_float(word)
         if masked != 0 and is_null(row, column):
             word = np.int64(0x5BD1E995)
@@ -41,19 +39,19 @@ def row_hash(row: int, base: int, floats: np.ndarray) -> int:
 
 
 @kernel()
-def same_rows(a: int, b: int, base: int, floats: np.ndarray) -> bool:
+def same_rows(a: int, b: int, base: int, floats: int, columns: int) -> bool:
     masked = np.int64(0)
     for word in range(2, base):
         if load_int(a, word) != load_int(b, word):
             return False
         masked |= load_int(a, word)
-    for column in range(floats.shape[0]):
+    for column in range(columns):
         x, y = np.int64(load_int(a, base + column)), np.int64(load_int(b, base + column))
         if x == y:
             continue
         if masked != 0 and is_null(a, column):
             continue
-        if not floats[column] or canonical_float(x) != canonical_float(y):
+        if load_int(floats, column) == 0 or canonical_float(x) != canonical_float(y):
             return False
     return True
 
@@ -68,6 +66,7 @@ def group_rows(
     """Equal rows of one instant as lists, the first of each in `heads`; how many lists."""
     n, count, begin = rows.shape[0], np.int64(0), np.int64(0)
     source, width = address(rows), np.int64(8 * rows.shape[1])
+    floats_at, columns = address(floats), np.int64(floats.shape[0])
     hashes, tails = np.empty(n, np.int64), np.empty(n, np.int64)
     table = np.empty(_table_size(rows), np.int64)
     while begin < n:
@@ -85,11 +84,11 @@ def group_rows(
             following[r] = -1
             row, group, at = source + width * r, np.int64(-1), np.int64(0)
             if end - begin > 1:
-                hashes[r] = row_hash(row, base, floats)
+                hashes[r] = row_hash(row, base, floats_at, columns)
             if mask < 0:
                 for g in range(own, count):
                     if hashes[heads[g]] == hashes[r] and same_rows(
-                        source + width * heads[g], row, base, floats
+                        source + width * heads[g], row, base, floats_at, columns
                     ):
                         group = g
                         break
@@ -98,7 +97,7 @@ def group_rows(
                 while table[at] >= 0:
                     g = table[at]
                     if hashes[heads[g]] == hashes[r] and same_rows(
-                        source + width * heads[g], row, base, floats
+                        source + width * heads[g], row, base, floats_at, columns
                     ):
                         group = g
                         break
@@ -221,27 +220,33 @@ def net_pairs(
 # ---- multisets ----
 
 
-class Bags(NamedTuple):
-    """Multisets of rows, one for each node: a row is there once for all.
+#: Multisets of rows, one bag for each node; a row is there once for all. Where they are, as words
+#: behind one address: rows, refs and slots (see `windows.py`), words of a row; hashes of rows, table
+#: of slots by content and its size less one; entries; table of these by slot and bag, its size
+#: less one; the first entry of each bag; numbers of entries: ever used, first free one, live ones;
+#: the word of the first column, which columns have floats, how many columns there are.
+(
+    ROWS_AT,
+    REFS_AT,
+    SLOTS_AT,
+    WIDTH,
+    HASHES_AT,
+    TABLE_AT,
+    MASK,
+    ENTRIES_AT,
+    ENTRY_TABLE_AT,
+    ENTRY_MASK,
+    HEADS_AT,
+    NUMBERS_AT,
+    BASE,
+    FLOATS_AT,
+    COLUMNS,
+    FRAME,
+) = range(16)
 
-    `rows`, `refs`, `slots`: see `windows.py`. `hashes` of the rows; `table` of slots by content.
-    `entries`: slot, bag, count, next and previous of the bag; `entry_table` by slot and bag;
-    `heads`: the first entry of each bag; `numbers`: entries ever used, first free one, live ones.
-    """
-
-    rows: np.ndarray
-    refs: np.ndarray
-    slots: np.ndarray
-    hashes: np.ndarray
-    table: np.ndarray
-    entries: np.ndarray
-    entry_table: np.ndarray
-    heads: np.ndarray
-    numbers: np.ndarray
-
-
+#: An entry: slot, bag, how many copies (0: it is free), next and previous of the bag.
 E_SLOT, E_BAG, E_COUNT, E_NEXT, E_PREVIOUS, ENTRY = range(6)
-ENTRIES_HIGH, ENTRIES_FREE, ENTRIES_LIVE, BAG_NUMBERS = range(4)
+ENTRIES_HIGH, ENTRIES_FREE, ENTRIES_LIVE, ENTRY_NUMBERS = range(4)
 
 
 @kernel()
@@ -250,176 +255,192 @@ def _entry_hash(slot: int, bag: int) -> int:
 
 
 @kernel()
-def _close_gap(table: np.ndarray, gap: int, bags: Bags, of_entries: bool) -> None:
+def _home(number: int, frame: int, of_entries: bool) -> int:
+    """The hash of a slot or of an entry."""
+    if of_entries:
+        entry = load_int(frame, ENTRIES_AT) + 8 * ENTRY * number
+        return _entry_hash(load_int(entry, E_SLOT), load_int(entry, E_BAG))
+    return load_int(load_int(frame, HASHES_AT), number)
+
+
+@kernel()
+def _close_gap(table: int, mask: int, gap: int, frame: int, of_entries: bool) -> None:
     """Take what is at `gap` out of an open hash table."""
-    mask = table.shape[0] - 1
-    table[gap] = -1
+    store_int(table, gap, -1)
     at = (gap + 1) & mask
-    while table[at] >= 0:
-        other = table[at]
-        if of_entries:
-            home = _entry_hash(bags.entries[other, E_SLOT], bags.entries[other, E_BAG]) & mask
-        else:
-            home = bags.hashes[other] & mask
+    while load_int(table, at) >= 0:
+        other = load_int(table, at)
+        home = _home(other, frame, of_entries) & mask
         if ((at - home) & mask) >= ((at - gap) & mask):
-            table[gap] = other
-            table[at] = -1
+            store_int(table, gap, other)
+            store_int(table, at, -1)
             gap = at
         at = (at + 1) & mask
 
 
 @kernel()
-def _slot_of(row: int, base: int, floats: np.ndarray, bags: Bags) -> int:
+def _enter(number: int, table: int, mask: int, frame: int, of_entries: bool) -> None:
+    at = _home(number, frame, of_entries) & mask
+    while load_int(table, at) >= 0:
+        at = (at + 1) & mask
+    store_int(table, at, number)
+
+
+@kernel()
+def _slot_of(row: int, frame: int) -> int:
     """The slot of a row, which is a new one if there is none like it."""
-    hash_ = row_hash(row, base, floats)
-    place, width = address(bags.rows), np.int64(bags.rows.shape[1])
-    mask = bags.table.shape[0] - 1
+    base, floats, columns = (
+        load_int(frame, BASE),
+        load_int(frame, FLOATS_AT),
+        load_int(frame, COLUMNS),
+    )
+    rows, width = load_int(frame, ROWS_AT), load_int(frame, WIDTH)
+    table, mask, hashes = (
+        load_int(frame, TABLE_AT),
+        load_int(frame, MASK),
+        load_int(frame, HASHES_AT),
+    )
+    hash_ = row_hash(row, base, floats, columns)
     at = hash_ & mask
-    while bags.table[at] >= 0:
-        slot = bags.table[at]
-        if bags.hashes[slot] == hash_ and same_rows(row, place + 8 * slot * width, base, floats):
+    while load_int(table, at) >= 0:
+        slot = load_int(table, at)
+        if load_int(hashes, slot) == hash_ and same_rows(
+            row, rows + 8 * slot * width, base, floats, columns
+        ):
             return slot
         at = (at + 1) & mask
-    slot = kept_row(row, bags.rows, bags.refs, bags.slots, width, place)
-    bags.hashes[slot] = hash_
-    bags.table[at] = slot
+    slot = kept_row(row, rows, load_int(frame, REFS_AT), load_int(frame, SLOTS_AT), width)
+    store_int(hashes, slot, hash_)
+    store_int(table, at, slot)
     return slot
 
 
 @kernel()
-def _drop_slot(slot: int, bags: Bags) -> None:
-    mask = bags.table.shape[0] - 1
-    at = bags.hashes[slot] & mask
-    while bags.table[at] != slot:
+def _drop_slot(slot: int, frame: int) -> None:
+    table, mask = load_int(frame, TABLE_AT), load_int(frame, MASK)
+    at = load_int(load_int(frame, HASHES_AT), slot) & mask
+    while load_int(table, at) != slot:
         at = (at + 1) & mask
-    _close_gap(bags.table, at, bags, False)
-    free_slot(slot, bags.refs, bags.slots)
+    _close_gap(table, mask, at, frame, False)
+    free_slot(slot, load_int(frame, REFS_AT), load_int(frame, SLOTS_AT))
 
 
 @kernel()
-def _count(slot: int, bag: int, weight: int, bags: Bags) -> None:
+def _count(slot: int, bag: int, weight: int, frame: int) -> None:
     """So many more copies of a row in a bag."""
-    mask = bags.entry_table.shape[0] - 1
+    table, mask = load_int(frame, ENTRY_TABLE_AT), load_int(frame, ENTRY_MASK)
+    entries, numbers = load_int(frame, ENTRIES_AT), load_int(frame, NUMBERS_AT)
     at = _entry_hash(slot, bag) & mask
-    entries = bags.entries
-    while bags.entry_table[at] >= 0:
-        entry = bags.entry_table[at]
-        if entries[entry, E_SLOT] == slot and entries[entry, E_BAG] == bag:
-            entries[entry, E_COUNT] += weight
-            if entries[entry, E_COUNT] == 0:
-                _close_gap(bags.entry_table, at, bags, True)
-                _drop_entry(entry, bags)
+    while load_int(table, at) >= 0:
+        number = load_int(table, at)
+        entry = entries + 8 * ENTRY * number
+        if load_int(entry, E_SLOT) == slot and load_int(entry, E_BAG) == bag:
+            count = load_int(entry, E_COUNT) + weight
+            store_int(entry, E_COUNT, count)
+            if count == 0:
+                _close_gap(table, mask, at, frame, True)
+                _drop_entry(number, frame)
             return
         at = (at + 1) & mask
-    entry = bags.numbers[ENTRIES_FREE]
-    if entry >= 0:
-        bags.numbers[ENTRIES_FREE] = entries[entry, E_NEXT]
+    number = load_int(numbers, ENTRIES_FREE)
+    if number >= 0:
+        store_int(numbers, ENTRIES_FREE, load_int(entries, ENTRY * number + E_NEXT))
     else:
-        entry = bags.numbers[ENTRIES_HIGH]
-        bags.numbers[ENTRIES_HIGH] += 1
-    bags.numbers[ENTRIES_LIVE] += 1
-    bags.entry_table[at] = entry
-    entries[entry, E_SLOT], entries[entry, E_BAG], entries[entry, E_COUNT] = slot, bag, weight
-    entries[entry, E_NEXT], entries[entry, E_PREVIOUS] = bags.heads[bag], -1
-    if bags.heads[bag] >= 0:
-        entries[bags.heads[bag], E_PREVIOUS] = entry
-    bags.heads[bag] = entry
-    bags.refs[slot] += 1
+        number = load_int(numbers, ENTRIES_HIGH)
+        store_int(numbers, ENTRIES_HIGH, number + 1)
+    store_int(numbers, ENTRIES_LIVE, load_int(numbers, ENTRIES_LIVE) + 1)
+    store_int(table, at, number)
+    entry = entries + 8 * ENTRY * number
+    store_int(entry, E_SLOT, slot)
+    store_int(entry, E_BAG, bag)
+    store_int(entry, E_COUNT, weight)
+    _link(number, frame)
 
 
 @kernel()
-def _drop_entry(entry: int, bags: Bags) -> None:
-    """Free an entry that is not in the table any more; its row stays until `_apply` is done."""
-    entries = bags.entries
-    following, previous = entries[entry, E_NEXT], entries[entry, E_PREVIOUS]
+def _link(number: int, frame: int) -> None:
+    """Put an entry at the head of its bag's list."""
+    entries, heads, refs = (
+        load_int(frame, ENTRIES_AT),
+        load_int(frame, HEADS_AT),
+        load_int(frame, REFS_AT),
+    )
+    entry = entries + 8 * ENTRY * number
+    slot, bag = load_int(entry, E_SLOT), load_int(entry, E_BAG)
+    first = load_int(heads, bag)
+    store_int(entry, E_NEXT, first)
+    store_int(entry, E_PREVIOUS, -1)
+    if first >= 0:
+        store_int(entries, ENTRY * first + E_PREVIOUS, number)
+    store_int(heads, bag, number)
+    store_int(refs, slot, load_int(refs, slot) + 1)
+
+
+@kernel()
+def _drop_entry(number: int, frame: int) -> None:
+    """Free an entry that is not in the table any more; its row stays until that is looked at."""
+    entries, numbers, refs = (
+        load_int(frame, ENTRIES_AT),
+        load_int(frame, NUMBERS_AT),
+        load_int(frame, REFS_AT),
+    )
+    entry = entries + 8 * ENTRY * number
+    following, previous = load_int(entry, E_NEXT), load_int(entry, E_PREVIOUS)
     if previous >= 0:
-        entries[previous, E_NEXT] = following
+        store_int(entries, ENTRY * previous + E_NEXT, following)
     else:
-        bags.heads[entries[entry, E_BAG]] = following
+        store_int(load_int(frame, HEADS_AT), load_int(entry, E_BAG), following)
     if following >= 0:
-        entries[following, E_PREVIOUS] = previous
-    bags.refs[entries[entry, E_SLOT]] -= 1
-    entries[entry, E_COUNT] = 0
-    entries[entry, E_NEXT] = bags.numbers[ENTRIES_FREE]
-    bags.numbers[ENTRIES_FREE] = entry
-    bags.numbers[ENTRIES_LIVE] -= 1
+        store_int(entries, ENTRY * following + E_PREVIOUS, previous)
+    slot = load_int(entry, E_SLOT)
+    store_int(refs, slot, load_int(refs, slot) - 1)
+    store_int(entry, E_NEXT, load_int(numbers, ENTRIES_FREE))
+    store_int(numbers, ENTRIES_FREE, number)
+    store_int(numbers, ENTRIES_LIVE, load_int(numbers, ENTRIES_LIVE) - 1)
 
 
 @kernel()
-def index_bags(bags: Bags, base: int, floats: np.ndarray, anew: bool) -> None:
-    """Fill both tables; `anew`: the words of rows have changed."""
-    bags.table[:] = -1
-    bags.entry_table[:] = -1
-    place, width = address(bags.rows), np.int64(8 * bags.rows.shape[1])
-    mask = bags.table.shape[0] - 1
-    for slot in range(bags.slots[0]):
-        if bags.refs[slot] <= 0:
+def index_bags(frame: np.ndarray, high: int, anew: bool) -> None:
+    """Fill both tables, of the slots below `high`; `anew`: the words of rows have changed."""
+    at, table, mask = address(frame), frame[TABLE_AT], frame[MASK]
+    for place in range(mask + 1):
+        store_int(table, place, -1)
+    for slot in range(high):
+        if load_int(frame[REFS_AT], slot) <= 0:
             continue
         if anew:
-            bags.hashes[slot] = row_hash(place + width * slot, base, floats)
-        at = bags.hashes[slot] & mask
-        while bags.table[at] >= 0:
-            at = (at + 1) & mask
-        bags.table[at] = slot
-    mask = bags.entry_table.shape[0] - 1
-    for entry in range(bags.numbers[ENTRIES_HIGH]):
-        if bags.entries[entry, E_COUNT] == 0:
-            continue
-        at = _entry_hash(bags.entries[entry, E_SLOT], bags.entries[entry, E_BAG]) & mask
-        while bags.entry_table[at] >= 0:
-            at = (at + 1) & mask
-        bags.entry_table[at] = entry
+            row = frame[ROWS_AT] + 8 * frame[WIDTH] * slot
+            hash_ = row_hash(row, frame[BASE], frame[FLOATS_AT], frame[COLUMNS])
+            store_int(frame[HASHES_AT], slot, hash_)
+        _enter(slot, table, mask, at, False)
+    table, mask = frame[ENTRY_TABLE_AT], frame[ENTRY_MASK]
+    for place in range(mask + 1):
+        store_int(table, place, -1)
+    for number in range(load_int(frame[NUMBERS_AT], ENTRIES_HIGH)):
+        if load_int(frame[ENTRIES_AT], ENTRY * number + E_COUNT) != 0:
+            _enter(number, table, mask, at, True)
 
 
 @kernel()
-def link_bags(bags: Bags) -> None:
-    """The lists of all bags, of the entries that have a count; there is no free entry."""
-    bags.heads[:] = -1
-    for entry in range(bags.numbers[ENTRIES_HIGH]):
-        bag = bags.entries[entry, E_BAG]
-        first = bags.heads[bag]
-        bags.entries[entry, E_NEXT], bags.entries[entry, E_PREVIOUS] = first, -1
-        if first >= 0:
-            bags.entries[first, E_PREVIOUS] = entry
-        bags.heads[bag] = entry
-        bags.refs[bags.entries[entry, E_SLOT]] += 1
+def link_bags(frame: np.ndarray, count: int) -> None:
+    """Make the lists of all bags anew; no entry is free."""
+    for bag in range(count):
+        store_int(frame[HEADS_AT], bag, -1)
+    for number in range(load_int(frame[NUMBERS_AT], ENTRIES_HIGH)):
+        _link(number, address(frame))
 
 
 @kernel()
-def empty_bags(gone: np.ndarray, bags: Bags) -> None:
+def empty_bags(gone: np.ndarray, frame: np.ndarray) -> None:
     """Nobody wants these bags any more."""
+    at = address(frame)
     for k in range(gone.shape[0]):
-        while bags.heads[gone[k]] >= 0:
-            entry = bags.heads[gone[k]]
-            slot = bags.entries[entry, E_SLOT]
-            _count(slot, gone[k], -bags.entries[entry, E_COUNT], bags)
-            if bags.refs[slot] == 0:
-                _drop_slot(slot, bags)
-
-
-@kernel()
-def _apply(
-    rows: np.ndarray,
-    row: int,
-    begin: int,
-    end: int,
-    members: np.ndarray,
-    bag_of: np.ndarray,
-    base: int,
-    floats: np.ndarray,
-    bags: Bags,
-) -> None:
-    """One delta, for the nodes of the pairs from begin to end."""
-    slot = np.int64(-1)
-    place, weight = address(rows) + 8 * row * rows.shape[1], rows[row, rows.shape[1] - 1]
-    for k in range(begin, end):
-        if members[k] >= bag_of.shape[0] or bag_of[members[k]] < 0:
-            continue
-        if slot < 0:
-            slot = _slot_of(place, base, floats, bags)
-        _count(slot, bag_of[members[k]], weight, bags)
-    if slot >= 0 and bags.refs[slot] == 0:
-        _drop_slot(slot, bags)
+        while load_int(frame[HEADS_AT], gone[k]) >= 0:
+            entry = frame[ENTRIES_AT] + 8 * ENTRY * load_int(frame[HEADS_AT], gone[k])
+            slot = load_int(entry, E_SLOT)
+            _count(slot, gone[k], -load_int(entry, E_COUNT), at)
+            if load_int(frame[REFS_AT], slot) == 0:
+                _drop_slot(slot, at)
 
 
 @kernel()
@@ -442,52 +463,52 @@ def follow_bags(
     times: np.ndarray,
     speakers: np.ndarray,
     spoken_of: np.ndarray,
-    base: int,
     out_base: int,
-    floats: np.ndarray,
-    bags: Bags,
+    frame: np.ndarray,
+    lengths: np.ndarray,
+    offsets: np.ndarray,
 ) -> tuple[int, int, int, int]:
     """Deltas into bags; at each of `times` (in order) the node in `speakers` says all rows of its
-    bag. Returns rows and pairs (row << 32 | node), each as an address and a count."""
-    columns = np.int64(floats.shape[0])
-    width = 8 * (out_base + columns)
-    room, pairs_room = np.int64(64), np.int64(64)
-    out, pairs = resized(0, (width // 8) * room), resized(0, pairs_room)
-    n, told = np.int64(0), np.int64(0)
-    found_room = np.int64(64)
-    found = resized(0, 3 * found_room)
-    lengths, offsets = (
-        np.zeros(bags.rows.shape[0], np.int64),
-        np.zeros(bags.rows.shape[0], np.int64),
-    )
-    held, held_width = address(bags.rows), np.int64(8 * bags.rows.shape[1])
-    k, s = np.int64(0), np.int64(0)
+    bag. Returns rows and pairs (row << 32 | node), each as an address and a count. `lengths` and
+    `offsets` are room for a word for each slot, the first of zeros."""
+    source, at, last_word = address(rows), address(frame), rows.shape[1] - 1
+    base, columns = frame[BASE], frame[COLUMNS]
+    words = out_base + columns
+    room, pairs_room, found_room = np.int64(64), np.int64(64), np.int64(64)
+    out, pairs = resized(0, words * room), resized(0, pairs_room)
+    found, sorted_ = resized(0, 3 * found_room), resized(0, 2 * found_room)
+    n, told, k, s = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while s < times.shape[0] or k < index.shape[0]:
         while k < index.shape[0] and (s == times.shape[0] or rows[index[k], 1] <= times[s]):
-            begin, row = k, np.int64(index[k])
+            row, slot = np.int64(index[k]), np.int64(-1)
             while k < index.shape[0] and index[k] == row:
+                if members[k] < bag_of.shape[0] and bag_of[members[k]] >= 0:
+                    if slot < 0:
+                        slot = np.int64(_slot_of(source + 8 * row * (last_word + 1), at))
+                    _count(slot, bag_of[members[k]], rows[row, last_word], at)
                 k += 1
-            _apply(rows, row, begin, k, members, bag_of, base, floats, bags)
+            if slot >= 0 and load_int(frame[REFS_AT], slot) == 0:
+                _drop_slot(slot, at)
         if s == times.shape[0]:
             break
         time, some = times[s], np.int64(0)
         while s < times.shape[0] and times[s] == time:
-            entry = bags.heads[spoken_of[s]]
-            while entry >= 0:
-                if bags.entries[entry, E_COUNT] > 0:
+            number = load_int(frame[HEADS_AT], spoken_of[s])
+            while number >= 0:
+                entry = frame[ENTRIES_AT] + 8 * ENTRY * number
+                if load_int(entry, E_COUNT) > 0:
                     if some == found_room:
                         found_room *= 2
                         found = resized(found, 3 * found_room)
-                    slot = bags.entries[entry, E_SLOT]
-                    store_int(found, 3 * some, slot)
+                        sorted_ = resized(sorted_, 2 * found_room)
+                    store_int(found, 3 * some, load_int(entry, E_SLOT))
                     store_int(found, 3 * some + 1, speakers[s])
-                    store_int(found, 3 * some + 2, bags.entries[entry, E_COUNT])
-                    lengths[slot] += 1
+                    store_int(found, 3 * some + 2, load_int(entry, E_COUNT))
+                    lengths[load_int(entry, E_SLOT)] += 1
                     some += 1
-                entry = bags.entries[entry, E_NEXT]
+                number = load_int(entry, E_NEXT)
             s += 1
         # The nodes of each row side by side: its place is given when it is first seen.
-        sorted_ = resized(0, 2 * some)
         used = np.int64(0)
         for f in range(some):
             slot = load_int(found, 3 * f)
@@ -499,17 +520,16 @@ def follow_bags(
             store_int(sorted_, 2 * offsets[slot] + 1, load_int(found, 3 * f + 2))
             offsets[slot] += 1
         for f in range(some):
-            slot = np.int64(load_int(found, 3 * f))
-            if lengths[slot] == 0:
-                continue
+            slot = load_int(found, 3 * f)
             last, first = offsets[slot], offsets[slot] + lengths[slot]
+            copy, more = np.int64(1), lengths[slot] != 0
             lengths[slot] = 0
-            copy, more = np.int64(1), True
             while more:
                 if n == room:
                     room *= 2
-                    out = resized(out, (width // 8) * room)
-                _say(held + held_width * slot, out + width * n, time, base, columns, out_base)
+                    out = resized(out, words * room)
+                row = frame[ROWS_AT] + 8 * frame[WIDTH] * slot
+                _say(row, out + 8 * words * n, time, base, columns, out_base)
                 more = False
                 for j in range(first, last):
                     count = load_int(sorted_, 2 * j + 1)
@@ -522,6 +542,6 @@ def follow_bags(
                         more = more or count > copy
                 n += 1
                 copy += 1
-        release(sorted_)
     release(found)
+    release(sorted_)
     return out, n, pairs, told

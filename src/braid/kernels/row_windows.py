@@ -36,39 +36,39 @@ R_HASH, R_INPUT, R_HEAD, R_TAIL, R_LENGTH, R_OUTS = range(6)
 
 
 @kernel()
-def key_hash(row: int, base: int, keys: np.ndarray, floats: np.ndarray) -> int:
-    """The hash of a partition; NULL is a value like others."""
+def _key_hash(row: int, base: int, keys: int, count: int) -> int:
+    """The hash of a partition; NULL is a value like others. Keys are pairs of a column and
+    whether it has floats."""
     value = np.int64(0)
-    for k in range(keys.shape[0]):
-        word = np.int64(0x5BD1E995)
-        if not is_null(row, keys[k]):
-            word = np.int64(load_int(row, base + keys[k]))
-            if floats[k]:
+    for k in range(count):
+        word, column = np.int64(0x5BD1E995), load_int(keys, 2 * k)
+        if not is_null(row, column):
+            word = np.int64(load_int(row, base + column))
+            if load_int(keys, 2 * k + 1) != 0:
                 word = canonical_float(word)
         value = mix(value + word + np.int64(0x9E3779B97F4A7C))
     return value
 
 
 @kernel()
-def _same_partition(a: int, b: int, base: int, keys: np.ndarray, floats: np.ndarray) -> bool:
-    for k in range(keys.shape[0]):
-        null = is_null(a, keys[k])
-        if null != is_null(b, keys[k]):
+def _same_partition(a: int, b: int, base: int, keys: int, count: int) -> bool:
+    for k in range(count):
+        column = load_int(keys, 2 * k)
+        null = is_null(a, column)
+        if null != is_null(b, column):
             return False
-        if null:
+        x, y = np.int64(load_int(a, base + column)), np.int64(load_int(b, base + column))
+        if null or x == y:
             continue
-        x, y = load_int(a, base + keys[k]), load_int(b, base + keys[k])
-        if x != y and (
-            not floats[k] or canonical_float(np.int64(x)) != canonical_float(np.int64(y))
-        ):
+        if load_int(keys, 2 * k + 1) == 0 or canonical_float(x) != canonical_float(y):
             return False
     return True
 
 
 @kernel()
-def _enter(hash_: int, offset: int, numbers: np.ndarray) -> None:
+def _enter(hash_: int, offset: int, numbers: int) -> None:
     """Put a record that is not there into the table, which has room."""
-    table, mask = numbers[TABLE_AT], numbers[TABLE_SIZE] - 1
+    table, mask = load_int(numbers, TABLE_AT), load_int(numbers, TABLE_SIZE) - 1
     at = hash_ & mask
     while load_int(table, at) >= 0:
         at = (at + 1) & mask
@@ -76,39 +76,33 @@ def _enter(hash_: int, offset: int, numbers: np.ndarray) -> None:
 
 
 @kernel()
-def _grow_table(numbers: np.ndarray, counts: np.ndarray) -> None:
-    """At most half full after one more record."""
-    size = numbers[TABLE_SIZE]
-    if 2 * (numbers[RECORDS] + 1) <= size:
-        return
-    size = max(np.int64(16), 4 * (numbers[RECORDS] + 1))
-    rounded = np.int64(16)
-    while rounded < size:
-        rounded *= 2
-    numbers[TABLE_AT] = resized(numbers[TABLE_AT], rounded)
-    numbers[TABLE_SIZE] = rounded
-    fill_table(numbers, counts)
+def _fill_table(numbers: int, counts: int) -> None:
+    """Enter all records into the table anew."""
+    for at in range(load_int(numbers, TABLE_SIZE)):
+        store_int(load_int(numbers, TABLE_AT), at, -1)
+    pool, offset = load_int(numbers, POOL_AT), np.int64(0)
+    while offset < load_int(numbers, POOL_USED):
+        _enter(load_int(pool, offset + R_HASH), offset, numbers)
+        offset += R_OUTS + 2 * load_int(counts, load_int(pool, offset + R_INPUT))
 
 
 @kernel()
-def fill_table(numbers: np.ndarray, counts: np.ndarray) -> None:
-    """Enter all records into the table anew."""
-    for at in range(numbers[TABLE_SIZE]):
-        store_int(numbers[TABLE_AT], at, -1)
-    pool, offset = numbers[POOL_AT], np.int64(0)
-    while offset < numbers[POOL_USED]:
-        _enter(load_int(pool, offset + R_HASH), offset, numbers)
-        offset += R_OUTS + 2 * counts[load_int(pool, offset + R_INPUT)]
+def _grow_table(numbers: int, counts: int) -> None:
+    """At most half full after one more record."""
+    needed = load_int(numbers, RECORDS) + 1
+    if 2 * needed <= load_int(numbers, TABLE_SIZE):
+        return
+    size = np.int64(16)
+    while size < 4 * needed:
+        size *= 2
+    store_int(numbers, TABLE_AT, resized(load_int(numbers, TABLE_AT), size))
+    store_int(numbers, TABLE_SIZE, size)
+    _fill_table(numbers, counts)
 
 
 @kernel()
 def rehash(
-    numbers: np.ndarray,
-    counts: np.ndarray,
-    rows: np.ndarray,
-    base: int,
-    keys: np.ndarray,
-    floats: np.ndarray,
+    numbers: np.ndarray, counts: np.ndarray, rows: np.ndarray, base: int, keys: np.ndarray
 ) -> None:
     """The words of keys have changed."""
     place, width, offset = address(rows), np.int64(8 * rows.shape[1]), np.int64(0)
@@ -117,23 +111,25 @@ def rehash(
         record = pool + 8 * offset
         row = place + width * load_int(cells, 2 * load_int(record, R_TAIL))
         node = np.int64(load_int(record, R_INPUT))
-        store_int(record, R_HASH, mix(key_hash(row, base, keys, floats) + node))
+        hash_ = _key_hash(row, base, address(keys), keys.shape[0])
+        store_int(record, R_HASH, mix(hash_ + node))
         offset += R_OUTS + 2 * counts[node]
-    fill_table(numbers, counts)
+    _fill_table(address(numbers), address(counts))
 
 
 @kernel()
-def _new_record(hash_: int, node: int, numbers: np.ndarray, counts: np.ndarray) -> int:
+def _new_record(hash_: int, node: int, numbers: int, counts: int) -> int:
     """An empty record; where it is in the pool."""
     _grow_table(numbers, counts)
-    offset, words = numbers[POOL_USED], R_OUTS + 2 * counts[node]
-    if offset + words > numbers[POOL_ROOM]:
-        room = max(np.int64(64), offset + words, numbers[POOL_ROOM] + numbers[POOL_ROOM] // 2)
-        numbers[POOL_AT] = resized(numbers[POOL_AT], room)
-        numbers[POOL_ROOM] = room
-    numbers[POOL_USED] = offset + words
-    numbers[RECORDS] += 1
-    record = numbers[POOL_AT] + 8 * offset
+    offset, room = load_int(numbers, POOL_USED), load_int(numbers, POOL_ROOM)
+    words = R_OUTS + 2 * load_int(counts, node)
+    if offset + words > room:
+        room = max(64, offset + words, room + room // 2)
+        store_int(numbers, POOL_AT, resized(load_int(numbers, POOL_AT), room))
+        store_int(numbers, POOL_ROOM, room)
+    store_int(numbers, POOL_USED, offset + words)
+    store_int(numbers, RECORDS, load_int(numbers, RECORDS) + 1)
+    record = load_int(numbers, POOL_AT) + 8 * offset
     for word in range(words):
         store_int(record, word, 0)
     store_int(record, R_HASH, hash_)
@@ -145,29 +141,29 @@ def _new_record(hash_: int, node: int, numbers: np.ndarray, counts: np.ndarray) 
 
 
 @kernel()
-def _append(record: int, slot: int, numbers: np.ndarray, refs: np.ndarray) -> int:
+def _append(record: int, slot: int, numbers: int, refs: int) -> int:
     """A new cell at the end of a record's list."""
-    cell = numbers[CELLS_FREE]
+    cell = load_int(numbers, CELLS_FREE)
     if cell >= 0:
-        numbers[CELLS_FREE] = load_int(numbers[CELLS_AT], 2 * cell + 1)
+        following = load_int(load_int(numbers, CELLS_AT), 2 * cell + 1)
+        store_int(numbers, CELLS_FREE, following)
     else:
-        cell = numbers[CELLS_HIGH]
-        if cell == numbers[CELLS_ROOM]:
-            room = max(np.int64(16), cell + cell // 2)
-            numbers[CELLS_AT] = resized(numbers[CELLS_AT], 2 * room)
-            numbers[CELLS_ROOM] = room
-        numbers[CELLS_HIGH] = cell + 1
-    cells = numbers[CELLS_AT]
+        cell = load_int(numbers, CELLS_HIGH)
+        if cell == load_int(numbers, CELLS_ROOM):
+            room = max(16, cell + cell // 2)
+            store_int(numbers, CELLS_AT, resized(load_int(numbers, CELLS_AT), 2 * room))
+            store_int(numbers, CELLS_ROOM, room)
+        store_int(numbers, CELLS_HIGH, cell + 1)
+    cells, tail = load_int(numbers, CELLS_AT), load_int(record, R_TAIL)
     store_int(cells, 2 * cell, slot)
     store_int(cells, 2 * cell + 1, -1)
-    tail = load_int(record, R_TAIL)
     if tail >= 0:
         store_int(cells, 2 * tail + 1, cell)
     else:
         store_int(record, R_HEAD, cell)
     store_int(record, R_TAIL, cell)
     store_int(record, R_LENGTH, load_int(record, R_LENGTH) + 1)
-    refs[slot] += 1
+    store_int(refs, slot, load_int(refs, slot) + 1)
     return cell
 
 
@@ -178,7 +174,6 @@ def push(
     members: np.ndarray,
     base: int,
     keys: np.ndarray,
-    floats: np.ndarray,
     starts: np.ndarray,
     counts: np.ndarray,
     outs: np.ndarray,
@@ -194,6 +189,8 @@ def push(
     not needed after it is written: each as an address and a count.
     """
     source, place, width = address(events), address(rows), np.int64(rows.shape[1])
+    refs_at, slots_at, counts_at = address(refs), address(slots), address(counts)
+    keys_at, key_count, numbers_at = address(keys), np.int64(keys.shape[0]), address(numbers)
     visits_room, gone_room = np.int64(64), np.int64(64)
     visits, gone = resized(0, 4 * visits_room), resized(0, gone_room)
     visited, dropped = np.int64(0), np.int64(0)
@@ -207,8 +204,8 @@ def push(
         if event != kept:
             if kept >= 0 and events[kept, 1] != events[event, 1]:
                 instant += 1
-            slot = kept_row(row, rows, refs, slots, width, place)
-            hash_ = key_hash(row, base, keys, floats)
+            slot = kept_row(row, place, refs_at, slots_at, width)
+            hash_ = _key_hash(row, base, keys_at, key_count)
             kept = event
         own = mix(hash_ + node)
         offset, at = np.int64(-1), own & (numbers[TABLE_SIZE] - 1)
@@ -219,13 +216,13 @@ def push(
             record = numbers[POOL_AT] + 8 * offset
             if load_int(record, R_HASH) == own and load_int(record, R_INPUT) == node:
                 newest = load_int(numbers[CELLS_AT], 2 * load_int(record, R_TAIL))
-                if _same_partition(row, place + 8 * newest * width, base, keys, floats):
+                if _same_partition(row, place + 8 * newest * width, base, keys_at, key_count):
                     break
             at = (at + 1) & (numbers[TABLE_SIZE] - 1)
         if offset < 0:
-            offset = _new_record(own, node, numbers, counts)
+            offset = _new_record(own, node, numbers_at, counts_at)
         record = numbers[POOL_AT] + 8 * offset
-        cell = _append(record, slot, numbers, refs)
+        cell = _append(record, slot, numbers_at, refs_at)
         cells, needed = numbers[CELLS_AT], np.int64(0)
         for j in range(counts[node]):
             word = R_OUTS + 2 * j
@@ -313,7 +310,6 @@ def roll_up(
     nodes: np.ndarray,
     base: int,
     keys: np.ndarray,
-    floats: np.ndarray,
     counts: np.ndarray,
     numbers: np.ndarray,
     rows: np.ndarray,
@@ -322,6 +318,7 @@ def roll_up(
     """The inverse of `unrolled`, after members have come and gone: what was output node j of an
     old input node is now at `places[j]` of input node `nodes[j]`; -1: nobody's."""
     address_, width = address(rows), np.int64(8 * rows.shape[1])
+    numbers_at, refs_at = address(numbers), address(refs)
     c, h = np.int64(0), np.int64(0)
     for r in range(records.shape[0]):
         old, length = records[r, 0], records[r, 1]
@@ -332,11 +329,11 @@ def roll_up(
                 longest = max(longest, held[h + j])
         if longest > 0:
             row = address_ + width * cells[c + length - 1]
-            hash_ = mix(key_hash(row, base, keys, floats) + node)
-            offset = _new_record(hash_, node, numbers, counts)
+            hash_ = mix(_key_hash(row, base, address(keys), keys.shape[0]) + node)
+            offset = _new_record(hash_, node, numbers_at, address(counts))
             record = numbers[POOL_AT] + 8 * offset
             for k in range(longest):
-                cell = _append(record, cells[c + length - longest + k], numbers, refs)
+                cell = _append(record, cells[c + length - longest + k], numbers_at, refs_at)
                 for j in range(old_counts[old]):
                     place = places[old_starts[old] + j]
                     if place >= 0 and held[h + j] == longest - k:

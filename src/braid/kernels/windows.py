@@ -42,62 +42,64 @@ VISIT = 5
 
 
 @kernel()
-def take_slot(refs: np.ndarray, slots: np.ndarray) -> int:
+def take_slot(refs: int, slots: int) -> int:
     """A slot that nobody uses; there is room."""
-    slot = slots[FREE_HEAD]
+    slot = load_int(slots, FREE_HEAD)
     if slot >= 0:
-        slots[FREE_HEAD] = -2 - refs[slot]
-        if slots[FREE_HEAD] < 0:
-            slots[FREE_TAIL] = -1
+        following = -2 - load_int(refs, slot)
+        store_int(slots, FREE_HEAD, following)
+        if following < 0:
+            store_int(slots, FREE_TAIL, -1)
     else:
-        slot = slots[HIGH]
-        slots[HIGH] += 1
-    refs[slot] = 0
-    slots[LIVE] += 1
+        slot = load_int(slots, HIGH)
+        store_int(slots, HIGH, slot + 1)
+    store_int(refs, slot, 0)
+    store_int(slots, LIVE, load_int(slots, LIVE) + 1)
     return slot
 
 
 @kernel()
-def free_slot(slot: int, refs: np.ndarray, slots: np.ndarray) -> None:
+def free_slot(slot: int, refs: int, slots: int) -> None:
     """Free slots are a list: `refs` has -2 less the next one, -1 at the end."""
-    refs[slot] = -1
-    if slots[FREE_TAIL] >= 0:
-        refs[slots[FREE_TAIL]] = -2 - slot
+    store_int(refs, slot, -1)
+    tail = load_int(slots, FREE_TAIL)
+    if tail >= 0:
+        store_int(refs, tail, -2 - slot)
     else:
-        slots[FREE_HEAD] = slot
-    slots[FREE_TAIL] = slot
-    slots[LIVE] -= 1
+        store_int(slots, FREE_HEAD, slot)
+    store_int(slots, FREE_TAIL, slot)
+    store_int(slots, LIVE, load_int(slots, LIVE) - 1)
 
 
 @kernel()
 def free_slots(base: int, count: int, refs: np.ndarray, slots: np.ndarray) -> None:
     """Free a list of slots, and the list."""
     for k in range(count):
-        free_slot(load_int(base, k), refs, slots)
+        free_slot(load_int(base, k), address(refs), address(slots))
     release(base)
 
 
 @kernel()
 def free_unused(refs: np.ndarray, slots: np.ndarray) -> None:
     """Make the list of free slots anew: all to which nothing refers."""
+    refs_at, slots_at = address(refs), address(slots)
     slots[FREE_HEAD] = slots[FREE_TAIL] = -1
     slots[LIVE] = slots[HIGH]
     for slot in range(slots[HIGH]):
         if refs[slot] <= 0:
-            free_slot(slot, refs, slots)
+            free_slot(slot, refs_at, slots_at)
 
 
 @kernel()
-def kept_row(
-    row: int, rows: np.ndarray, refs: np.ndarray, slots: np.ndarray, width: int, place: int
-) -> int:
-    """A copy of the row at an address, in a slot."""
+def kept_row(row: int, rows: int, refs: int, slots: int, width: int) -> int:
+    """A copy of the row of so many words at an address, in a slot."""
     slot = take_slot(refs, slots)
-    target = place + 8 * slot * width
+    target = rows + 8 * slot * width
     for word in range(1, width):
         store_int(target, word, load_int(row, word))
-    store_int(target, 0, slots[SEQUENCE])
-    slots[SEQUENCE] += 1
+    number = load_int(slots, SEQUENCE)
+    store_int(target, 0, number)
+    store_int(slots, SEQUENCE, number + 1)
     return slot
 
 
@@ -105,54 +107,52 @@ def kept_row(
 
 
 @kernel()
-def _make_room(profiles: np.ndarray, cursors: np.ndarray, p: int, words: int) -> None:
+def _make_room(profile: int, cursors: int, words: int) -> None:
     """Room for so many more words at the end of a queue."""
-    at, head, tail = profiles[p, P_AT], profiles[p, P_HEAD], profiles[p, P_TAIL]
-    if tail + words <= profiles[p, P_ROOM]:
-        return
-    if 2 * head > profiles[p, P_ROOM]:
+    head, tail, room = (
+        load_int(profile, P_HEAD),
+        load_int(profile, P_TAIL),
+        load_int(profile, P_ROOM),
+    )
+    at = load_int(profile, P_AT)
+    if 2 * head > room:
         for word in range(head, tail):
             store_int(at, word - head, load_int(at, word))
-        profiles[p, P_HEAD], profiles[p, P_TAIL] = 0, tail - head
-        profiles[p, P_LATEST] -= head
-        for c in range(profiles[p, P_FIRST], profiles[p, P_FIRST] + profiles[p, P_COUNT]):
-            cursors[c] -= head
         tail -= head
-    if tail + words > profiles[p, P_ROOM]:
-        room = max(np.int64(16), tail + words, profiles[p, P_ROOM] + profiles[p, P_ROOM] // 2)
-        profiles[p, P_AT] = resized(at, room)
-        profiles[p, P_ROOM] = room
+        store_int(profile, P_HEAD, 0)
+        store_int(profile, P_TAIL, tail)
+        store_int(profile, P_LATEST, load_int(profile, P_LATEST) - head)
+        first = load_int(profile, P_FIRST)
+        for c in range(first, first + load_int(profile, P_COUNT)):
+            store_int(cursors, c, load_int(cursors, c) - head)
+    if tail + words > room:
+        room = max(16, tail + words, room + room // 2)
+        store_int(profile, P_AT, resized(at, room))
+        store_int(profile, P_ROOM, room)
 
 
 @kernel()
-def _enqueue(
-    p: int,
-    slot: int,
-    number: int,
-    binding: int,
-    profiles: np.ndarray,
-    cursors: np.ndarray,
-    refs: np.ndarray,
-) -> None:
+def _enqueue(profile: int, slot: int, number: int, binding: int, cursors: int, refs: int) -> None:
     """Add a binding of a row to a profile's queue, in the row's own entry."""
-    _make_room(profiles, cursors, p, 3)
-    at, tail = profiles[p, P_AT], profiles[p, P_TAIL]
-    if profiles[p, P_OPEN] != number:
+    if load_int(profile, P_TAIL) + 3 > load_int(profile, P_ROOM):
+        _make_room(profile, cursors, 3)
+    at, tail = load_int(profile, P_AT), load_int(profile, P_TAIL)
+    if load_int(profile, P_OPEN) != number:
         store_int(at, tail, slot)
         store_int(at, tail + 1, 1)
         store_int(at, tail + 2, binding)
-        profiles[p, P_LATEST] = tail
-        profiles[p, P_OPEN] = number
-        profiles[p, P_TAIL] = tail + 3
-        refs[slot] += 1
+        store_int(profile, P_LATEST, tail)
+        store_int(profile, P_OPEN, number)
+        store_int(profile, P_TAIL, tail + 3)
+        store_int(refs, slot, load_int(refs, slot) + 1)
         return
-    latest = profiles[p, P_LATEST]
+    latest = load_int(profile, P_LATEST)
     count = load_int(at, latest + 1)
     if count & 1:
         store_int(at, tail - 1, load_int(at, tail - 1) | (binding << 32))
     else:
         store_int(at, tail, binding)
-        profiles[p, P_TAIL] = tail + 1
+        store_int(profile, P_TAIL, tail + 1)
     store_int(at, latest + 1, count + 1)
 
 
@@ -172,6 +172,8 @@ def arrive(
 ) -> None:
     """Keep the events that will leave a window; pairs of an event and a node, in order of events."""
     source, place, width = address(events), address(rows), np.int64(rows.shape[1])
+    refs_at, slots_at, cursors_at = address(refs), address(slots), address(cursors)
+    table = address(profiles)
     kept, slot, number = np.int64(-1), np.int64(-1), np.int64(-1)
     for k in range(index.shape[0]):
         if members[k] >= current.shape[0]:
@@ -185,9 +187,9 @@ def arrive(
             continue
         if event != kept:
             number = slots[SEQUENCE]
-            slot = kept_row(source + 8 * event * width, rows, refs, slots, width, place)
+            slot = kept_row(source + 8 * event * width, place, refs_at, slots_at, width)
             kept = event
-        _enqueue(p, slot, number, binding, profiles, cursors, refs)
+        _enqueue(table + 8 * PROFILE_WORDS * p, slot, number, binding, cursors_at, refs_at)
         profiles[p, P_NEXT] = min(profiles[p, P_NEXT], end + least + 1)
 
 
@@ -274,6 +276,7 @@ def let_go(
     slots: np.ndarray,
 ) -> None:
     """Drop entries that all cursors have passed, and rows that no entry is of any more."""
+    refs_at, slots_at = address(refs), address(slots)
     for p in range(count):
         if profiles[p, P_TOUCHED] == 0:
             continue
@@ -287,7 +290,7 @@ def let_go(
             head += 2 + ((load_int(at, head + 1) + 1) >> 1)
             refs[slot] -= 1
             if refs[slot] == 0:
-                free_slot(slot, refs, slots)
+                free_slot(slot, refs_at, slots_at)
         profiles[p, P_HEAD] = head
         if head == profiles[p, P_TAIL]:
             profiles[p, P_HEAD] = profiles[p, P_TAIL] = 0
@@ -327,12 +330,14 @@ def enqueue_all(
     refs: np.ndarray,
 ) -> None:
     """Fill empty queues with pairs in order of arrival."""
+    table, cursors_at, refs_at = address(profiles), address(cursors), address(refs)
     for k in range(pairs.shape[0]):
         slot, binding = pairs[k] >> 32, pairs[k] & _LOW
         p = profile_of[binding]
         if p < 0:
             continue
-        _enqueue(p, slot, rows[slot, 0], binding, profiles, cursors, refs)
+        profile = table + 8 * PROFILE_WORDS * p
+        _enqueue(profile, slot, rows[slot, 0], binding, cursors_at, refs_at)
         profiles[p, P_NEXT] = -NEVER  # the next `leave` finds out
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import consolidate as kernel
 from braid.kernels import memory
-from braid.kernels.windows import free_unused
+from braid.kernels.runtime import address
+from braid.kernels.windows import HIGH, free_unused
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, nulls_of
@@ -27,8 +28,8 @@ from braid.mops.nodes import Nodes, grown, signatures
 from braid.mops.values import Values, Words
 from braid.mops.window import carried_key, carried_ranks
 from braid.mops.window_buffers import Slots
-from braid.plan.layout import END
-from braid.plan.relational import ToStreamSpec
+from braid.plan.layout import END, START
+from braid.plan.relational import BEFORE, ToStreamSpec
 from braid.plan.specs import Shape
 
 
@@ -166,6 +167,7 @@ class ToStreamLogic:
         assert index is not None
         assert members is not None
         copies = np.maximum(weights if spec.kind == "Istream" else -weights, 0)
+        copies[batch.rows[sources, END] == BEFORE] = 0  # what was there before time is no news
         if not (copies == 1).all():
             index, members, sources = _repeated(index, members, sources, copies)
         rows = _without_weight(batch.rows[sources], spec.input, spec.output)
@@ -177,8 +179,12 @@ class ToStreamLogic:
             spoken = fanout.applied(batch)
             assert spoken.index is not None
             assert spoken.members is not None
-            instants.append(spoken.rows[spoken.index, END])
-            speakers.append(spoken.members.astype(np.int64))
+            index, members = spoken.index, spoken.members
+            if self._spec.birth is not None:
+                seen = spoken.rows[index, START] >= self._spec.birth
+                index, members = index[seen], members[seen]
+            instants.append(spoken.rows[index, END])
+            speakers.append(members.astype(np.int64))
         times, nodes = np.concatenate(instants), np.concatenate(speakers)
         order = np.lexsort((nodes, times))
         times, nodes = times[order], nodes[order]
@@ -270,19 +276,27 @@ class Multisets:
         self._heads: Words = np.full(8, -1, np.int64)
         self._numbers: Words = np.array([0, -1, 0], np.int64)
 
-    def _all(self) -> kernel.Bags:
-        slots = self.slots
-        return kernel.Bags(
-            slots.rows,
-            slots.refs,
-            slots.numbers,
-            self._hashes,
-            self._table,
-            self._entries,
-            self._entry_table,
-            self._heads,
-            self._numbers,
+    def _frame(self) -> Words:
+        """Where everything is now: arrays move when they grow."""
+        slots, frame = self.slots, np.zeros(kernel.FRAME, np.int64)
+        frame[kernel.ROWS_AT], frame[kernel.REFS_AT] = address(slots.rows), address(slots.refs)
+        frame[kernel.SLOTS_AT] = address(slots.numbers)
+        frame[kernel.WIDTH] = slots.rows.shape[1]
+        frame[kernel.HASHES_AT] = address(self._hashes)
+        frame[kernel.TABLE_AT], frame[kernel.MASK] = address(self._table), len(self._table) - 1
+        frame[kernel.ENTRIES_AT] = address(self._entries)
+        frame[kernel.ENTRY_TABLE_AT] = address(self._entry_table)
+        frame[kernel.ENTRY_MASK] = len(self._entry_table) - 1
+        frame[kernel.HEADS_AT], frame[kernel.NUMBERS_AT] = (
+            address(self._heads),
+            address(self._numbers),
         )
+        frame[kernel.BASE], frame[kernel.FLOATS_AT] = (
+            self._shape.layout.base,
+            address(self._floats),
+        )
+        frame[kernel.COLUMNS] = len(self._floats)
+        return frame
 
     # ---- members ----
 
@@ -302,7 +316,7 @@ class Multisets:
         gone = self.bags.release(self._bag_of_node[numbers])
         if len(gone):
             self._bag_of[self._source_of_bag[gone]] = -1
-            kernel.empty_bags(gone, self._all())
+            kernel.empty_bags(gone, self._frame())
             self.bags.retire(gone)
 
     # ---- events ----
@@ -323,10 +337,10 @@ class Multisets:
             times,
             nodes,
             self._bag_of_node[nodes],
-            self._shape.layout.base,
             output.layout.base,
-            self._floats,
-            self._all(),
+            self._frame(),
+            np.zeros(len(self.slots.rows), np.int64),
+            np.empty(len(self.slots.rows), np.int64),
         )
         rows = memory.taken(out, count * width).reshape(-1, width)
         pairs = memory.taken(pairs_at, told)
@@ -361,14 +375,14 @@ class Multisets:
         if 2 * slots > len(self._table) or 2 * live > len(self._entry_table):
             self._table = np.empty(_table_size(slots), np.int64)
             self._entry_table = np.empty(_table_size(live), np.int64)
-            kernel.index_bags(self._all(), self._shape.layout.base, self._floats, False)
+            kernel.index_bags(self._frame(), int(self.slots.numbers[HIGH]), False)
 
     def reindex(self) -> None:
         """The words of rows have changed."""
         for column, codes in self._carried.items():
             codes.clear()
             self._learn(self.slots.rows[self.slots.places()], column)
-        kernel.index_bags(self._all(), self._shape.layout.base, self._floats, True)
+        kernel.index_bags(self._frame(), int(self.slots.numbers[HIGH]), True)
 
     # ---- state ----
 
@@ -395,7 +409,7 @@ class Multisets:
         self._hashes = np.zeros(max(8, len(self.slots.rows)), np.int64)
         self._table = np.empty(_table_size(len(self.slots.rows)), np.int64)
         self._entry_table = np.empty(_table_size(len(kept)), np.int64)
-        kernel.link_bags(self._all())
+        kernel.link_bags(self._frame(), len(self._heads))
         free_unused(self.slots.refs, self.slots.numbers)
         self.reindex()
 

@@ -50,9 +50,10 @@ class WindowLogic:
             return Ranges(self._members, layout.width)
         kinds = [kind_of(spec.input.schema.type_of(name)) for name in spec.keys]
         assert Kind.OPAQUE not in kinds
-        keys = np.array([layout.column(name) for name in spec.keys], np.int64)
-        floats = np.array([kind is Kind.FLOAT for kind in kinds], np.int64)
-        return LastRows(self._members, layout, keys, floats)
+        keys = np.empty((len(kinds), 2), np.int64)
+        keys[:, 0] = [layout.column(name) for name in spec.keys]
+        keys[:, 1] = [kind is Kind.FLOAT for kind in kinds]
+        return LastRows(self._members, layout, keys)
 
     # ---- members ----
 

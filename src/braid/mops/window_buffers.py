@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -215,6 +216,8 @@ class _Queues:
         self.cursors = np.concatenate([self.cursors, np.zeros(len(places), np.int64)])
 
     def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
         for base in self.profiles[:, kernel.P_AT].tolist():
             memory.free(base)
 
@@ -389,9 +392,9 @@ class Ranges:
 class LastRows:
     """Windows of rows."""
 
-    def __init__(self, members: Members, layout: Layout, keys: Words, floats: Words) -> None:
+    def __init__(self, members: Members, layout: Layout, keys: Rows) -> None:
         self._members = members
-        self._base, self._keys, self._floats = layout.base, keys, floats
+        self._base, self._keys = layout.base, keys
         self.slots = Slots(layout.width)
         self._numbers: Words = np.zeros(row_windows.RECORD_NUMBERS, np.int64)
         self._reset()
@@ -405,7 +408,8 @@ class LastRows:
         self._numbers[row_windows.CELLS_FREE] = -1
 
     def __del__(self) -> None:
-        self._reset()
+        if not sys.is_finalizing():
+            self._reset()
 
     def _lay_out(self) -> None:
         """The output nodes of each input node side by side."""
@@ -439,7 +443,6 @@ class LastRows:
             members,
             self._base,
             self._keys,
-            self._floats,
             self._starts,
             self._counts,
             self._outs,
@@ -469,9 +472,7 @@ class LastRows:
             self._take({**state, "rows": slots.rows, "cells": mapping[state["cells"]]})
 
     def recoded(self) -> None:
-        row_windows.rehash(
-            self._numbers, self._counts, self.slots.rows, self._base, self._keys, self._floats
-        )
+        row_windows.rehash(self._numbers, self._counts, self.slots.rows, self._base, self._keys)
 
     def _exported(self) -> State:
         """The lists of all records, and the output nodes of each input node."""
@@ -509,7 +510,6 @@ class LastRows:
             inputs,
             self._base,
             self._keys,
-            self._floats,
             self._counts,
             self._numbers,
             self.slots.rows,
