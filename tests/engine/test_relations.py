@@ -1,0 +1,174 @@
+"""Relations in the engine: time that passes, sums that do not fit, births, what is shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import braid
+
+STREAMS = """
+CREATE STREAM S (k STRING, v BIGINT, t BIGINT) TIME t;
+CREATE STREAM T (k STRING, w BIGINT, t BIGINT) TIME t;
+CREATE STREAM Clock (x BIGINT, t BIGINT) TIME t;
+"""
+
+
+def engine(**queries: str) -> braid.Engine:
+    made = braid.Engine()
+    made.execute(STREAMS)
+    for name, text in queries.items():
+        made.query(name, text)
+    return made
+
+
+def events(*rows: tuple[str, int, int], value: str = "v") -> dict[str, list[Any]]:
+    names = ("k", value, "t")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def found(running: braid.Engine, query: str) -> list[tuple[Any, ...]]:
+    """The results of the last call: when, and the values."""
+    rows: list[tuple[Any, ...]] = []
+    for (name, _), table in running.results.items():
+        if name == query:
+            assert table.column("start") == table.column("end")
+            rows += zip(*(table.column(c).to_pylist() for c in table.column_names[1:]), strict=True)
+    return rows
+
+
+def test_rows_leave_when_only_time_passes() -> None:
+    """The clock is a stream that nobody joins: it moves the watermark, and no event comes."""
+    running = engine(
+        total="Select sum(v) as total From S [Range 5]",
+        clock="SELECT x FROM Clock",
+    )
+    running.process({"S": events(("a", 1, 1), ("a", 2, 3), ("a", 4, 30)), "Clock": {"x": [0], "t": [2]}})
+    assert found(running, "total") == [(1, 1)]
+    running.process({"Clock": {"x": [0], "t": [4]}})
+    assert found(running, "total") == [(3, 3)]
+    running.process({"Clock": {"x": [0], "t": [8]}})
+    assert found(running, "total") == [(7, 2)]
+    running.process({"Clock": {"x": [0], "t": [9]}})
+    assert found(running, "total") == []
+    running.process({"Clock": {"x": [0], "t": [20]}})
+    assert found(running, "total") == [(9, None)]
+
+
+def test_at_the_end_everything_leaves() -> None:
+    running = engine(
+        went="Dstream(Select k From S [Range 1000])",
+        stays="Dstream(Select k From S [Rows 5])",
+        never=f"Dstream(Select k From S [Range {2**62 - 1}])",
+    )
+    running.process({"S": events(("a", 1, 1), ("b", 1, 7))})
+    assert not running.results
+    running.finish()
+    assert found(running, "went") == [(1002, "a"), (1008, "b")]
+    assert found(running, "stays") == found(running, "never") == []
+
+
+def test_a_pattern_reads_what_only_time_makes() -> None:
+    running = engine(
+        gone="Dstream(Select k From S [Range 5]) PUBLISH Gone",
+        pairs="SELECT k_1, k FROM Gone NEXT{DUR < 10} Gone",
+        clock="SELECT x FROM Clock",
+    )
+    running.process({"S": events(("a", 1, 1), ("b", 2, 3), ("c", 4, 40)), "Clock": {"x": [0], "t": [4]}})
+    running.process({"Clock": {"x": [0], "t": [20]}})
+    table = running.results["pairs", None]
+    assert table.to_pylist() == [{"start": 7, "end": 9, "k_1": "a", "k": "b"}]
+
+
+def test_a_sum_that_does_not_fit_ends_its_query() -> None:
+    """What reads it goes on; it puts out nothing from that instant on, though its join would."""
+    half = 2**62
+    running = engine(
+        big="""Istream(Select A.k, B.total From T [Range 100] as A,
+                 (Select k, sum(v) as total From S [Range 100] Group By k) as B
+                 Where A.k = B.k) PUBLISH Big""",
+        small="Select k, count(*) as n From S [Range 100] Group By k",
+        reader="SELECT k, total FROM Big",
+    )
+    running.process(
+        {
+            "S": events(("a", half, 1), ("b", 3, 2), ("a", half, 4), ("b", 4, 6)),
+            "T": events(("b", 0, 1), ("a", 0, 3), ("b", 0, 5), value="w"),
+        }
+    )
+    results = {name: found(running, name) for name in ("big", "small", "reader")}
+    running.finish()
+    for name, before in results.items():
+        results[name] = before + found(running, name)
+    assert results["big"] == results["reader"] == [(2, "b", 3), (3, "a", half)]
+    assert (6, "b", 2) in results["small"]
+    assert set(running.suspended) == {"big"}
+    assert running.suspended["big"].startswith("E307: a sum in it does not fit its type at 4")
+    assert "instances" not in running.suspended["big"]
+
+
+def test_a_query_that_comes_later_has_empty_windows() -> None:
+    text = "Select k, count(*) as n From S [Range 100] Group By k"
+    running = engine(old=text)
+    running.process({"S": events(("a", 1, 1), ("a", 1, 2), ("a", 1, 5))})
+    running.query("new", text)
+    running.query("all", "Rstream(Select count(*) as n From S [Range 100])")
+    running.process({"S": events(("a", 1, 6), ("a", 1, 9))})
+    assert found(running, "old") == [(5, "a", 3), (6, "a", 4)]
+    assert found(running, "new") == [(5, "a", 1), (6, "a", 2)]
+    assert found(running, "all") == [(5, 1), (6, 2)]
+
+
+def test_of_no_rows_there_is_one() -> None:
+    """A group of everything is a row before the first event, also for joins and Rstream."""
+    running = engine(
+        joined="""Istream(Select A.n, B.k From (Select count(*) as n From S [Range 2]) as A,
+                  T [Range 100] as B)""",
+        twice="Rstream(Select sum(n) as m From (Select count(*) as n From S [Now] Where v > 5))",
+    )
+    running.process(
+        {
+            "S": events(("a", 1, 3), ("a", 9, 4), ("a", 1, 20)),
+            "T": events(("x", 0, 1), ("x", 0, 20), value="w"),
+        }
+    )
+    assert found(running, "joined") == [
+        (1, 0, "x"),
+        (3, 1, "x"),
+        (4, 2, "x"),
+        (6, 1, "x"),
+        (7, 0, "x"),
+    ]
+    assert found(running, "twice") == [(3, 0), (4, 1)]
+
+
+def test_queries_of_one_template_share_their_m_ops() -> None:
+    running = engine()
+    for number in range(20):
+        running.query(
+            f"q{number}",
+            f"""Istream(Select S.k, w From S [Range {number + 1}], T [Range {2 * number}]
+                Where S.k = T.k and v > {number} and v + {number} < w)""",
+        )
+    plan = running.explain().to_dict()
+    kinds = [mop["kind"] for mop in plan["mops"]]
+    assert sorted(kinds) == [
+        "join",
+        "projection",
+        "projection",
+        "relation stream",
+        "selection",
+        "window",
+        "window",
+    ]
+    assert len(plan["templates"]) == 1
+    text = str(running.explain())
+    assert "20 windows of 20 sizes, up to 20 ticks; keeps 0 rows, each once" in text
+    assert "join {0.k = 1.k AND" in text
+
+
+def test_more_attributes_are_read_and_windows_keep_their_rows() -> None:
+    running = engine(count="Select k, count(*) as n From S [Range 10] Group By k")
+    running.process({"S": events(("a", 1, 1), ("a", 2, 2))})
+    running.query("more", "SELECT v FROM S")
+    running.process({"S": events(("a", 3, 3), ("a", 3, 4))})
+    assert found(running, "count") == [(2, "a", 2), (3, "a", 3)]
