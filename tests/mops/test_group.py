@@ -408,6 +408,38 @@ def test_a_single_float_is_its_own_sum(word: int) -> None:
     assert summed([(-value, 1)]) == -value
 
 
+@pytest.mark.parametrize(
+    ("terms", "total"),
+    [
+        ([2.0**53, 1.0], 2.0**53),
+        ([2.0**53 + 2, 1.0], 2.0**53 + 4),
+        ([2.0**53, 1.0, 2.0**-600], 2.0**53 + 2),
+        ([2.0**53 + 2, 1.0, -(2.0**-600)], 2.0**53 + 2),
+        ([-(2.0**53) - 2, -1.0], -(2.0**53) - 4),
+        ([1e16, 1.0, 1.0], 1.0000000000000002e16),
+        ([1.7976931348623157e308, 2.0**969], 1.7976931348623157e308),
+        ([1.7976931348623157e308, 2.0**970], math.inf),
+    ],
+)
+def test_a_sum_is_rounded_once_and_of_two_to_the_even_one(terms: list[float], total: float) -> None:
+    assert summed([(value, 1) for value in terms]) == total
+
+
+def test_more_groups_than_a_cache_holds() -> None:
+    bench = Bench(spec_of("sum v", "count"))
+    bench.admit(0, 1)
+    rows = [row(k, v=3 * k) for k in range(6000)]
+    made = bench.decoded(
+        bench.logic.on_batch([bench.batch([(1, r, (0, 1, 7), 1) for r in rows])], 9)
+    )
+    wanted = {(1, n, order_key((k, 3 * k, 1)), 1) for n in (0, 1) for k in range(6000)}
+    assert len(made) == 12_000
+    assert set(made) == wanted
+    gone = bench.logic.on_batch([bench.batch([(2, r, (0, 1, 7), -1) for r in rows])], 9)
+    assert {(2, n, key, -1) for _, n, key, _ in wanted} == set(bench.decoded(gone))
+    assert bench.logic.instances == 0
+
+
 Terms = list[tuple[float, int]]
 
 

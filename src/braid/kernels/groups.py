@@ -31,8 +31,18 @@ from braid.kernels.groups_sums import (
 from braid.kernels.groups_values import count_value, first_value, forget_values
 from braid.kernels.instances import canonical_float, is_null
 from braid.kernels.memory import resized
-from braid.kernels.runtime import address, float_bits, kernel, load_float, load_int, store_int
+from braid.kernels.runtime import (
+    address,
+    float_bits,
+    kernel,
+    load_float,
+    load_int,
+    prefetch,
+    store_int,
+)
 
+#: From so many groups on, deltas are looked at so far before their turn.
+_MANY, _FAR, _NEAR = 4096, 16, 8
 _NO_INSTANT = np.int64(-9223372036854775808)
 
 
@@ -43,46 +53,74 @@ def follow(
     rows: np.ndarray,
     index: np.ndarray,
     members: np.ndarray,
+    keys: np.ndarray,
+    hashes: np.ndarray,
 ) -> None:
     """Work on the deltas of a batch: pairs of a row and a node of the input, by time.
 
     There is room for two rows of output for each: no group says more at an instant than that one
-    row goes and another one comes, and none without a delta.
+    row goes and another one comes, and none without a delta. `keys` and `hashes` have room for
+    those of all rows.
     """
     frame, numbers = address(frame_words), address(number_words)
     base, stride = address(rows), np.int64(8 * rows.shape[1])
     nodes, node_count = load_int(frame, at.MAP), load_int(frame, at.MAP_SIZE)
     in_base, weight_word = load_int(frame, at.IN_BASE), load_int(frame, at.IN_WEIGHT)
-    key = load_int(frame, at.SCRATCH)
-    last, row, hashed, weight = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
+    key_size = np.int64(8 * load_int(frame, at.KEY_WORDS))
+    first_key = address(keys)
+    for r in range(rows.shape[0]):
+        hashes[r] = write_key(base + r * stride, in_base, first_key + r * key_size, frame)
     instant = _NO_INSTANT
     for p in range(index.shape[0]):
-        if members[p] >= node_count:
+        if load_int(numbers, at.G_COUNT) > _MANY and p + _FAR < index.shape[0]:
+            # Many groups are in no cache: have what will be needed brought there.
+            far, near = p + _FAR, p + _NEAR
+            _fetch_head(hashes[index[far]], np.int64(members[far]), numbers, frame)
+            _fetch_slot(hashes[index[near]], np.int64(members[near]), numbers, frame)
+        if members[p] >= node_count or load_int(nodes, np.int64(members[p])) < 0:
             continue
+        r = np.int64(index[p])
+        row = base + r * stride
+        if load_int(row, 1) != instant:
+            _end_instant(instant, numbers, frame)
+            instant = load_int(row, 1)
         node = load_int(nodes, np.int64(members[p]))
-        if node < 0:
-            continue
-        if index[p] != last:
-            last = np.int64(index[p])
-            row = base + last * stride
-            if load_int(row, 1) != instant:
-                _end_instant(instant, numbers, frame)
-                instant = load_int(row, 1)
-                if load_int(nodes, np.int64(members[p])) < 0:
-                    last = np.int64(-1)
-                    continue
-            weight = load_int(row, weight_word)
-            hashed = write_key(row, in_base, key, frame)
-        _change(row, in_base, hash_group(hashed, node), node, weight, numbers, frame)
+        if node >= 0:  # it may have stopped just now
+            key, weight = first_key + r * key_size, load_int(row, weight_word)
+            hashed = hash_group(hashes[r], node)
+            _change(row, in_base, key, hashed, node, weight, numbers, frame)
     _end_instant(instant, numbers, frame)
 
 
 @kernel()
+def _bucket(hashed: int, member: int, numbers: int, frame: int) -> int:
+    """Where the head of a chain is that a delta will look at."""
+    node = np.int64(0)
+    if member < load_int(frame, at.MAP_SIZE):
+        node = load_int(load_int(frame, at.MAP), member)
+    place = hash_group(hashed, node) & load_int(numbers, at.G_MASK)
+    return load_int(numbers, at.G_HEADS) + 8 * place
+
+
+@kernel()
+def _fetch_head(hashed: int, member: int, numbers: int, frame: int) -> None:
+    prefetch(_bucket(hashed, member, numbers, frame))
+
+
+@kernel()
+def _fetch_slot(hashed: int, member: int, numbers: int, frame: int) -> None:
+    number = load_int(_bucket(hashed, member, numbers, frame), 0)
+    if number >= 0:
+        slot = slot_at(number, numbers, frame)
+        prefetch(slot)
+        prefetch(slot + 64)
+
+
+@kernel()
 def _change(
-    row: int, base: int, hashed: int, node: int, weight: int, numbers: int, frame: int
+    row: int, base: int, key: int, hashed: int, node: int, weight: int, numbers: int, frame: int
 ) -> None:
     """One delta of one node."""
-    key = load_int(frame, at.SCRATCH)
     number = find_group(hashed, node, key, numbers, frame)
     if number < 0:
         number = new_group(hashed, node, key, numbers, frame)
@@ -187,7 +225,7 @@ def _stop(node: int, instant: int, numbers: int, frame: int) -> None:
 def _put_out(slot: int, node: int, instant: int, numbers: int, frame: int) -> None:
     """The old row of a group goes and the new one comes, if they differ."""
     image = slot + 8 * load_int(frame, at.IMAGE_WORD)
-    fresh = load_int(frame, at.SCRATCH) + 8 * load_int(frame, at.KEY_WORDS)
+    fresh = load_int(frame, at.SCRATCH)
     words = load_int(frame, at.OUT_MASKS) + load_int(frame, at.AGGREGATE_COUNT)
     shown = load_int(slot, at.SHOWN) != 0
     present = load_int(slot, at.COUNT) > 0 or load_int(frame, at.ALWAYS) != 0

@@ -65,9 +65,7 @@ class GroupLayout:
         self._floats = np.array(
             [kind_of(schema.type_of(k)) is Kind.FLOAT for k in self.keys], np.int64
         )
-        self._scratch = np.zeros(
-            self.key_words + self.output.masks + len(spec.aggregates) + 1, np.int64
-        )
+        self._scratch = np.zeros(self.output.masks + len(asked) + 1, np.int64)
         #: Where the states of the multisets are described, by their numbers.
         self.records = np.array(
             [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from braid.kernels import groups as kernel
@@ -39,7 +41,8 @@ class GroupState:
             self.numbers[place] = 0
 
     def __del__(self) -> None:
-        self._release()
+        if not sys.is_finalizing():
+            self._release()
 
     def framed(self, output_of: Words, input_of: Words, strings: int) -> Words:
         """Everything that the kernels need, with where the tables are now."""
@@ -56,7 +59,9 @@ class GroupState:
         nodes = np.empty(room, np.int64)
         numbers[at.OUT_AT], numbers[at.MEMBERS_AT] = address(out), address(nodes)
         numbers[at.OUT_COUNT] = 0
-        kernel.follow(self._frame, numbers, rows, index, members)
+        keys = np.empty((len(rows), self._layout.key_words), np.int64)
+        hashes = np.empty(len(rows), np.int64)
+        kernel.follow(self._frame, numbers, rows, index, members, keys, hashes)
         count, stopped = int(numbers[at.OUT_COUNT]), int(numbers[at.STOPPED])
         halted = memory.taken(numbers[at.STOPPED_AT], 2 * stopped).reshape(stopped, 2)
         numbers[at.STOPPED_AT] = numbers[at.STOPPED] = numbers[at.STOPPED_ROOM] = 0
