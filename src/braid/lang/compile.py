@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from braid.algebra.bounds import bound_durations
-from braid.algebra.nodes import Read, is_unbounded, walk_nodes
-from braid.algebra.nodes import Sequence as NextNode
+from braid.algebra.nodes import Read
 from braid.algebra.queries import Output, Query
 from braid.errors import BraidError, Notice, Origin, QueryError, QueryErrors
 from braid.lang import syntax
-from braid.lang.binder import Binder, Lookup
+from braid.lang.binder import Binder
 from braid.lang.catalog import Catalog
 from braid.lang.constants import Constants
 from braid.lang.lifting import plain
+from braid.lang.lookups import lookup_in
+from braid.lang.notices import unbounded
 from braid.lang.outlines import Outline, outline_of
 from braid.lang.parser import parse
-from braid.lang.problems import Problem, Problems, alternatives
-from braid.lang.scopes import Bound as BoundStream
+from braid.lang.problems import Problem, Problems
 from braid.lang.skeletons import Bound, Known
 from braid.lang.tokens import Piece, pieces, span_of
 
@@ -135,7 +135,9 @@ def bind_outputs(
     sources: dict[str, Read],
 ) -> tuple[Output, ...]:
     """What a query produces; the streams of the catalog that it looked up are put into `sources`."""
-    binder = Binder(_lookup(catalog, query, failed, sources), catalog.functions, constants)
+    own = query.publish.name if query.publish else None
+    lookup = lookup_in(catalog, own, failed, sources)
+    binder = Binder(lookup, catalog.functions, constants)
     try:
         return binder.query(query)
     except RecursionError:
@@ -154,40 +156,6 @@ def only_query(text: str) -> tuple[syntax.Query | syntax.CreateQuery, Piece]:
         hint = "load() takes statements of all kinds"
         raise Problem("E137", "this is not a query", (found[0].start, found[0].end), hint)
     return statement, found[0]
-
-
-def _lookup(
-    catalog: Catalog, query: syntax.Query, failed: Collection[str], sources: dict[str, Read]
-) -> Lookup:
-    own = query.publish.name if query.publish else None
-
-    def lookup(ident: syntax.Ident) -> BoundStream:
-        found = catalog.source(ident.name)
-        if found is not None:
-            sources[ident.name] = found
-            declared = catalog.streams.get(ident.name)
-            return BoundStream(found, ident.name, {}, declared.time if declared else ())
-        if ident.name == own:
-            hint = "a stream cannot be made from itself"
-            message = f"this query reads what it publishes: {own} -> {own}"
-            raise Problem("E133", message, ident.at, hint)
-        hint = alternatives("streams", ident.name, catalog.source_names())
-        silent = ident.name in failed
-        raise Problem("E105", f"there is no stream {ident.name!r}", ident.at, hint, silent=silent)
-
-    return lookup
-
-
-def unbounded(outputs: Sequence[Output]) -> str | None:
-    """The warning for patterns that may hold events for ever."""
-    endless = [n for o in outputs for n in walk_nodes(o.node) if is_unbounded(n)]
-    if not endless:
-        return None
-    words = dict.fromkeys("NEXT" if isinstance(n, NextNode) else "FOLD" for n in endless)
-    return (
-        f"{' and '.join(words)} without a bound may hold events for ever; "
-        "add a limit such as DUR <= 1h to the predicate, or to a FILTER above"
-    )
 
 
 def _notices(query_id: str, endless: str | None) -> tuple[Notice, ...]:

@@ -17,6 +17,7 @@ above drops the hidden attributes, and the planner folds it into the operator.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -84,6 +85,7 @@ def _lower(node: Node) -> Node:
             return _lower_same_time(replace(node, input=_lower(node.input)))
 
 
+@lru_cache(1 << 16)
 def _has_vector(expression: Expression) -> bool:
     return any(is_vector(e) for e in walk(expression))
 
