@@ -93,6 +93,9 @@ G_CLASS, G_ATOMS, G_AT, G_PARAMETERS, G_BOUND, G_STAMP, G_SLOT, G_KEY = range(8)
 CLASS_WORDS = 4
 C_KEYS, C_COLUMN, C_LIVE = 0, 1, 3
 
+#: Chains that a step begins with: a power of two.
+LEAST_HEADS = 16
+
 #: Cells of the arena that are not worth a compaction.
 LEAST_ARENA = 65_536
 

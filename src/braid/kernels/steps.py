@@ -70,6 +70,7 @@ from braid.kernels.instances import (
     HEADS_MASK,
     HIGH,
     ITERATES,
+    LEAST_HEADS,
     LINK,
     OUT_BASE,
     PARAMETERS,
@@ -399,7 +400,7 @@ def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
             class_ = class_of(row, frame)
             store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
     slots[SWEPT] = slots[COUNT]
-    size = np.int64(16)
+    size = np.int64(LEAST_HEADS)
     while 2 * size < slots[COUNT]:
         size *= 2
     rehash(size, numbers, stride, frame)

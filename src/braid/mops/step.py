@@ -321,7 +321,14 @@ class StepLogic:
         if count:
             groups = rows[:, width][rows[:, END] != slots.FREE] >> 32
             assert not len(groups) or int(groups.max()) < len(self.tables.group_table)
-        kernel.rebuild(self._frame(), numbers)
+            kernel.rebuild(self._frame(), numbers)
+            return
+        # Nothing to hang into chains: compiling what does it would be most of a cold start.
+        numbers[slots.FREE_HEAD] = -1
+        numbers[slots.HEADS_AT] = memory.resized(0, slots.LEAST_HEADS)
+        numbers[slots.HEADS_MASK] = slots.LEAST_HEADS - 1
+        memory.view(numbers[slots.HEADS_AT], slots.LEAST_HEADS)[:] = -1
+        self.tables.classes[:, slots.C_LIVE] = 0
 
     def _memory(self) -> Rows:
         """All slots, as an array that is valid until they move."""
