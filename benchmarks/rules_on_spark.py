@@ -45,6 +45,7 @@ class ManyRules(OnSpark):
         running = self.run(session, FileSink(str(found)))
         self.matches = running.progress.matches
         self.answer = {"all": times_digest(pq.read_table(found, columns=["start", "end"]))}
+        self.warm_up(lambda: self.run(self.session(), "noop"))
         return Prepared(register_s=registered - started)
 
     def session(self) -> Any:
@@ -81,11 +82,18 @@ SELECTION = f"{selections.PREPARED} PUBLISH Found"
 
 
 def selection_times(size: Size, rules: int) -> tuple[int, int]:
-    """What the first rules find, by a table of rules that is joined."""
-    data = quotes(size)
-    joined = selections.RulesTable(selections.rules(rules, size["seed"]))
-    rows, _ = joined.join(data.table())
-    return digest(np.column_stack([data.time[rows], data.time[rows]]))
+    """What the first rules find: for each quote, how many of its name's floors are below it."""
+    data, wanted = quotes(size), selections.rules(rules, size["seed"])
+    floors = np.sort(_by_name(wanted.code, wanted.floor))
+    below = np.searchsorted(floors, _by_name(data.codes, data.price))
+    below -= np.searchsorted(floors, _by_name(data.codes, np.zeros(len(data))))
+    times = np.repeat(data.time, below)
+    return digest(np.column_stack([times, times]))
+
+
+def _by_name(code: Ints, price: Any) -> Ints:
+    """Names and prices, which are whole cents, as numbers in the order of both."""
+    return code * 1_000_000 + np.rint(100 * price).astype(np.int64)
 
 
 # ---- patterns ----
@@ -129,13 +137,14 @@ def pattern_times(size: Size) -> tuple[int, int]:
     rules, seen = _by_code(code), _by_code(data.codes[:-1])
     found = [np.empty((0, 2), np.int64)]
     for name in range(selections.NAMES):
-        time_, price = data.time[seen[name]], data.price[seen[name]]
-        in_time = time_[2:] - time_[:-2] <= WITHIN_US
-        for floor in floors[rules[name]]:
-            holds = in_time & (price[:-2] > floor[0])
-            holds &= (price[1:-1] > floor[1]) & (price[2:] > floor[2])
-            at = np.flatnonzero(holds)
-            found.append(np.column_stack([time_[at], time_[at + 2]]))
+        time_, price, floor = data.time[seen[name]], data.price[seen[name]], floors[rules[name]]
+        if not len(floor):
+            continue
+        runs = np.column_stack([price[:-2], price[1:-1], price[2:]])
+        holds = (runs > floor.min(axis=0)).all(axis=1)  # for some rule, perhaps
+        at = np.flatnonzero(holds & (time_[2:] - time_[:-2] <= WITHIN_US))
+        at = at[np.nonzero((runs[at, None, :] > floor).all(axis=2))[0]]
+        found.append(np.column_stack([time_[at], time_[at + 2]]))
     return digest(np.concatenate(found))
 
 

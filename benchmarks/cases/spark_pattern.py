@@ -28,6 +28,7 @@ SMALL = {
     "batches": 3,
     "files_per_batch": 2,
     "checked_names": 1_000,
+    "warm_ups": 1,
     "memory": "1g",
 }
 FULL = SMALL | {
@@ -37,6 +38,7 @@ FULL = SMALL | {
     "within_us": 60_000_000,
     "batches": 5,
     "checked_names": 500,
+    "warm_ups": 2,
     "memory": "4g",
 }
 
@@ -64,6 +66,7 @@ class Braid(OnSpark):
         running = self.run(session, FileSink(str(found)))
         self.matches = running.progress.matches
         self.answer = answer_of([pq.read_table(found)], self.size)
+        self.warm_up(lambda: self.run(self.session(), "noop"))
         return Prepared(register_s=registered - started)
 
     def session(self) -> Any:

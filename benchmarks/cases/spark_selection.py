@@ -2,9 +2,10 @@
 
 Against the same rows through an empty `mapInArrow`; against the rules as a table that Spark joins
 by broadcast, which is what a good engineer would write for rules of one shape; and against a Spark
-filter for each query, which is possible for ten or a hundred. All read the same Parquet files in
-the same micro-batches and throw their output away; all share one Spark. Answers are taken from
-unmeasured runs and must be those of a plain join.
+filter for each query, which is possible for ten. At full size there is one match for each quote, and
+two of a hundred quotes have any. All read the same Parquet files in the same micro-batches and throw
+their output away; all share one Spark. Answers are taken from unmeasured runs and must be those of a
+count in arrays.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ SMALL: dict[str, Any] = {
     "filters": (10,),
     "batches": 3,
     "files_per_batch": 2,
+    "warm_ups": 1,
     "memory": "1g",
     "seed": 1,
 }
 FULL: dict[str, Any] = SMALL | {
     "events": 10_000_000,
     "rules": 100_000,
-    "filters": (10, 100),
     "batches": 5,
+    "warm_ups": 2,
     "memory": "4g",
 }
 
@@ -85,6 +87,7 @@ class InSpark(OnSpark, ABC):
         self.finished(self.source().writeStream.foreachBatch(write))
         times = pq.read_table(found, columns=["start", "end"])
         self.answer = {self.question: times_digest(times)}
+        self.warm_up(self.run)
         return Prepared()
 
     def run(self) -> Any:

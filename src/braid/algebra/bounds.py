@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 from braid.algebra.expressions import Call, Duration, Expression, Literal, conjuncts
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
@@ -70,6 +71,7 @@ def _with_horizon(node: Sequence | Iterate, horizon: int | None) -> Node:
     return _with_inputs(with_horizon, horizon)
 
 
+@lru_cache(1 << 16)
 def longest(predicate: Expression) -> int | None:
     """The longest duration, in ticks, with which the predicate can be true; None if any."""
     return _least(*(_limit(part) for part in conjuncts(predicate)))

@@ -16,10 +16,12 @@ are int microseconds, dates int days since 1970-01-01, arrays lists, structs dic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import cached_property
+from operator import is_
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,6 +29,9 @@ from braid.algebra.types import BOOLEAN
 
 
 class Source(Enum):
+    # There is one of each: where it lies says as much as its name, and is not computed.
+    __hash__ = object.__hash__
+
     INPUT = "input"
     FIRST = "first"
     SECOND = "second"
@@ -76,13 +81,54 @@ class Duration:
     type: pa.DataType
 
 
+class Remembers:
+    """What is worked out about an immutable tree is kept in it, but does not travel with it:
+    a hash is of one process only."""
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__match_args__}
+
+
 @dataclass(frozen=True)
-class Call:
+class Call(Remembers):
     """A function applied to arguments; `functions.py` lists the functions and their types."""
 
     function: str
     args: tuple[Expression, ...]
     type: pa.DataType
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.function, self.args, self.type))
+
+    @cached_property
+    def parts(self) -> tuple[Expression, ...]:
+        """The call and everything below it, parents first."""
+        found: list[Expression] = []
+        todo: list[Expression] = [self]
+        while todo:
+            part = todo.pop()
+            found.append(part)
+            if isinstance(part, Call):
+                todo.extend(reversed(part.args))
+        return tuple(found)
+
+    @cached_property
+    def conjuncts(self) -> tuple[Expression, ...]:
+        """See the function of this name."""
+        if self.function != "and":
+            return (self,)
+        return tuple([part for arg in self.args for part in conjuncts(arg)])
+
+    @cached_property
+    def refs(self) -> tuple[Ref, ...]:
+        """The references below, each once."""
+        return tuple(dict.fromkeys([e for e in self.parts if isinstance(e, Ref)]))
 
 
 Expression = Literal | Parameter | Ref | Duration | Call
@@ -94,16 +140,16 @@ def is_true(expression: Expression) -> bool:
     return isinstance(expression, Literal) and expression.value is True
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
+def walk(expression: Expression) -> tuple[Expression, ...]:
     """The expression and everything below it, parents first."""
-    yield expression
+    return expression.parts if isinstance(expression, Call) else (expression,)
+
+
+def refs(expression: Expression) -> tuple[Ref, ...]:
+    """What an expression refers to, each once."""
     if isinstance(expression, Call):
-        for arg in expression.args:
-            yield from walk(arg)
-
-
-def refs(expression: Expression) -> Iterator[Ref]:
-    return (e for e in walk(expression) if isinstance(e, Ref))
+        return expression.refs
+    return (expression,) if isinstance(expression, Ref) else ()
 
 
 def transform(
@@ -114,18 +160,18 @@ def transform(
     if changed is not None:
         return changed
     if isinstance(expression, Call):
-        args = tuple(transform(arg, change) for arg in expression.args)
+        args = tuple([transform(arg, change) for arg in expression.args])
+        if all(map(is_, args, expression.args)):
+            return expression
         return Call(expression.function, args, expression.type)
     return expression
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     """The parts that must all be true for the whole to be true; none for TRUE."""
-    if is_true(expression):
-        return ()
-    if isinstance(expression, Call) and expression.function == "and":
-        return tuple(part for arg in expression.args for part in conjuncts(arg))
-    return (expression,)
+    if isinstance(expression, Call):
+        return expression.conjuncts
+    return () if is_true(expression) else (expression,)
 
 
 def conjunction(parts: tuple[Expression, ...]) -> Expression:

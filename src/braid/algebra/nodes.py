@@ -13,19 +13,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
 from braid.algebra.checks import check_refs
-from braid.algebra.expressions import Expression, Source, is_true
+from braid.algebra.expressions import Expression, Remembers, Source, is_true
 from braid.algebra.relations import ToStream
 from braid.algebra.schema import Attribute, Schema
 
 
+class Tree(Remembers):
+    """A node: its hash is worked out once, since nodes are looked up by what they are."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple([self.__dict__[name] for name in self.__match_args__]))
+
+
 @dataclass(frozen=True)
-class Read:
+class Read(Tree):
     """A stream by its name: a declared one, or one that a query publishes."""
+
+    __hash__ = Tree.__hash__
 
     stream: str
     schema: Schema
@@ -37,8 +50,10 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Select:
+class Select(Tree):
     """The events of `input` for which `predicate` is true. References: INPUT, DUR."""
+
+    __hash__ = Tree.__hash__
 
     input: Node
     predicate: Expression
@@ -60,8 +75,10 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Project:
+class Project(Tree):
     """Each event of `input` with its attributes computed anew; the interval stays. References: INPUT, DUR."""
+
+    __hash__ = Tree.__hash__
 
     input: Node
     items: tuple[tuple[str, Expression], ...]
@@ -84,8 +101,10 @@ class Project:
 
 
 @dataclass(frozen=True)
-class Union:
+class Union(Tree):
     """All events of both inputs, which have the same attributes in the same order."""
+
+    __hash__ = Tree.__hash__
 
     first: Node
     second: Node
@@ -108,7 +127,7 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Sequence:
+class Sequence(Tree):
     """NEXT: each event of `first` with the first later events of `second` that satisfy `predicate`.
 
     `names` are the output names: first all of the first input's attributes, then all of the
@@ -116,6 +135,8 @@ class Sequence:
     an instance may be forgotten once every result would be longer. References: FIRST, SECOND,
     DUR (of the composite).
     """
+
+    __hash__ = Tree.__hash__
 
     first: Node
     second: Node
@@ -137,8 +158,7 @@ class Sequence:
 
     @cached_property
     def schema(self) -> Schema:
-        attributes = (*self.first.schema, *self.second.schema)
-        return Schema.of((n, a.type) for n, a in zip(self.names, attributes, strict=True))
+        return _composite(self.first.schema, self.second.schema, self.names)
 
     @property
     def unit(self) -> str:
@@ -146,7 +166,7 @@ class Sequence:
 
 
 @dataclass(frozen=True)
-class Iterate:
+class Iterate(Tree):
     """FOLD: an instance takes event after event of `second`, each output with what it has gathered.
 
     An instance holds the event of `first` as it came (FIRST) and the values of the last
@@ -163,6 +183,8 @@ class Iterate:
     same name replaces the value); then the aggregates that neither has. `horizon` as in
     `Sequence`.
     """
+
+    __hash__ = Tree.__hash__
 
     first: Node
     second: Node
@@ -236,8 +258,10 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class SameTime:
+class SameTime(Tree):
     """SAMETIME: for all events that occur at one instant, one point event with their aggregates."""
+
+    __hash__ = Tree.__hash__
 
     input: Node
     aggregates: tuple[Aggregate, ...]
@@ -285,3 +309,9 @@ def is_unbounded(node: Node) -> bool:
             return True
         case _:
             return False
+
+
+@lru_cache(4096)
+def _composite(first: Schema, second: Schema, names: tuple[str, ...]) -> Schema:
+    """The attributes of both inputs under other names: patterns by the thousand have the same."""
+    return Schema.of((n, a.type) for n, a in zip(names, (*first, *second), strict=True))

@@ -25,6 +25,16 @@ class Schema:
 
     attributes: tuple[Attribute, ...]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.attributes)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"attributes": self.attributes}  # a hash is of one process only
+
     def __post_init__(self) -> None:
         assert len(self._index) == len(self.attributes), f"duplicate names in {self.names}"
 

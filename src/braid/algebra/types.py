@@ -10,6 +10,7 @@ returned, and taken apart by functions outside the kernels, but not compared ins
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -40,6 +41,7 @@ class Kind(Enum):
     NULL = "null"
 
 
+@lru_cache(1024)
 def kind_of(type_: pa.DataType) -> Kind:
     """The kernel form of an Arrow type."""
     if pa.types.is_boolean(type_):

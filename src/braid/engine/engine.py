@@ -227,15 +227,16 @@ class Engine:
 
         Events that belong to several streams come under a tuple of their names.
         """
-        shard, now = self._running(), self._clock()
-        self._forget()
+        now = self._clock()
+        self._forget()  # first: whose the last results were need not be settled for nobody
+        shard = self._running()
         self._take(shard, tables, now)
         return self._emit(shard.advance(now=now))
 
     def finish(self) -> Tables:
         """The input has ended: everything that is held back is run."""
-        shard = self._running()
         self._forget()
+        shard = self._running()
         return self._emit(shard.finish())
 
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:

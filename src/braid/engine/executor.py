@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
@@ -69,7 +71,7 @@ class Executor:
         self.context = context
         self.logics: dict[str, Logic] = {}
         self.census = Census()
-        self.exits: dict[tuple[str, str | None, str], ExitPoint] = {}
+        self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
         self.events_out: dict[str, int] = {}
         self._users: dict[str, int] = {}
@@ -128,7 +130,7 @@ class Executor:
         return self.logics[stage.mop]
 
     def _exit(self, exit_: Exit) -> ExitPoint:
-        key = (exit_.channel, exit_.stream, repr((exit_.schema, exit_.time_type)))
+        key = (exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
         if key not in self.exits:
             self.exits[key] = ExitPoint(exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
             self._channel_exits = None
@@ -154,37 +156,39 @@ class Executor:
             point.subscribers.end(numbers[places], deaths[places])
 
     def dismiss(self, numbers: Words) -> None:
-        """Take queries out of every m-op on their way, and free what only they needed."""
-        ways: dict[int, tuple[Admitted, list[int], list[list[int]]]] = {}
+        """Take queries out of every m-op on their way, and free what only they needed.
+
+        All together, whatever ways they took: what an m-op or an exit has to look through for one
+        that leaves, it looks through once.
+        """
+        points: dict[int, tuple[ExitPoint, list[int]]] = {}
+        nodes: dict[str, dict[str, list[int]]] = {}
         for number in np.sort(numbers).tolist():
             admitted = self.census.of(number)
-            _, own, nodes = ways.setdefault(
-                id(admitted.route), (admitted, [], [[] for _ in admitted.nodes])
-            )
-            own.append(number)
-            for stage, found in zip(nodes, admitted.nodes, strict=True):
-                stage.append(int(found[number - admitted.first]))
-        for admitted, own, nodes in ways.values():
-            self._dismiss(admitted, np.array(own, np.int64), nodes)
+            row = number - admitted.first
+            for point in admitted.exits:
+                points.setdefault(id(point), (point, []))[1].append(number)
+            for stage, own in zip(admitted.route.stages, admitted.nodes, strict=True):
+                port = stage.recipe.port if isinstance(stage.recipe, SelectRecipe) else ""
+                ports = nodes.setdefault(stage.mop, {})
+                ports.setdefault(port, []).append(int(own[row]))
+        for point, own_numbers in points.values():
+            point.subscribers.remove(np.unique(own_numbers))
+        for signature in reversed(self.order):  # what reads before what is read
+            for port, found in nodes.get(signature, {}).items():
+                self._dismiss(signature, port, np.array(found, np.int64))
         self.census.forget(numbers.tolist())
         self._remove_unused()
 
-    def _dismiss(self, admitted: Admitted, numbers: Words, nodes: list[list[int]]) -> None:
-        for point in admitted.exits:
-            point.subscribers.remove(numbers)
-        stages = admitted.route.stages
-        for k in reversed(range(len(stages))):
-            stage, own = stages[k], np.array(nodes[k], np.int64)
-            logic: Any = self.logics[stage.mop]
-            self._users[stage.mop] -= len(own)
-            if isinstance(logic, SelectionLogic):
-                assert isinstance(stage.recipe, SelectRecipe)
-                gone = logic.dismiss(stage.recipe.port, own)
-                logic.ports[stage.recipe.port].retire(gone)
-            elif not isinstance(logic, PublishLogic):
-                gone = logic.dismiss(own)
-                if len(gone):
-                    logic.nodes.retire(gone)
+    def _dismiss(self, signature: str, port: str, nodes: Words) -> None:
+        logic: Any = self.logics[signature]
+        self._users[signature] -= len(nodes)
+        if isinstance(logic, SelectionLogic):
+            logic.ports[port].retire(logic.dismiss(port, nodes))
+        elif not isinstance(logic, PublishLogic):
+            gone = logic.dismiss(nodes)
+            if len(gone):
+                logic.nodes.retire(gone)
 
     def _remove_unused(self) -> None:
         for key, point in list(self.exits.items()):
@@ -271,6 +275,8 @@ class Executor:
         mop = self.plan.mops[signature]
         inputs = [channels[c] if c in channels else self._nothing(c) for c in mop.inputs]
         logic = self.logics[signature]
+        if not logic.takes_sets:
+            inputs = [batch.spelled() for batch in inputs]
         output = logic.on_batch(inputs, bound)
         if logic.stopped and isinstance(mop.spec, GroupSpec):
             self._end_overflown(signature)
@@ -338,6 +344,11 @@ class Executor:
             if signature in self.logics:
                 self.logics[signature].restore(state)
 
+    def forget_codes(self) -> None:
+        """Strings other than constants have new codes."""
+        for logic in self.logics.values():
+            logic.forget_codes()
+
     @property
     def instances(self) -> int:
         return sum(logic.instances for logic in self.logics.values())
@@ -364,8 +375,7 @@ class Executor:
             return
         held = [(logic, h) for logic in self.logics.values() if (h := logic.held()) is not None]
         changed = self._remap(held, Kind.STRING, None, values.strings.compact)
-        for logic in self.logics.values():
-            logic.forget_codes()
+        self.forget_codes()
         for type_, store in values.carried.items():
             changed |= self._remap(held, Kind.OPAQUE, type_, store.compact)
         for logic, h in held:
@@ -398,7 +408,7 @@ def _longest(exit_: Exit, constants: Constants) -> Words:
     if not exit_.bounds:
         return np.full(constants.count, NEVER)
     bounds = bound_of(exit_.bounds, constants)
-    return np.where(bound_of(exit_.bounds, constants) < 0, -1, bounds)
+    return np.where(bounds < 0, -1, bounds)
 
 
 def _nulls(held: Held, word: int) -> np.ndarray:

@@ -27,6 +27,9 @@ class ChannelExits:
             yield from ((point, batch) for point in self.points)
             return
         self._learn()
+        batch = batch.spelled()
+        assert batch.index is not None
+        assert batch.members is not None
         first = np.searchsorted(self._nodes, batch.members, "left")
         counts = np.searchsorted(self._nodes, batch.members, "right") - first
         pairs = np.repeat(np.arange(len(counts)), counts)

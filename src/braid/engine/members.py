@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from braid.algebra.schema import Schema
 from braid.mops.publish import Subscribers
@@ -49,6 +51,24 @@ class Admitted:
     def numbers(self) -> Words:
         return self.first + np.arange(len(self.ids), dtype=np.int64)
 
+    @cached_property
+    def _order(self) -> Words:
+        """The rows in the order of their ids."""
+        return np.asarray(pc.sort_indices(self.ids)).astype(np.int32)
+
+    def rows_between(self, low: str, high: str) -> list[int]:
+        """The rows of queries that are there whose ids are `low` or more, but less than `high`."""
+        first, last = self._place(low.encode()), self._place(high.encode())
+        return [row for row in self._order[first:last].tolist() if not self.gone[row]]
+
+    def _place(self, name: bytes) -> int:
+        """Where a name belongs in the order of the ids, which is that of their bytes."""
+        return bisect_left(self._order, name, key=lambda row: self.ids[int(row)].as_py().encode())
+
+
+#: As many queries that came together are found by the order of their ids, without a table.
+MANY = 256
+
 
 class Census:
     """All queries by number. Numbers of queries that are gone are given again."""
@@ -61,6 +81,7 @@ class Census:
         self._free: dict[int, list[int]] = {}
         self._by_id: dict[str, int] = {}
         self._unindexed: list[Admitted] = []
+        self._large: dict[int, Admitted] = {}
         self.count = 0
         #: Changes with every query that comes or goes.
         self.version = 0
@@ -90,21 +111,49 @@ class Census:
         found: str = admitted.ids[number - admitted.first].as_py()
         return found
 
+    def ids_of(self, numbers: Words) -> pa.StringArray:
+        """The ids of queries whose numbers are given in order."""
+        if not len(numbers):
+            return pa.array([], pa.string())
+        groups = np.searchsorted(np.array(self._firsts, np.int64), numbers, "right") - 1
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        parts = [
+            self.admitted[group].ids.take(pa.array(own - self.admitted[group].first))
+            for group, own in zip(groups[starts], np.split(numbers, starts[1:]), strict=True)
+        ]
+        return pa.concat_arrays(parts)
+
     def numbers_of(self, query: str) -> list[int]:
-        """The numbers of a query, or of all members of a prepared one. Ids are indexed when they
-        are first asked for."""
-        if self.has(query):
-            return [self._by_id[query]]
-        return [n for name, n in self._by_id.items() if name.startswith(f"{query}/")]
+        """The numbers of a query, or of all members of a prepared one."""
+        number = self._number(query)
+        if number is not None:
+            return [number]
+        start, end = f"{query}/", f"{query}0"  # what begins with the one is before the other
+        few = [n for name, n in self._by_id.items() if name.startswith(start)]
+        many = [a.first + row for a in self._large.values() for row in a.rows_between(start, end)]
+        return few + many
 
     def has(self, query: str) -> bool:
         """Whether there is a query of exactly this id."""
+        return self._number(query) is not None
+
+    def _number(self, query: str) -> int | None:
         for admitted in self._unindexed:
+            if len(admitted.ids) >= MANY:
+                if not admitted.gone.all():
+                    self._large[admitted.first] = admitted
+                continue
             for row, name in enumerate(admitted.ids.to_pylist()):
                 if not admitted.gone[row]:
                     self._by_id[name] = admitted.first + row
         self._unindexed = []
-        return query in self._by_id
+        number = self._by_id.get(query)
+        if number is not None:
+            return number
+        for admitted in self._large.values():
+            for row in admitted.rows_between(query, f"{query}\0"):
+                return admitted.first + row
+        return None
 
     def forget(self, numbers: Sequence[int]) -> None:
         groups: dict[int, Admitted] = {}
@@ -119,6 +168,7 @@ class Census:
         self.version += 1
         for first, admitted in groups.items():
             if admitted.gone.all():
+                self._large.pop(first, None)
                 place = bisect_right(self._firsts, first) - 1
                 del self.admitted[place], self._firsts[place]
                 self._free.setdefault(len(admitted.ids), []).append(first)

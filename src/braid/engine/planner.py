@@ -269,6 +269,9 @@ class Planner:
         self._published[stream] = Published(Channel(signature, shape), points[0].time_type)
 
 
+_BELOW = np.uint64(2**62 - 1)
+
+
 def _chosen(members: Members, rows: Words) -> Members:
     if len(rows) == len(members):
         return members
@@ -282,9 +285,13 @@ def _chosen(members: Members, rows: Words) -> Members:
 
 def _at_the_edge(members: Members) -> np.ndarray:
     """Members with integers so large that their keys would not be exact."""
-    edge = np.zeros(len(members), np.bool_)
-    for column in members.values:
-        if kind_of(column.type) is Kind.INTEGER and column.type.bit_width == 64:
-            words = np.abs(column.to_numpy(zero_copy_only=False).astype(np.float64))
-            edge |= words >= 2.0**62
-    return edge
+    wide = [
+        column.to_numpy(zero_copy_only=False)
+        for column, type_ in zip(members.values, members.template.types, strict=True)
+        if kind_of(type_) is Kind.INTEGER and type_.bit_width == 64
+    ]
+    if not wide:
+        return np.zeros(len(members), np.bool_)
+    words = np.concatenate(wide).astype(np.int64, copy=False).view(np.uint64)
+    # Those between -2^62 and 2^62 become the lower half of all words.
+    return np.any((words + _BELOW > 2 * _BELOW).reshape(len(wide), -1), axis=0)

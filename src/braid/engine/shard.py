@@ -23,7 +23,7 @@ from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.results import Emission, Paired, ResultGroup
 from braid.errors import CheckpointError
-from braid.mops.base import Context, State
+from braid.mops.base import Context, State, Stateless
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.publish import Subscribers
@@ -345,10 +345,8 @@ class Shard:
         for number, until in self._suspended_at.items():
             kept = (queries != number) | (batch.rows[rows, 1] <= until)
             rows, queries = rows[kept], queries[kept]
-        numbers, codes = np.unique(queries, return_inverse=True)
-        census = self._executor.census
-        ids = pa.array([census.id_of(n) for n in numbers.tolist()], pa.string())
-        return Paired(rows, codes, ids)
+        numbers, codes = _distinct(queries)
+        return Paired(rows, codes, self._executor.census.ids_of(numbers))
 
     def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
         shape = self.plan.channels[point.channel]
@@ -450,6 +448,42 @@ class Shard:
             pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
 
+    def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
+        """Go on from what a shard with the same queries has saved elsewhere meanwhile.
+
+        What is known of the queries stays, which is what takes long to make; all state is that of
+        the pages. False if this shard cannot: then it is of no use any more, and one is loaded.
+        """
+        meta = json.loads(pages["meta"])
+        _check_format(meta)
+        strings = self._context.values.strings
+        if self.suspended or self._leaving or not self._is_like(pages, meta):
+            return False
+        constants = strings.constants
+        texts = strings.array(constants, None)
+        self._ordering.chunks, self._late = [], []
+        self._context.values.carried.clear()
+        states = self._restore(pages, meta, resumed=resumed)
+        if int(constants.max(initial=-1)) >= strings.count:
+            return False
+        if not texts.equals(strings.array(constants, None)):
+            return False  # other codes are in the indexes
+        strings.hold(constants)
+        self._pages = Pages(pages)
+        self._executor.forget_codes()
+        self._executor.restore(states)
+        self._note_suspended()
+        return True
+
+    def _is_like(self, pages: Mapping[str, bytes], meta: Mapping[str, Any]) -> bool:
+        """Whether pages are those of a shard with the same queries and m-ops."""
+        stateful = {s for s, g in self._executor.logics.items() if not isinstance(g, Stateless)}
+        return (
+            set(meta["rules"]) == self.options.rules
+            and set(meta["mops"]) == stateful
+            and pages["roster"] == self._lives.page(self._executor.census)
+        )
+
     def _restore(
         self, pages: Mapping[str, bytes], meta: Mapping[str, Any], *, resumed: bool
     ) -> dict[str, State]:
@@ -480,6 +514,20 @@ class Shard:
             signature: {name: read_array(pages, f"mop/{signature}/{name}", word) for name in names}
             for signature, names in meta["mops"].items()
         }
+
+
+def _distinct(numbers: Words) -> tuple[Words, Words]:
+    """The numbers that occur, in order, and for each its place among them.
+
+    Many numbers are not sorted for that: there are about as many as there can be.
+    """
+    high = int(numbers.max(initial=-1)) + 1
+    if high > 16 * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    occurs = np.zeros(high, np.bool_)
+    occurs[numbers] = True
+    places = np.cumsum(occurs, dtype=np.int64) - 1
+    return np.flatnonzero(occurs), places[numbers]
 
 
 def _check_format(meta: Mapping[str, Any]) -> None:

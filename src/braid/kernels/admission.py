@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.kernels.clauses import INTERVAL
 from braid.kernels.instances import (
     DEAD,
+    E_ATOMS,
+    E_HIGH,
+    E_LOW,
     E_NEXT,
+    E_TEST,
     G_BOUND,
     NO_STATE,
     S_BOUND,
     S_EDGE,
     S_GROUP,
+    S_MANY,
     S_NEXT,
+    S_OUT,
+    S_TEST,
+    S_VALUE,
     SEVERAL,
     first_state,
     head_of,
@@ -127,3 +136,20 @@ def unlink_edges(
         while edges[at, E_NEXT] != edge:
             at = edges[at, E_NEXT]
         edges[at, E_NEXT] = edges[edge, E_NEXT]
+
+
+@kernel()
+def know_tests(states: np.ndarray, edges: np.ndarray, owners: np.ndarray) -> None:
+    """Write down for states what everything that goes on from them must be equal to."""
+    for k in range(owners.shape[0]):
+        state = owners[k]
+        edge = states[state, S_EDGE]
+        states[state, S_TEST] = -1
+        if edge < 0 or states[state, S_OUT] >= 0 or states[state, S_MANY] > 0:
+            continue
+        if edges[edge, E_NEXT] >= 0 or edges[edge, E_ATOMS] == 0:
+            continue
+        low = edges[edge, E_LOW]
+        if (edges[edge, E_TEST] & 255) == INTERVAL and low == edges[edge, E_HIGH]:
+            states[state, S_TEST] = edges[edge, E_TEST]
+            states[state, S_VALUE] = low

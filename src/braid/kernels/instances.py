@@ -1,7 +1,7 @@
 """Instances of patterns: rows in slots, chained by hash, each with the members that it is of.
 
-A slot is a row of words (start, end, masks of NULLs, columns), then the next slot of its chain,
-its hash, and a word with its *group* and its members. A group is what all members of an instance
+A slot is a row of words (start, end, masks of NULLs, columns), then a word with the next slot of
+its chain and its hash, and a word with its *group* and its members. A group is what all members of an instance
 agree on: the tests of the second event and the constants of the compiled expressions. Members
 are nodes of the first input, as one number or as a list in an arena.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from braid.kernels.clauses import atom_holds
 from braid.kernels.keys import key_of
 from braid.kernels.memory import release, resized
-from braid.kernels.runtime import kernel, load_int, store_int
+from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
 
 #: The `end` that marks a free slot. No event can have it: ingest rejects it.
 FREE = np.int64(9223372036854775807)
@@ -21,10 +21,11 @@ _NAN = np.int64(0x7FF8000000000000)
 _NEGATIVE_ZERO = np.int64(-9223372036854775808)
 
 #: Words that a slot has beyond the instance's row.
-EXTRA = 3
+EXTRA = 2
 
 #: The frame of a step: what does not change while it runs, as words behind one address.
-#: `*_BASE` is the word of the first column of a row; LINK, HASH and GROUP are words of a slot.
+#: `*_BASE` is the word of the first column of a row; GROUP is a word of a slot, LINK and HASH are
+#: halves of one.
 (
     INSTANCE_KEYS,
     EVENT_KEYS,
@@ -45,6 +46,7 @@ EXTRA = 3
     RESIDUAL,
     CHANNELS,
     FIRST_HEADS,
+    SET_HEADS,
     STATES,
     EDGES,
     GROUPS,
@@ -56,14 +58,21 @@ EXTRA = 3
     STRINGS,
     STATE_COUNT,
     BUDGET,
+    ALIASES,
+    ALIAS_COUNT,
     FRAME,
-) = range(31)
+) = range(34)
 
 #: A state: next state of the same first node, group, bound (-1: none, DEAD: gone), first edge,
 #: the output node that everything goes on to, and whether an index has more edges; -1 is none.
-STATE_WORDS = 6
-S_NEXT, S_GROUP, S_BOUND, S_EDGE, S_OUT, S_MANY = range(STATE_WORDS)
+#: Of a state with a single edge that begins with an equality: that test (-1: none) and its value,
+#: so that most composites need not look at the edge. A state fills a line of the cache.
+STATE_WORDS = 8
+S_NEXT, S_GROUP, S_BOUND, S_EDGE, S_OUT, S_MANY, S_TEST, S_VALUE = range(STATE_WORDS)
 DEAD = -2
+
+#: A first node with this bit is a set of nodes that an event belongs to all at once.
+SET = np.int64(0x40000000)
 
 #: The head of a first node: its first state, and the group of it if it is the only one (or
 #: SEVERAL): most nodes have one, and an event that starts with them need not look further.
@@ -83,6 +92,9 @@ G_CLASS, G_ATOMS, G_AT, G_PARAMETERS, G_BOUND, G_STAMP, G_SLOT, G_KEY = range(8)
 #: A class: how many static keys, column and mode of each (column << 8 | mode), live instances.
 CLASS_WORDS = 4
 C_KEYS, C_COLUMN, C_LIVE = 0, 1, 3
+
+#: Chains that a step begins with: a power of two.
+LEAST_HEADS = 16
 
 #: Cells of the arena that are not worth a compaction.
 LEAST_ARENA = 65_536
@@ -115,6 +127,7 @@ ATOM_WORDS = 3
 
 _ONE = np.int64(0x80000000)
 _LOW = np.int64(0xFFFFFFFF)
+_HASHED = np.int64(0x7FFFFFFF)
 _END = np.int64(0xFFFFFFFF)
 
 
@@ -176,8 +189,10 @@ def _hash(row: int, base: int, columns: int, frame: int) -> int:
 def hash_event(event: int, class_: int, frame: int) -> int:
     """Where instances of a class that an event may affect are: by bound values and by constants."""
     value = _hash(event, load_int(frame, EVENT_BASE), load_int(frame, EVENT_KEYS), frame)
-    if class_ == 0 or value < 0:
+    if value < 0:
         return value
+    if class_ == 0:
+        return value & _HASHED
     record = load_int(frame, CLASSES) + class_ * (8 * CLASS_WORDS)
     value += class_
     for k in range(load_int(record, C_KEYS)):
@@ -186,7 +201,7 @@ def hash_event(event: int, class_: int, frame: int) -> int:
         if key == _NEGATIVE_ZERO:  # NULL
             return np.int64(-1)
         value = mix(value + key)
-    return value & FREE
+    return value & _HASHED
 
 
 @kernel()
@@ -194,13 +209,15 @@ def hash_instance(row: int, group: int, frame: int) -> int:
     """The same hash from the instance's side; `group` is the address of its record."""
     value = _hash(row, load_int(frame, INSTANCE_BASE), load_int(frame, INSTANCE_KEYS), frame)
     class_ = load_int(group, G_CLASS)
-    if class_ == 0 or value < 0:
+    if value < 0:
         return value
+    if class_ == 0:
+        return value & _HASHED
     record = load_int(frame, CLASSES) + class_ * (8 * CLASS_WORDS)
     value += class_
     for k in range(load_int(record, C_KEYS)):
         value = mix(value + load_int(group, G_KEY + k))
-    return value & FREE
+    return value & _HASHED
 
 
 @kernel()
@@ -300,21 +317,21 @@ def class_of(row: int, frame: int) -> int:
 def unlink(slot: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
     link = load_int(frame, LINK)
     row = rows + slot * stride
-    bucket = load_int(row, load_int(frame, HASH)) & mask
+    bucket = np.int64(load_half(row, load_int(frame, HASH))) & mask
     at = load_int(heads, bucket)
     if at == slot:
-        store_int(heads, bucket, load_int(row, link))
+        store_int(heads, bucket, load_half(row, link))
         return
-    while load_int(rows + at * stride, link) != slot:
-        at = load_int(rows + at * stride, link)
-    store_int(rows + at * stride, link, load_int(row, link))
+    while load_half(rows + at * stride, link) != slot:
+        at = np.int64(load_half(rows + at * stride, link))
+    store_half(rows + at * stride, link, load_half(row, link))
 
 
 @kernel()
 def free_slot(slot: int, rows: int, stride: int, numbers: int, frame: int) -> None:
     row = rows + slot * stride
     store_int(row, 1, FREE)
-    store_int(row, load_int(frame, LINK), load_int(numbers, FREE_HEAD))
+    store_half(row, load_int(frame, LINK), load_int(numbers, FREE_HEAD))
     store_int(numbers, FREE_HEAD, slot)
     store_int(numbers, COUNT, load_int(numbers, COUNT) - 1)
     record = class_of(row, frame)
@@ -327,7 +344,7 @@ def take_slot(numbers: int, stride: int, frame: int) -> int:
     slot = load_int(numbers, FREE_HEAD)
     if slot >= 0:
         row = load_int(numbers, ROWS_AT) + slot * stride
-        store_int(numbers, FREE_HEAD, load_int(row, load_int(frame, LINK)))
+        store_int(numbers, FREE_HEAD, load_half(row, load_int(frame, LINK)))
         return slot
     slot = load_int(numbers, HIGH)
     store_int(numbers, HIGH, slot + 1)
@@ -342,8 +359,8 @@ def take_slot(numbers: int, stride: int, frame: int) -> int:
 @kernel()
 def link_slot(slot: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
     row = rows + slot * stride
-    bucket = load_int(row, load_int(frame, HASH)) & mask
-    store_int(row, load_int(frame, LINK), load_int(heads, bucket))
+    bucket = np.int64(load_half(row, load_int(frame, HASH))) & mask
+    store_half(row, load_int(frame, LINK), load_int(heads, bucket))
     store_int(heads, bucket, slot)
 
 
@@ -403,6 +420,26 @@ def with_member(word: int, node: int, numbers: int) -> int:
 
 
 @kernel()
+def append_member(row: int, place: int, node: int, numbers: int) -> None:
+    """Give the instance at `row` a member that it does not have yet."""
+    used = load_int(numbers, ARENA_USED)
+    size = load_int(numbers, ARENA_SIZE)
+    if used + 2 > size:
+        size = max(64, 2 * size)
+        store_int(numbers, ARENA_AT, resized(load_int(numbers, ARENA_AT), size))
+        store_int(numbers, ARENA_SIZE, size)
+    arena, word = load_int(numbers, ARENA_AT), load_int(row, place)
+    code = word & _LOW
+    if code & _ONE:
+        store_int(arena, used, ((code & (_ONE - 1)) << 32) | _END)
+        code = used
+        used += 1
+    store_int(arena, used, (node << 32) | code)
+    store_int(numbers, ARENA_USED, used + 1)
+    store_int(row, place, (word ^ (word & _LOW)) | used)
+
+
+@kernel()
 def first_cell(word: int) -> int:
     """Where to start reading members: pass it to `member_at` and `next_cell`; -1 is the end.
 
@@ -438,8 +475,16 @@ def first_state(head: int) -> int:
 
 
 @kernel()
+def head_at(node: int, frame: int) -> int:
+    """The head of a node or of a set of nodes."""
+    if node & SET:
+        return load_int(load_int(frame, SET_HEADS), node ^ SET)
+    return load_int(load_int(frame, FIRST_HEADS), node)
+
+
+@kernel()
 def state_of(node: int, frame: int) -> int:
-    return first_state(load_int(load_int(frame, FIRST_HEADS), node))
+    return first_state(head_at(node, frame))
 
 
 @kernel()
@@ -497,6 +542,38 @@ def compact_members(numbers: int, stride: int, frame: int, all_wanted: bool) -> 
     store_int(numbers, ARENA_SIZE, size)
     store_int(numbers, ARENA_USED, used)
     store_int(numbers, ARENA_LIMIT, 2 * used + LEAST_ARENA)
+
+
+@kernel()
+def spell_out(numbers: int, stride: int, frame: int, starts: int, nodes: int) -> None:
+    """Write the nodes of every set in the place of the set, those that somebody waits for.
+
+    Set k has nodes[starts[k]:starts[k + 1]]. What is left without members must be unlinked by a
+    `rehash`.
+    """
+    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
+    for slot in range(load_int(numbers, HIGH)):
+        row = rows + slot * stride
+        if load_int(row, 1) == FREE:
+            continue
+        word = load_int(row, place)
+        cell, among = first_cell(word), False
+        while cell >= 0:
+            among |= (member_at(cell, numbers) & SET) != 0
+            cell = next_cell(cell, numbers)
+        if not among:
+            continue
+        made, cell = np.int64(-1), first_cell(word)
+        while cell >= 0:
+            node = member_at(cell, numbers)
+            cell = next_cell(cell, numbers)
+            first, last = np.int64(0), np.int64(1)
+            if node & SET:
+                first, last = load_int(starts, node ^ SET), load_int(starts, (node ^ SET) + 1)
+            for at in range(first, last):
+                own = load_int(nodes, at) if node & SET else node
+                made = with_member(made, own, numbers) if made >= 0 else one_member(word >> 32, own)
+        store_int(row, place, made)
 
 
 @kernel()

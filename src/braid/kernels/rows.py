@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
@@ -17,7 +16,7 @@ from braid.kernels.runtime import (
 )
 
 
-@kernel(types.Array(types.boolean, 1, "C")(ROWS, WORDS, WORDS, PREDICATE_TYPE, WORDS))
+@kernel((ROWS, WORDS, WORDS, PREDICATE_TYPE, WORDS))
 def verify_pairs(
     rows: np.ndarray, places: np.ndarray, own: np.ndarray, predicate: Any, context: np.ndarray
 ) -> np.ndarray:
@@ -31,7 +30,7 @@ def verify_pairs(
     return holds
 
 
-@kernel(types.void(ROWS, WORDS, WORDS, WRITER_TYPE, WORDS, ROWS))
+@kernel((ROWS, WORDS, WORDS, WRITER_TYPE, WORDS, ROWS))
 def write_pairs(
     rows: np.ndarray,
     places: np.ndarray,
@@ -49,7 +48,7 @@ def write_pairs(
         writer(np.int64(0), row, parameters + 8 * own[k], strings, out + k * out_stride)
 
 
-@kernel(types.void(ROWS, WRITER_TYPE, WORDS, ROWS))
+@kernel((ROWS, WRITER_TYPE, WORDS, ROWS))
 def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.ndarray) -> None:
     """Compute columns of each output row from the input row of the same number."""
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
@@ -71,3 +70,12 @@ def ordered_sums(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
             total += values[k]
         out[g] = total
     return out
+
+
+@kernel()
+def packed_pairs(index: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Pairs of a row and a node as words row << 32 | node."""
+    words = np.empty(index.shape[0], np.int64)
+    for k in range(index.shape[0]):
+        words[k] = (np.int64(index[k]) << 32) | np.int64(members[k])
+    return words

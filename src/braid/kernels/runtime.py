@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -34,15 +34,57 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def kernel(*signature: Any) -> Callable[[_F], _F]:
-    """Compile without the interpreter and without fast-math, cached on disk."""
+    """Compile without the interpreter and without fast-math, cached on disk.
+
+    Without a signature: for the types that it is called with, by Python or by another kernel.
+    With the types of its arguments, a tuple: for these, when Python first calls it; what a
+    program does not use costs it nothing. With the type of a function: at once, so that it can
+    be passed to kernels.
+    """
 
     def decorate(function: _F) -> _F:
-        compiled: _F = numba.njit(
-            *signature, cache=True, nogil=True, error_model="numpy", fastmath=False
-        )(function)
-        return compiled
+        if not COMPILED:
+            return function
+        if not signature:
+            compiled = _compiled(function, no_cfunc_wrapper=True)
+            _disregard_constants(compiled)
+        elif isinstance(signature[0], tuple):
+            compiled = _Entry(function, signature[0])
+        else:
+            compiled = _compiled(function, *signature)
+        return cast(_F, compiled)
 
     return decorate
+
+
+def _compiled(function: Callable[..., Any], *signature: Any, **options: bool) -> Any:
+    return numba.njit(
+        *signature, cache=True, nogil=True, error_model="numpy", fastmath=False, **options
+    )(function)
+
+
+def _disregard_constants(compiled: Any) -> None:
+    """Compile once for a type, and not again for each constant that some kernel passes."""
+    resolve = compiled.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return resolve([types.unliteral(a) for a in args], kws)
+
+    compiled.get_call_template = get_call_template
+
+
+class _Entry:
+    """A kernel that only Python calls, compiled when it does."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._function = function
+        self._arguments = arguments
+        self._compiled: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self._compiled is None:
+            self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
+        return self._compiled(*args)
 
 
 def _loader(result: Any, llvm: ir.Type) -> Any:
@@ -97,7 +139,9 @@ if COMPILED:
     load_int = _loader(types.int64, ir.IntType(64))
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
+    load_half = _loader(types.int32, ir.IntType(32))
     store_int = _storer(types.int64, ir.IntType(64))
+    store_half = _storer(types.int32, ir.IntType(32))
     store_float = _storer(types.float64, ir.DoubleType())
 else:
 
@@ -115,6 +159,12 @@ else:
 
     def load_byte(base: int, index: int) -> int:
         return ctypes.c_uint8.from_address(int(base) + int(index)).value
+
+    def load_half(base: int, index: int) -> int:
+        return ctypes.c_int32.from_address(int(base) + 4 * int(index)).value
+
+    def store_half(base: int, index: int, value: int) -> None:
+        ctypes.c_int32.from_address(int(base) + 4 * int(index)).value = int(value)
 
     def store_int(base: int, index: int, value: int) -> None:
         ctypes.c_int64.from_address(int(base) + 8 * int(index)).value = int(value)

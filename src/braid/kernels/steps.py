@@ -28,6 +28,8 @@ from braid.kernels.clauses import atom_holds
 from braid.kernels.counting import count_waiting
 from braid.kernels.instances import (
     ADDED,
+    ALIAS_COUNT,
+    ALIASES,
     ALLOWED,
     ARENA_LIMIT,
     ARENA_USED,
@@ -68,6 +70,7 @@ from braid.kernels.instances import (
     HEADS_MASK,
     HIGH,
     ITERATES,
+    LEAST_HEADS,
     LINK,
     OUT_BASE,
     PARAMETERS,
@@ -79,6 +82,8 @@ from braid.kernels.instances import (
     S_MANY,
     S_NEXT,
     S_OUT,
+    S_TEST,
+    S_VALUE,
     SETS,
     SEVERAL,
     STAMP,
@@ -87,6 +92,7 @@ from braid.kernels.instances import (
     STATES,
     STRINGS,
     SWEPT,
+    append_member,
     atoms_hold,
     bind,
     class_of,
@@ -97,6 +103,7 @@ from braid.kernels.instances import (
     free_slot,
     hash_event,
     hash_instance,
+    head_at,
     last_member,
     link_slot,
     member_at,
@@ -104,6 +111,7 @@ from braid.kernels.instances import (
     one_member,
     rehash,
     same_keys,
+    spell_out,
     state_of,
     sweep_slots,
     take_slot,
@@ -119,8 +127,10 @@ from braid.kernels.runtime import (
     WRITER_TYPE,
     address,
     kernel,
+    load_half,
     load_int,
     prefetch,
+    store_half,
     store_int,
 )
 
@@ -171,7 +181,12 @@ def _forward(
     while state >= 0:
         record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
         bound = load_int(record, S_BOUND)
-        if load_int(record, S_GROUP) == group and (bound == -1 or lasted <= bound):
+        test = load_int(record, S_TEST)
+        holds = load_int(record, S_GROUP) == group and (bound == -1 or lasted <= bound)
+        if holds and test >= 0:
+            key = key_of(row, test >> 16, base, (test >> 8) & 255)
+            holds = key == load_int(record, S_VALUE)
+        if holds:
             if load_int(record, S_OUT) >= 0:
                 _pair(out, load_int(record, S_OUT))
             if load_int(record, S_MANY) > 0:
@@ -223,11 +238,9 @@ def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept:
     word = load_int(instance, load_int(frame, GROUP))
     cell = first_cell(word)
     while cell >= 0:
-        # Ask for all edges before the first one is looked at.
+        # Ask for all states before the first one is looked at.
         state = state_of(member_at(cell, numbers), frame)
-        if state >= 0:
-            record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
-            prefetch(load_int(frame, EDGES) + load_int(record, S_EDGE) * (8 * EDGE_WORDS))
+        prefetch(load_int(frame, STATES) + state * (8 * STATE_WORDS))
         cell = next_cell(cell, numbers)
     cell = first_cell(word)
     while cell >= 0:
@@ -250,11 +263,8 @@ def _push(list_: int, slot: int) -> None:
 
 
 @kernel()
-def _start(node: int, first: int, numbers: int, stride: int, frame: int) -> None:
+def _start(head: int, node: int, first: int, numbers: int, stride: int, frame: int) -> None:
     """Let an event of the first input wait in every state of one of its nodes."""
-    head = load_int(load_int(frame, FIRST_HEADS), node)
-    if head < 0:
-        return
     if (head >> 32) != SEVERAL:
         _wait(head >> 32, node, first, numbers, stride, frame)
         return
@@ -294,7 +304,7 @@ def _wait(number: int, node: int, first: int, numbers: int, stride: int, frame: 
         store_int(group, G_SLOT, -1)
         return
     store_int(group, G_SLOT, slot)
-    store_int(row, load_int(frame, HASH), hash_)
+    store_half(row, load_int(frame, HASH), hash_)
     rows, heads = load_int(numbers, ROWS_AT), load_int(numbers, HEADS_AT)
     link_slot(slot, rows, stride, heads, load_int(numbers, HEADS_MASK), frame)
     store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
@@ -310,6 +320,13 @@ def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) ->
     for state in range(states):
         store_int(counts, state, 0)
     count_waiting(frame, numbers, stride, now, counts)
+    for k in range(load_int(frame, ALIAS_COUNT)):
+        # What waits in a state of a set waits in the states that it stands for.
+        alias = load_int(load_int(frame, ALIASES), 2 * k)
+        state = load_int(load_int(frame, ALIASES), 2 * k + 1)
+        store_int(counts, state, load_int(counts, state) + load_int(counts, alias))
+    for k in range(load_int(frame, ALIAS_COUNT)):
+        store_int(counts, load_int(load_int(frame, ALIASES), 2 * k), 0)
     most = np.int64(0)
     before = load_int(out, STOPPED)
     for state in range(states):
@@ -348,6 +365,18 @@ def purge(frame_words: np.ndarray, slots: np.ndarray) -> None:
     rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
 
 
+@kernel((WORDS, WORDS, WORDS, WORDS))
+def spell_sets(
+    frame_words: np.ndarray, slots: np.ndarray, starts: np.ndarray, nodes: np.ndarray
+) -> None:
+    """Write single nodes into all instances in the place of sets, and forget the sets."""
+    frame, numbers = address(frame_words), address(slots)
+    stride = 8 * (frame_words[GROUP] + 1)
+    spell_out(numbers, stride, frame, address(starts), address(nodes))
+    compact_members(numbers, stride, frame, True)
+    rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
+
+
 @kernel((WORDS, WORDS))
 def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
     """Chains and counters for the first HIGH rows at ROWS_AT, whose members are known."""
@@ -360,18 +389,18 @@ def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
     for slot in range(slots[HIGH]):
         row = slots[ROWS_AT] + slot * stride
         if load_int(row, 1) == FREE:
-            store_int(row, frame_words[LINK], slots[FREE_HEAD])
+            store_half(row, frame_words[LINK], slots[FREE_HEAD])
             slots[FREE_HEAD] = slot
         else:
             group = frame_words[GROUPS] + (load_int(row, frame_words[GROUP]) >> 32) * (
                 8 * GROUP_WORDS
             )
-            store_int(row, frame_words[HASH], hash_instance(row, group, frame))
+            store_half(row, frame_words[HASH], hash_instance(row, group, frame))
             slots[COUNT] += 1
             class_ = class_of(row, frame)
             store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
     slots[SWEPT] = slots[COUNT]
-    size = np.int64(16)
+    size = np.int64(LEAST_HEADS)
     while 2 * size < slots[COUNT]:
         size *= 2
     rehash(size, numbers, stride, frame)
@@ -455,7 +484,7 @@ def follow(
                 previous, slot = np.int64(-1), load_int(heads_at, bucket)
                 while slot >= 0:
                     instance = rows_at + slot * stride
-                    following = load_int(instance, link)
+                    following = np.int64(load_half(instance, link))
                     prefetch(rows_at + following * stride)
                     group = groups + (load_int(instance, place) >> 32) * (8 * GROUP_WORDS)
                     bound = load_int(group, G_BOUND)
@@ -464,13 +493,13 @@ def follow(
                         if previous < 0:
                             store_int(heads_at, bucket, following)
                         else:
-                            store_int(rows_at + previous * stride, link, following)
+                            store_half(rows_at + previous * stride, link, following)
                         free_slot(slot, rows_at, stride, numbers, frame)
                         slot = following
                         continue
                     own = parameters + 8 * load_int(group, G_PARAMETERS)
                     if (
-                        load_int(instance, hash_) != h
+                        load_half(instance, hash_) != h
                         or load_int(instance, 1) >= began
                         or not same_keys(instance, event, class_, group, frame)
                         or not atoms_hold(
@@ -506,7 +535,7 @@ def follow(
                             store_int(counted, C_LIVE, load_int(counted, C_LIVE) + 1)
                             write(instance, event, own, strings, successor)
                             store_int(successor, 1, now)
-                            store_int(successor, hash_, hash_instance(successor, group, frame))
+                            store_half(successor, hash_, hash_instance(successor, group, frame))
                             _emit(successor, event, numbers, frame, out, accept)
                             _push(pending, made)
                             store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
@@ -527,11 +556,11 @@ def follow(
                         if previous < 0:
                             store_int(heads_at, bucket, following)
                         else:
-                            store_int(rows_at + previous * stride, link, following)
+                            store_half(rows_at + previous * stride, link, following)
                         if changed < 0:
                             free_slot(slot, rows_at, stride, numbers, frame)
                         else:
-                            store_int(instance, hash_, changed)
+                            store_half(instance, hash_, changed)
                             _push(pending, slot)
                     slot = following
         s = until
@@ -543,12 +572,12 @@ def follow(
                 free_slot(slot, rows_at, stride, numbers, frame)
         for k in range(lists[5]):
             slot = load_int(lists[3], k)
-            if load_int(rows_at + slot * stride, hash_) < 0:
+            if load_half(rows_at + slot * stride, hash_) < 0:
                 free_slot(slot, rows_at, stride, numbers, frame)
             else:
                 link_slot(slot, rows_at, stride, heads_at, mask, frame)
         lists[2], lists[5] = 0, 0
-        previous_row = np.int64(-1)
+        previous_row, added = np.int64(-1), np.int64(0)
         while p < pairs_n:
             pair = load_int(pairs_from, p)
             row = first_at + (pair >> 32) * first_stride
@@ -559,10 +588,25 @@ def follow(
                 store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
                 previous_row = pair >> 32
             if p + AHEAD < pairs_n:
-                later = load_int(pairs_from, p + AHEAD) & np.int64(0xFFFFFFFF)
+                later = load_int(pairs_from, p + AHEAD) & np.int64(0x3FFFFFFF)
                 prefetch(first_heads + 8 * later)
-            _start(pair & np.int64(0xFFFFFFFF), row, numbers, stride, frame)
+            node = pair & np.int64(0xFFFFFFFF)
             p += 1
+            head = head_at(node, frame)
+            if head < 0:
+                continue
+            if (head >> 32) != SEVERAL:
+                group = groups + (head >> 32) * (8 * GROUP_WORDS)
+                if load_int(group, G_STAMP) == load_int(numbers, STAMP):
+                    # The commonest by far: one more member of an instance that is there.
+                    slot = load_int(group, G_SLOT)
+                    if slot >= 0:
+                        begun = load_int(numbers, ROWS_AT) + slot * stride
+                        append_member(begun, place, node, numbers)
+                        added += 1
+                    continue
+            _start(head, node, row, numbers, stride, frame)
+        store_int(numbers, ADDED, load_int(numbers, ADDED) + added)
         count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
         if count > 2 * (load_int(numbers, HEADS_MASK) + 1):
             rehash(2 * (load_int(numbers, HEADS_MASK) + 1), numbers, stride, frame)

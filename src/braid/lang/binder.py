@@ -48,6 +48,8 @@ class Binder:
         self._published: dict[str, nodes.Read] = {}
         self.outputs: list[Output] = []
         self.warnings: list[tuple[str, str]] = []
+        #: By its place in the text, what the names of each predicate mean and what it became.
+        self.predicates: dict[At, tuple[Scope, Expression]] = {}
 
     def query(self, query: syntax.AnyQuery) -> tuple[Output, ...]:
         """All outputs of a query, its own last."""
@@ -123,7 +125,7 @@ class Binder:
 
     def _filter(self, node: syntax.Filter) -> Bound:
         input_ = self.stream(node.input)
-        predicate = self._expressions(InputScope(input_, "FILTER")).predicate(node.predicate)
+        predicate = self.predicate(InputScope(input_, "FILTER"), node.predicate)
         node_ = nodes.Select(input_.node, predicate)
         return Bound(node_, input_.label, input_.aliases, input_.times, input_.sequence)
 
@@ -156,7 +158,7 @@ class Binder:
             names, aliases = next_names(first, second, node.at)
         predicate: Expression = TRUE
         with gather:
-            predicate = self._predicate(NextScope(first, second), node.predicate)
+            predicate = self.predicate(NextScope(first, second), node.predicate)
         gather.check()
         sequence = nodes.Sequence(first.node, second.node, predicate, names)
         return Bound(sequence, "the result of NEXT", aliases)
@@ -171,9 +173,9 @@ class Binder:
         aggregates: tuple[tuple[str, Expression], ...] = ()
         gather = Gather()
         with gather:
-            predicate = self._predicate(scope, node.predicate)
+            predicate = self.predicate(scope, node.predicate)
         with gather:
-            rebind = self._predicate(scope, node.rebind)
+            rebind = self.predicate(scope, node.rebind)
         with gather:
             aggregates = self._fold_aggregates(scope, items)
         with gather:
@@ -216,11 +218,14 @@ class Binder:
     def _expressions(self, scope: Scope) -> Expressions:
         return Expressions(scope, self.functions, self.constants)
 
-    def _predicate(self, scope: Scope, node: syntax.Scalar | None) -> Expression:
+    def predicate(self, scope: Scope, node: syntax.Scalar | None) -> Expression:
+        """The predicate of FILTER, NEXT or FOLD."""
         if node is None:
             return TRUE
         predicate = self._expressions(scope).predicate(node)
-        _check_one_source(predicate, scope, node.at)
+        if not isinstance(scope, InputScope):
+            _check_one_source(predicate, scope, node.at)
+        self.predicates[node.at] = (scope, predicate)
         return predicate
 
 

@@ -8,30 +8,26 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from braid.algebra.bounds import bound_durations
-from braid.algebra.nodes import Node, Read, is_unbounded, walk_nodes
-from braid.algebra.nodes import Sequence as NextNode
+from braid.algebra.nodes import Node
 from braid.algebra.queries import Output, Query
 from braid.algebra.relations import rebuilt
 from braid.algebra.templates import map_expressions
 from braid.errors import BraidError, Notice, Origin, QueryError, QueryErrors
 from braid.lang import syntax
-from braid.lang.binder import Binder, Lookup
+from braid.lang.binder import Binder
 from braid.lang.catalog import Catalog
 from braid.lang.constants import Constants
-from braid.lang.lifting import plain, without_trace
+from braid.lang.lifting import plain, untraced
+from braid.lang.lookups import Sources, lookup_in
+from braid.lang.notices import Warnings, unbounded
 from braid.lang.outlines import Outline, outline_of
 from braid.lang.parser import parse
-from braid.lang.problems import Problem, Problems, alternatives
+from braid.lang.problems import Problem, Problems
 from braid.lang.scopes import Bound as BoundStream
 from braid.lang.skeletons import Bound, Known
 from braid.lang.tables import Table
 from braid.lang.tokens import Piece, pieces, span_of
 from braid.lang.views import View, bind_view, view_names
-
-#: What the names in a text stand for.
-Sources = dict[str, Read | View]
-#: Codes and messages.
-Warnings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,8 @@ def bind_outputs(
 ) -> tuple[tuple[Output, ...], Warnings]:
     """What a query produces; what of the catalog it looked up is put into `sources`."""
     own = query.publish.name if query.publish else None
-    binder = Binder(_lookup(catalog, own, failed, sources), catalog.functions, constants)
+    lookup = lookup_in(catalog, own, failed, sources)
+    binder = Binder(lookup, catalog.functions, constants)
     try:
         return binder.query(query), tuple(binder.warnings)
     except RecursionError:
@@ -158,7 +155,7 @@ def compile_view(
     """Bind a view; the catalog stays as it is."""
     sources: Sources = {}
     name = statement.name.name
-    binder = Binder(_lookup(catalog, name, failed, sources), catalog.functions, Constants())
+    binder = Binder(lookup_in(catalog, name, failed, sources), catalog.functions, Constants())
     try:
         bound = _settled(bind_view(binder, statement))
     except RecursionError:
@@ -174,13 +171,13 @@ def _settled(bound: BoundStream | Table) -> BoundStream | Table:
     """A view's constants are its own: they are no constants of the texts that read it."""
     if isinstance(bound, Table):
         stream = bound.stream
-        relation = rebuilt(bound.relation, without_trace, _plain_node)
+        relation = rebuilt(bound.relation, untraced, _plain_node)
         return Table.of(relation, stream.label, stream.aliases, stream.times)
     return replace(bound, node=bound_durations(_plain_node(bound.node)))
 
 
 def _plain_node(node: Node) -> Node:
-    return map_expressions(node, without_trace)
+    return map_expressions(node, untraced)
 
 
 def only_query(text: str) -> tuple[syntax.AnyQuery | syntax.CreateQuery, Piece]:
@@ -195,45 +192,6 @@ def only_query(text: str) -> tuple[syntax.AnyQuery | syntax.CreateQuery, Piece]:
         hint = "load() takes statements of all kinds"
         raise Problem("E137", "this is not a query", (found[0].start, found[0].end), hint)
     return statement, found[0]
-
-
-def _lookup(catalog: Catalog, own: str | None, failed: Collection[str], sources: Sources) -> Lookup:
-    """`own` is the name that is being made, which cannot be read for it."""
-
-    def lookup(ident: syntax.Ident) -> BoundStream | Table:
-        view = catalog.views.get(ident.name)
-        if view is not None:
-            sources[ident.name] = view
-            return view.bound
-        found = catalog.source(ident.name)
-        if found is not None:
-            sources[ident.name] = found
-            declared = catalog.streams.get(ident.name)
-            if declared is None:
-                return BoundStream(found, ident.name)
-            return BoundStream(found, ident.name, {}, declared.time, declared.sequence)
-        if ident.name == own:
-            hint = "a stream cannot be made from itself"
-            message = f"this query reads what it makes: {own} -> {own}"
-            raise Problem("E133", message, ident.at, hint)
-        hint = alternatives("streams", ident.name, catalog.source_names())
-        silent = ident.name in failed
-        raise Problem("E105", f"there is no stream {ident.name!r}", ident.at, hint, silent=silent)
-
-    return lookup
-
-
-def unbounded(outputs: Sequence[Output]) -> Warnings:
-    """The warning for patterns that may hold events for ever."""
-    endless = [n for o in outputs for n in walk_nodes(o.node) if is_unbounded(n)]
-    if not endless:
-        return ()
-    words = dict.fromkeys("NEXT" if isinstance(n, NextNode) else "FOLD" for n in endless)
-    message = (
-        f"{' and '.join(words)} without a bound may hold events for ever; "
-        "add a limit such as DUR <= 1h to the predicate, or to a FILTER above"
-    )
-    return (("W201", message),)
 
 
 def notices(query_id: str, warnings: Warnings) -> tuple[Notice, ...]:

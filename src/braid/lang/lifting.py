@@ -9,9 +9,9 @@ different templates.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from lark import Token
@@ -58,16 +58,15 @@ class Lifted:
 
 def plain(outputs: Outputs) -> Outputs:
     """The outputs without any trace of the text."""
-    return tuple(Output(map_expressions(o.node, without_trace), o.publish) for o in outputs)
+    return tuple(Output(map_expressions(o.node, untraced), o.publish) for o in outputs)
 
 
-def without_trace(expression: Expression) -> Expression:
-    """An expression whose constants do not know where they come from."""
+def untraced(expression: Expression) -> Expression:
+    return transform(expression, _forget)
 
-    def forget(part: Expression) -> Expression | None:
-        return Literal(part.value, part.type) if isinstance(part, Traced) else None
 
-    return transform(expression, forget)
+def _forget(part: Expression) -> Expression | None:
+    return Literal(part.value, part.type) if isinstance(part, Traced) else None
 
 
 def lift(
@@ -78,29 +77,48 @@ def lift(
     `outputs` are as the binder made them, `bound` is what the query must be in the end. If the
     template does not give exactly that back for the query's own constants, nothing is lifted.
     """
-    lifter = _Lifter(text, pinned)
-    lifter.pin(outputs)
-    try:
-        lifted = lifter.lift(outputs, traces)
-        if lifted.template.instantiate(lifted.values) == bound:
-            return lifted
-    except Misfit:
-        pass
+    lifter = Lifter(text, pinned)
+    walked = [node for o in outputs for node in walk_nodes(o.node)]
+    lifter.look_at(
+        (e for node in walked for e in expressions_of(node)),
+        (key for node in walked for key in _keys(node)),
+    )
+    changed = tuple(
+        Output(bound_durations(map_expressions(o.node, lifter.change)), o.publish) for o in outputs
+    )
+    found = lifter.found(traces)
+    if found is not None:
+        template = Template(changed, found.types)
+        if template.instantiate(found.values) == bound:
+            return Lifted(
+                template,
+                tuple(way.replay() for way in found.ways),
+                tuple(way.replay() for way in found.guards),
+                found.pinned,
+                found.values,
+            )
     return Lifted(Template(bound), (), (), frozenset(range(len(text.texts))), ())
 
 
 class Places:
-    """Where the constants of a text stand, and the units of time after them."""
+    """Where the constants of a text stand, and the units of time after them.
+
+    `periods` are the constants that are followed by a word, which may be such a unit.
+    """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.texts: list[str] = []
+        self.periods: list[int] = []
         self._units: list[str] = []
         self._spans: list[At] = []
         for i, token in enumerate(tokens):
             if token.type in ("NUMBER", "STRING"):
                 self.texts.append(str(token))
                 self._spans.append((token.start_pos or 0, token.end_pos or 0))
-                self._units.append(str(tokens[i + 1]) if i + 1 < len(tokens) else "")
+                after = tokens[i + 1] if i + 1 < len(tokens) else None
+                if after is not None and after.type == "NAME":
+                    self.periods.append(len(self._units))
+                self._units.append("" if after is None else str(after))
 
     def of(self, trace: Trace) -> tuple[int, ...]:
         """Which constants of the text a bound constant was read from."""
@@ -112,34 +130,68 @@ class Places:
         return [self._units[place] for place in places]
 
 
-_Way = tuple[tuple[int, ...], bool, tuple[Step, ...]]
+@dataclass(frozen=True, eq=False, slots=True)
+class Way:
+    """How a constant is read: the steps, which constants of the text, the units after them."""
+
+    trace: Trace
+    path: tuple[Step, ...]
+    places: tuple[int, ...]
+    units: tuple[str, ...]
+
+    def replay(self, at: Sequence[int] | None = None) -> Replay:
+        """Read it; `at`: where the constants of this text stand in the one that is read."""
+        places = self.places if at is None else [at[place] for place in self.places]
+        return replay(self.trace, self.path, places, self.units)
 
 
-class _Lifter:
+class Found(NamedTuple):
+    """The parameters that constants have become, in the order of the text."""
+
+    ways: tuple[Way, ...]
+    types: tuple[pa.DataType, ...]
+    guards: tuple[Way, ...]
+    pinned: frozenset[int]
+    values: tuple[Any, ...]
+
+
+_Key = tuple[tuple[int, ...], bool, tuple[Step, ...]]
+
+
+class Lifter:
+    """Makes parameters of constants: first it looks at all expressions, then it changes them."""
+
     def __init__(self, text: Places, pinned: Collection[int]) -> None:
         self._text = text
         self._pinned = set(pinned)
-        self._ways: dict[_Way, int] = {}
-        self._replays: list[Replay] = []
-        self._types: list[pa.DataType] = []
+        self._literals: dict[_Key, Traced] = {}
+        self._index: dict[_Key, int] = {}
         self._places: dict[Trace, tuple[int, ...]] = {}
 
     # --- what stays ---
 
-    def pin(self, outputs: Outputs) -> None:
-        """Find the constants that cannot be lifted; a token that is none of any is one too."""
-        seen: set[int] = set()
-        for output in outputs:
-            for node in walk_nodes(output.node):
-                for expression in expressions_of(node):
-                    self._pin(expression, seen, fixed=False)
-                for key in _keys(node):
-                    self._pin(key, seen, fixed=True)
-        self._pinned |= set(range(len(self._text.texts))) - seen
+    def look_at(self, expressions: Iterable[Expression], fixed: Iterable[Expression] = ()) -> None:
+        """Find the constants that cannot be lifted; a token that is none of any is one too.
 
-    def _pin(self, expression: Expression, seen: set[int], *, fixed: bool) -> None:
+        Those of `fixed` expressions stay what they are.
+        """
+        seen: set[int] = set()
+        for expression in expressions:
+            self._look(expression, seen, fixed=False)
+        for expression in fixed:
+            self._look(expression, seen, fixed=True)
+        self._pinned |= set(range(len(self._text.texts))) - seen
+        several = [places for places, _, _ in self._literals if len(places) > 1]
+        while more := [p for p in several if 0 < len(self._pinned.intersection(p)) < len(p)]:
+            self._pinned.update(*more)
+        lifted = [key for key in self._literals if self._pinned.isdisjoint(key[0])]
+        lifted.sort(key=lambda key: key[0])
+        self._index = {key: index for index, key in enumerate(lifted)}
+
+    def _look(self, expression: Expression, seen: set[int], *, fixed: bool) -> None:
         if isinstance(expression, Traced):
             places = self._of(expression.trace)
+            self._literals.setdefault(self._key(expression), expression)
             seen.update(places)
             if fixed:
                 self._pinned.update(places)
@@ -147,67 +199,62 @@ class _Lifter:
             fixed = fixed or is_vector(expression) or _measures_fraction(expression)
             own = _PINNED.get(expression.function, ())
             for i, arg in enumerate(expression.args):
-                self._pin(arg, seen, fixed=fixed or i in own)
+                self._look(arg, seen, fixed=fixed or i in own)
 
     def _of(self, trace: Trace) -> tuple[int, ...]:
         if trace not in self._places:
             self._places[trace] = self._text.of(trace)
         return self._places[trace]
 
+    def _key(self, part: Traced) -> _Key:
+        return (self._of(part.trace), part.trace.negative, part.trace.path(part.step))
+
     # --- what does not ---
 
-    def lift(self, outputs: Outputs, traces: Sequence[Trace]) -> Lifted:
-        changed = tuple(
-            Output(
-                bound_durations(map_expressions(o.node, lambda e: transform(e, self._change))),
-                o.publish,
-            )
-            for o in outputs
-        )
-        guards = tuple(self._guards(traces))
-        texts = self._text.texts
-        values = tuple(read(texts) for read in self._replays)
-        for guard in guards:
-            guard(texts)
-        template = Template(changed, tuple(self._types))
-        return Lifted(template, tuple(self._replays), guards, frozenset(self._pinned), values)
+    def change(self, expression: Expression) -> Expression:
+        return transform(expression, self._change)
 
     def _change(self, part: Expression) -> Expression | None:
         if not isinstance(part, Traced):
             return None
-        places = self._of(part.trace)
-        if self._pinned & set(places):
-            self._pinned.update(places)
-            return Literal(part.value, part.type)
-        way = (places, part.trace.negative, part.trace.path(part.step))
-        index = self._ways.get(way)
-        if index is None:
-            index = self._ways[way] = len(self._ways)
-            self._replays.append(self._replay(part.trace, way[2]))
-            self._types.append(part.type)
-        return Parameter(index, part.type)
+        index = self._index.get(self._key(part))
+        return Literal(part.value, part.type) if index is None else Parameter(index, part.type)
 
-    def _replay(self, trace: Trace, path: Sequence[Step]) -> Replay:
+    def found(self, traces: Sequence[Trace]) -> Found | None:
+        """The parameters with the values that the text has; None if reading these again fails."""
+        parts = [self._literals[key] for key in self._index]
+        ways = tuple(self._way(p.trace, p.trace.path(p.step)) for p in parts)
+        guards = tuple(self._guards(traces))
+        texts = self._text.texts
+        try:
+            values = tuple(way.replay()(texts) for way in ways)
+            for guard in guards:
+                guard.replay()(texts)
+        except Misfit:
+            return None
+        return Found(ways, tuple(p.type for p in parts), guards, frozenset(self._pinned), values)
+
+    def _way(self, trace: Trace, path: tuple[Step, ...]) -> Way:
         places = self._of(trace)
-        return replay(trace, path, places, self._text.units(places))
+        return Way(trace, path, places, tuple(self._text.units(places)))
 
-    def _guards(self, traces: Sequence[Trace]) -> Iterator[Replay]:
+    def _guards(self, traces: Sequence[Trace]) -> Iterator[Way]:
         """Everything else that the binder saw of the lifted constants has to come out the same."""
         known = {
             (places, negative, path[:length])
-            for places, negative, path in self._ways
+            for places, negative, path in self._index
             for length in range(1, len(path) + 1)
         }
         for trace in traces:
             places = self._of(trace)
-            if self._pinned & set(places):
+            if not self._pinned.isdisjoint(places):
                 continue
             for number in range(len(trace.steps)):
                 path = trace.path(number)
-                way = (places, trace.negative, path)
-                if way not in known and not _is_certain(path):
-                    known.add(way)
-                    yield self._replay(trace, path)
+                key = (places, trace.negative, path)
+                if key not in known and not _is_certain(path):
+                    known.add(key)
+                    yield self._way(trace, path)
 
 
 def _is_certain(path: Sequence[Step]) -> bool:

@@ -5,7 +5,7 @@ The LALR tables are built when the first text is parsed, so that importing this 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -429,17 +429,43 @@ def parse(piece: Piece) -> syntax.Statement:
     return statement
 
 
+#: An expression between these is a statement: the tables of one grammar do for both.
+_BEFORE = [Token("_FROM", "FROM"), Token("FILTER", "FILTER"), Token("_LBRACE", "{")]
+_AFTER = [Token("_RBRACE", "}"), Token("NAME", "S")]
+
+
+def parse_expression(tokens: Sequence[Token]) -> syntax.Scalar | None:
+    """The expression that tokens are; None if they are none."""
+    try:
+        statement = _parser().parse(cast(Any, [*_BEFORE, *tokens, *_AFTER]))
+    except UnexpectedToken:
+        return None
+    match cast(syntax.Statement, statement):
+        case syntax.Query(stream=syntax.Filter(predicate=predicate)):
+            return predicate
+    return None
+
+
 def _check_depth(statement: syntax.Statement) -> None:
     """Refuse what recursion could not walk. Depth costs at least a token, so few need a look."""
-    todo: list[tuple[Any, int]] = [(statement, 0)]
+    deepest, part = depth_of(statement)
+    if deepest > MAX_DEPTH:
+        hint = "publish a part of it as a stream of its own and read that"
+        raise Problem("E122", f"more than {MAX_DEPTH} levels of nesting", part.at, hint)
+
+
+def depth_of(whole: Any) -> tuple[int, Any]:
+    """How many levels a syntax tree has, and a part at the first level that is too deep."""
+    todo: list[tuple[Any, int]] = [(whole, 0)]
+    deepest, found = 0, whole
     while todo:
         part, depth = todo.pop()
         if isinstance(part, tuple):
-            todo.extend((p, depth) for p in part)
-            continue
-        if not hasattr(part, "at"):
-            continue
-        if depth > MAX_DEPTH:
-            hint = "publish a part of it as a stream of its own and read that"
-            raise Problem("E122", f"more than {MAX_DEPTH} levels of nesting", part.at, hint)
-        todo.extend((getattr(part, n), depth + 1) for n in part.__slots__ if n != "at")
+            todo.extend([(p, depth) for p in part])
+        elif hasattr(part, "at"):
+            if depth > deepest:
+                deepest, found = depth, part
+            if depth > MAX_DEPTH:
+                break
+            todo.extend([(getattr(part, n), depth + 1) for n in part.__slots__ if n != "at"])
+    return deepest, found

@@ -27,18 +27,12 @@ from braid.algebra.types import Kind, kind_of, sql_name
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import syntax
 from braid.lang.catalog import Catalog
-from braid.lang.compile import (
-    Sources,
-    bind_outputs,
-    notices,
-    only_query,
-    query_errors,
-    together,
-    unbounded,
-)
+from braid.lang.compile import bind_outputs, notices, only_query, query_errors, together
 from braid.lang.constants import Constants
 from braid.lang.conversion import converted, derived
 from braid.lang.lifting import plain
+from braid.lang.lookups import Sources
+from braid.lang.notices import unbounded
 from braid.lang.problems import Problem, Problems, alternatives
 from braid.lang.rows import Column, Rows, read_rows
 from braid.lang.tracing import Declared

@@ -8,22 +8,24 @@ bound to, and is of use only while the catalog still has exactly those.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from lark import Token
 
-from braid.algebra.expressions import Call, walk
-from braid.algebra.functions import UDF_PREFIX
+from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.templates import Output, Template
 from braid.lang import syntax
+from braid.lang.assembly import Assembler
 from braid.lang.dependencies import dependencies
-from braid.lang.functions import Function, Functions
+from braid.lang.functions import Function
 from braid.lang.lifting import Outputs, Places, expressions_of, lift
+from braid.lang.notices import Warnings
 from braid.lang.outlines import Outline
+from braid.lang.parts import functions_in
 from braid.lang.replay import Misfit, Replay
 from braid.lang.tracing import Trace
 from braid.lang.views import View, view_names
@@ -44,7 +46,7 @@ class Known(NamedTuple):
 
     template: Template
     values: tuple[Any, ...]
-    warnings: tuple[tuple[str, str], ...]
+    warnings: Warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class _Variant:
     guards: tuple[Replay, ...]
     sources: tuple[tuple[str, Read | View], ...]
     functions: tuple[tuple[str, Function], ...]
-    warnings: tuple[tuple[str, str], ...]
+    warnings: Warnings
 
     def holds(self, catalog: Catalog) -> bool:
         """Whether the names in it still mean what they meant."""
@@ -83,18 +85,20 @@ class Shape:
 
     __slots__ = ("_periods", "pinned", "publishes", "reads", "variants")
 
-    def __init__(self, query: syntax.AnyQuery, outline: Outline, tokens: Sequence[Token]) -> None:
-        found = dependencies(query)
-        self.reads = tuple(found.reads)
-        self.publishes = tuple(n for n in found.publishes if n != outline.publish)
+    def __init__(
+        self, reads: Iterable[str], publishes: Iterable[str], periods: Iterable[int]
+    ) -> None:
+        self.reads = tuple(reads)
+        self.publishes = tuple(publishes)
         self.pinned: tuple[int, ...] = ()
         self.variants: dict[tuple[str, ...], list[_Variant]] = {}
-        numbers = [i for i, t in enumerate(tokens) if t.type in ("NUMBER", "STRING")]
-        self._periods = tuple(
-            place
-            for place, i in enumerate(numbers)
-            if tokens[i + 1 : i + 2] and _is_unit(tokens[i + 1])
-        )
+        self._periods = tuple(periods)
+
+    @staticmethod
+    def of(query: syntax.AnyQuery, outline: Outline, tokens: Sequence[Token]) -> Shape:
+        found = dependencies(query)
+        publishes = (n for n in found.publishes if n != outline.publish)
+        return Shape(found.reads, publishes, Places(tokens).periods)
 
     def parses(self, outline: Outline) -> bool:
         """Whether a text of this shape surely parses: only a duration can be too long."""
@@ -104,13 +108,21 @@ class Shape:
     def key(self, texts: Sequence[str]) -> tuple[str, ...]:
         return tuple([texts[place] for place in self.pinned])
 
+    def know(
+        self, texts: Sequence[str], variant: _Variant, pinned: Iterable[int], catalog: Catalog
+    ) -> None:
+        """Remember one more way in which texts are bound."""
+        now = tuple(sorted(pinned))
+        if now != self.pinned or len(self.variants) >= _MOST:
+            self.pinned = now
+            self.variants.clear()
+        known = self.variants.setdefault(self.key(texts), [])
+        known[:] = [v for v in known if v.holds(catalog)][-_WAYS:]
+        known.append(variant)
+
 
 def _surely_short(number: str) -> bool:
     return len(number) <= _SURELY_SHORT and "e" not in number and "E" not in number
-
-
-def _is_unit(token: Token) -> bool:
-    return bool(token.type == "NAME")
 
 
 #: What tells templates apart: outputs, types of parameters, views.
@@ -122,29 +134,53 @@ class Skeletons:
 
     def __init__(self) -> None:
         self._shapes: dict[str, Shape] = {}
+        self._assembler = Assembler()
         self._templates: dict[_Key, Template] = {}
 
     def shape(self, outline: Outline) -> Shape | None:
         """The shape of a text that therefore need not be parsed to know what it depends on."""
         shape = self._shapes.get(outline.key)
-        return shape if shape is not None and shape.parses(outline) else None
+        if shape is None:
+            known = self._assembler.known(outline)
+            if known is None:
+                return None
+            shape = self._new(outline.key, Shape(*known))
+        return shape if shape.parses(outline) else None
+
+    def _new(self, key: str, shape: Shape) -> Shape:
+        if len(self._shapes) >= _MOST:
+            self._shapes.clear()
+        self._shapes[key] = shape
+        return shape
 
     def find(self, outline: Outline, catalog: Catalog) -> Known | None:
         """The template and the constants of a text, if one like it has been bound before."""
         shape = self._shapes.get(outline.key)
-        if shape is None:
-            return None
         name, texts = outline.publish, outline.texts
-        if name is not None and (name in shape.reads or name in shape.publishes):
-            return None  # an error, which the binder has to say
-        for variant in shape.variants.get(shape.key(texts), ()):
-            if not variant.holds(catalog):
-                continue
-            values = variant.values(texts)
-            if values is not None:
-                template = variant.template if name is None else variant.template.publishing(name)
-                return Known(template, values, variant.warnings)
-        return None
+        if shape is not None:
+            if name is not None and (name in shape.reads or name in shape.publishes):
+                return None  # an error, which the binder has to say
+            for variant in shape.variants.get(shape.key(texts), ()):
+                if not variant.holds(catalog):
+                    continue
+                values = variant.values(texts)
+                if values is not None:
+                    return _named(variant, values, name)
+        return self._assembled(outline, shape, catalog)
+
+    def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
+        """A text that is new as a whole, but not in its parts."""
+        made = self._assembler.assemble(outline, catalog)
+        if made is None:
+            return None
+        if shape is None:
+            shape = self._new(outline.key, Shape(*made.known))
+        template = self._shared(Template(made.outputs, made.types))
+        variant = _Variant(
+            template, made.replays, made.guards, made.sources, made.functions, made.warnings
+        )
+        shape.know(outline.texts, variant, {*shape.pinned, *made.pinned}, catalog)
+        return _named(variant, made.values, outline.publish)
 
     def parsed(
         self,
@@ -166,10 +202,7 @@ class Skeletons:
         constants = [str(t) for t in tokens if t.type in ("NUMBER", "STRING")]
         if (name, publish, constants) != (outline.name, outline.publish, outline.texts):
             return None
-        if len(self._shapes) >= _MOST:
-            self._shapes.clear()
-        shape = self._shapes[outline.key] = Shape(query, outline, tokens)
-        return shape
+        return self._new(outline.key, Shape.of(query, outline, tokens))
 
     def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> Known:
         """Make a template of a query that was bound, and remember it for those like it."""
@@ -178,26 +211,18 @@ class Skeletons:
         if own is not None:
             outputs, ready = _unnamed(outputs), _unnamed(ready)
         lifted = lift(outputs, ready, bound.traces, Places(bound.tokens), shape.pinned)
-        pinned = tuple(sorted(lifted.pinned))
-        if pinned != shape.pinned or len(shape.variants) >= _MOST:
-            shape.pinned = pinned
-            shape.variants.clear()
         views = view_names(bound.sources.items())
-        template = self._shared(replace(lifted.template, views=views) if views else lifted.template)
+        template = replace(lifted.template, views=views) if views else lifted.template
         variant = _Variant(
-            template,
+            self._shared(template),
             lifted.replays,
             lifted.guards,
             tuple(bound.sources.items()),
-            tuple(_functions(outputs, catalog.functions)),
+            tuple(functions_in(_expressions(outputs), catalog.functions)),
             bound.warnings,
         )
-        variants = shape.variants.setdefault(shape.key(outline.texts), [])
-        variants[:] = [v for v in variants if v.holds(catalog)][-_WAYS:]
-        variants.append(variant)
-        return Known(
-            template if own is None else template.publishing(own), lifted.values, bound.warnings
-        )
+        shape.know(outline.texts, variant, lifted.pinned, catalog)
+        return _named(variant, lifted.values, own)
 
     def _shared(self, template: Template) -> Template:
         """The one template of its kind: texts of different outlines may mean the same."""
@@ -215,19 +240,17 @@ class Bound(NamedTuple):
     traces: Sequence[Trace]
     tokens: Sequence[Token]
     sources: dict[str, Read | View]
-    warnings: tuple[tuple[str, str], ...]
+    warnings: Warnings
 
 
 def _unnamed(outputs: Outputs) -> Outputs:
     return (*outputs[:-1], Output(outputs[-1].node, None))
 
 
-def _functions(outputs: Outputs, known: Functions) -> Iterator[tuple[str, Function]]:
-    """The user's functions that a query calls."""
-    for output in outputs:
-        for node in walk_nodes(output.node):
-            for part in (p for e in expressions_of(node) for p in walk(e)):
-                if isinstance(part, Call) and part.function.startswith(UDF_PREFIX):
-                    function = known.get(part.function.removeprefix(UDF_PREFIX))
-                    assert function is not None
-                    yield function.name, function
+def _expressions(outputs: Outputs) -> Iterator[Expression]:
+    return (e for o in outputs for node in walk_nodes(o.node) for e in expressions_of(node))
+
+
+def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> Known:
+    template = variant.template if name is None else variant.template.publishing(name)
+    return Known(template, values, variant.warnings)

@@ -83,6 +83,11 @@ class Logic(Protocol):
         ...
 
     @property
+    def takes_sets(self) -> bool:
+        """Whether members of its inputs may be sets (see `batch.py`)."""
+        ...
+
+    @property
     def instances(self) -> int: ...
 
     @property
@@ -110,6 +115,7 @@ class Stateless:
 
     instances = 0
     state_bytes = 0
+    takes_sets = False
     stopped: Mapping[int, int] = {}
 
     @property

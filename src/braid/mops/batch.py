@@ -2,7 +2,9 @@
 
 Membership is sparse: pairs of a row and a member's node, in order of rows. Without pairs, every
 row is everybody's. An event is stored once, however many members it has; rows that no pair
-names are not part of the channel.
+names are not part of the channel. Nodes that events belong to all at once, like the streams that
+one feed is for, are a *set* with a number of its own, so that such an event is one pair; whoever
+does not know sets gets them spelled out.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from braid.mops.columns import Rows
+from braid.mops.sets import Sets
 
 Index = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -24,6 +27,15 @@ class Batch:
     rows: Rows
     index: Index | None = None
     members: Index | None = None
+    #: What members from SET on stand for.
+    sets: Sets | None = None
+
+    def spelled(self) -> Batch:
+        """With single nodes only."""
+        if self.sets is None or self.index is None or self.members is None:
+            return self
+        places, nodes = self.sets.spelled(self.members)
+        return Batch(self.rows, self.index[places], nodes)
 
     def __len__(self) -> int:
         return len(self.rows) if self.index is None else len(self.index)
@@ -38,10 +50,11 @@ class Batch:
         if 2 * count > len(self.rows):
             return self
         places = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        return Batch(self.rows[used], places[self.index], self.members)
+        return Batch(self.rows[used], places[self.index], self.members, self.sets)
 
     def alone(self) -> Rows:
         """The rows of a channel that is read as one member's: one for each pair."""
+        assert self.sets is None
         return self.rows if self.index is None else self.rows[self.index]
 
 

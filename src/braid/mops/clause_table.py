@@ -272,21 +272,44 @@ class ClauseTable:
         self, rows: Rows, places: np.ndarray | None, nodes: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a row and a target. `places`, `nodes`: the rows in question, whose they are."""
+        at, clauses = self.match_clauses(rows, places, nodes)
+        targets = self._targets[clauses]
+        if self._several and len(at):
+            both = np.unique((at.astype(np.int64) << 32) | targets)
+            at, targets = (both >> 32).astype(np.int32), both & 0xFFFFFFFF
+        if self._functions:
+            shown = rows if places is None else rows[places]
+            at, targets = self._verified(shown, at, targets)
+        return (at if places is None else places[at]), targets
+
+    @property
+    def direct(self) -> bool:
+        """Whether each clause that holds is one target, and nothing else is asked."""
+        return not self._several and not self._functions
+
+    @property
+    def targets(self) -> Words:
+        """The target of each clause."""
+        return self._targets
+
+    @property
+    def clause_numbers(self) -> int:
+        """All clauses have numbers below this."""
+        return self._next_clause
+
+    def match_clauses(
+        self, rows: Rows, places: np.ndarray | None, nodes: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of a row, by its number among those in question, and a clause that holds."""
         shown = rows if places is None else rows[places]
         if not len(shown) or not self.count:
-            return np.empty(0, np.int32), np.empty(0, np.int64)
+            return np.empty(0, np.int32), np.empty(0, np.int32)
         keys = self._keys_of(shown, nodes)
         for column, patterns in self._patterns.items():
             codes = np.unique(keys[:, column])
             patterns.refresh(self._context.values.strings, codes[codes != NULL_KEY])
         found = self.index.match(keys)
-        at, targets = found.rows, self._targets[found.clauses]
-        if self._several and len(at):
-            both = np.unique((at.astype(np.int64) << 32) | targets)
-            at, targets = (both >> 32).astype(np.int32), both & 0xFFFFFFFF
-        if self._functions:
-            at, targets = self._verified(shown, at, targets)
-        return (at if places is None else places[at]), targets
+        return found.rows, found.clauses
 
     def _keys_of(self, rows: Rows, nodes: np.ndarray | None) -> np.ndarray:
         layout = self._shape.layout

@@ -30,13 +30,16 @@ def words_of(array: pa.Array, type_: pa.DataType, values: Values) -> Words:
         return np.zeros(len(array), np.int64)
     if kind is Kind.DECIMAL:
         return _decimal_words(array)
-    array = array.cast(_PRIMITIVE.get(kind, pa.int64()))
+    wanted = _PRIMITIVE.get(kind, _INTEGER)
+    if array.type != wanted:
+        array = array.cast(wanted)
     if array.null_count:
         array = array.fill_null(0)
     words = array.to_numpy(zero_copy_only=False)
     return words.view(np.int64) if kind is Kind.FLOAT else words.astype(np.int64, copy=False)
 
 
+_INTEGER = pa.int64()
 #: What a column is cast to on its way into words, if not to 64-bit integers.
 _PRIMITIVE = {Kind.FLOAT: pa.float64(), Kind.BOOLEAN: pa.int8(), Kind.DATE: pa.int32()}
 

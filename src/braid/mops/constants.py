@@ -64,7 +64,8 @@ class Constants:
     def _kept(self, words: Words, type_: pa.DataType) -> Words:
         if kind_of(type_) is Kind.STRING:
             self._values.strings.hold(words)
-        return words
+        # What belongs to Arrow cannot be written to, and is another type to the compiler.
+        return words if words.flags.writeable else words.copy()
 
     def content(self, constant: Constant) -> list[Words]:
         """Words that are the same in every process: the constant itself, or 128 bits of a text."""

@@ -12,10 +12,14 @@ from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.membership import Origin, origin_of
 from braid.mops.nodes import Nodes, signatures
+from braid.mops.sets import Sets
 from braid.mops.values import Words
 from braid.plan.layout import END
 from braid.plan.routes import StreamRecipe
 from braid.plan.specs import EncodeSpec
+
+#: More sets than this are not kept: they are numbered again as they come.
+MANY_SETS = 1_024
 
 
 class EncodeLogic(Stateless):
@@ -27,6 +31,7 @@ class EncodeLogic(Stateless):
         self.nodes = Nodes()
         self._node_of: dict[str, int] = {}
         self.feeds: list[tuple[tuple[str, ...], Rows]] = []
+        self._sets = Sets()
 
     def admit(
         self, recipe: StreamRecipe, constants: Constants, origins: Sequence[Origin | None]
@@ -50,30 +55,34 @@ class EncodeLogic(Stateless):
         ]
         parts += self.feeds
         self.feeds = []
+        if len(self._sets) > MANY_SETS:
+            self._sets = Sets()  # of streams that came and went
         kept = [(streams, rows) for streams, rows in parts if len(rows)]
         rows = [rows for _, rows in kept] or [inputs[0].rows]
         counts = np.cumsum([0, *(len(r) for r in rows)])
         index, members = [], []
         for (streams, own), first in zip(kept, counts, strict=False):
             nodes = [self._node_of[s] for s in streams if s in self._node_of]
-            places = np.arange(first, first + len(own), dtype=np.int32)
-            index.append(np.repeat(places, len(nodes)))
-            members.append(np.tile(np.array(nodes, np.int32), len(own)))
+            if nodes:
+                member = self._sets.member(np.array(nodes, np.int64))
+                index.append(np.arange(first, first + len(own), dtype=np.int32))
+                members.append(np.full(len(own), member, np.int32))
         none = [np.empty(0, np.int32)]
         return _in_order(
             rows[0] if len(rows) == 1 else np.concatenate(rows),
             np.concatenate(index or none),
             np.concatenate(members or none),
+            self._sets if len(self._sets) else None,
         )
 
 
-def _in_order(rows: Rows, index: np.ndarray, members: np.ndarray) -> Batch:
+def _in_order(rows: Rows, index: np.ndarray, members: np.ndarray, sets: Sets | None) -> Batch:
     ends = rows[:, END]
     if len(ends) < 2 or bool((ends[1:] >= ends[:-1]).all()):
-        return Batch(rows, index, members)
+        return Batch(rows, index, members, sets)
     order = np.argsort(ends, kind="stable")
     place = np.empty(len(rows), np.int32)
     place[order] = np.arange(len(rows), dtype=np.int32)
     index = place[index]
     by_row = np.argsort(index, kind="stable")
-    return Batch(rows[order], index[by_row], members[by_row])
+    return Batch(rows[order], index[by_row], members[by_row], sets)

@@ -35,6 +35,8 @@ from braid.plan.routes import PlainRecipe
 
 
 class GroupLogic:
+    takes_sets = False
+
     def __init__(self, spec: GroupSpec, context: Context) -> None:
         self._spec = spec
         self._context = context

@@ -20,7 +20,7 @@ from braid.kernels.clauses import PATTERN, Clauses
 from braid.mops.access import AccessIndex
 from braid.mops.asc import AscIndex
 from braid.mops.clause_index import Keys, Numbers, Pairs
-from braid.mops.sequential import SequentialIndex
+from braid.mops.sequential import SequentialIndex, joined
 from braid.mops.string_patterns import PatternSet
 
 #: As many clauses are tested faster than an index is probed.
@@ -57,6 +57,9 @@ class AdaptiveIndex:
         self._access: AccessIndex | None = None
         self._asc: tuple[AscIndex, Numbers] | None = None
         self._count = 0
+        #: Clauses that have come since the index was last asked: many at a time cost little more
+        #: than one.
+        self._waiting: list[tuple[Clauses, Numbers]] = []
         self._rows = 0
         self._compare_at = COMPARE_AFTER
         #: Nanoseconds a row of each form when they were last compared.
@@ -67,14 +70,24 @@ class AdaptiveIndex:
     def add(self, clauses: Clauses, ids: Numbers) -> None:
         self._changed()
         self._count += clauses.total
-        if self._access is None and (self._wants_access() or bool((clauses.kind == PATTERN).any())):
-            self._move()
-        (self._few if self._access is None else self._access).add(clauses, ids)
+        self._waiting.append((clauses, ids))
+
+    def _base(self) -> SequentialIndex | AccessIndex:
+        """What has all clauses in it."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            clauses, ids = joined([c for c, _ in waiting]), np.concatenate([i for _, i in waiting])
+            texts = bool((clauses.kind == PATTERN).any())
+            if self._access is None and (self._wants_access() or texts):
+                self._move()
+            (self._few if self._access is None else self._access).add(clauses, ids)
+        return self._few if self._access is None else self._access
 
     def remove(self, ids: Numbers) -> None:
         self._changed()
+        base = self._base()
         self._count -= len(ids)
-        (self._few if self._access is None else self._access).remove(ids)
+        base.remove(ids)
 
     def _wants_access(self) -> bool:
         return self.form is not Form.IN_TURN and (self._count > FEW or self.form is Form.ACCESS)
@@ -113,7 +126,7 @@ class AdaptiveIndex:
             asc, ids = self._asc
             found = asc.match(keys)
             return Pairs(found.rows, ids[found.clauses])
-        return (self._few if self._access is None else self._access).match(keys)
+        return self._base().match(keys)
 
     def _compare(self, keys: Keys) -> None:
         """Let every form answer some rows, and go on with the fastest."""
@@ -121,8 +134,7 @@ class AdaptiveIndex:
         if self.form not in (Form.ADAPTIVE, Form.ASC) or self._count == 0:
             return
         trial = np.ascontiguousarray(keys[:TRIAL])
-        base = self._few if self._access is None else self._access
-        cost = _cost(base, trial)
+        cost = _cost(self._base(), trial)
         if self.form is Form.ADAPTIVE and cost < LEAST_PER_WORD * self._count / 64:
             self._asc = None  # one bitmap of that many clauses costs more
             return
@@ -137,8 +149,7 @@ class AdaptiveIndex:
     def _bitmaps(self) -> tuple[AscIndex, Numbers] | None:
         if self._asc is not None:
             return self._asc
-        base = self._few if self._access is None else self._access
-        clauses, ids = base.contents()
+        clauses, ids = self._base().contents()
         if bool((clauses.kind == PATTERN).any()):
             return None  # bitmaps do not know texts
         if AscIndex.size_of(clauses, self._columns) > MOST_BYTES:
@@ -147,11 +158,10 @@ class AdaptiveIndex:
 
     @property
     def nbytes(self) -> int:
-        base = self._few.nbytes if self._access is None else self._access.nbytes
-        return int(base + (self._asc[0].nbytes if self._asc is not None else 0))
+        return int(self._base().nbytes + (self._asc[0].nbytes if self._asc is not None else 0))
 
     def describe(self) -> dict[str, Any]:
-        base = self._few if self._access is None else self._access
+        base = self._base()
         found: dict[str, Any] = (base if self._asc is None else self._asc[0]).describe()
         costs = {form: round(cost, 1) for form, cost in self.costs.items()}
         return {**found, "nanoseconds_per_row": costs} if costs else found

@@ -44,6 +44,7 @@ _ROUND = 8192
 class JoinLogic:
     """All joins with one predicate over the same channels."""
 
+    takes_sets = False
     stopped: Mapping[int, int] = {}
 
     def __init__(self, spec: JoinSpec, context: Context) -> None:

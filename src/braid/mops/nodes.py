@@ -7,7 +7,8 @@ or an edge of a pattern. Members come and go; a node is there while somebody use
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,30 @@ from braid.kernels.nodes import (
     remove_node,
 )
 
+#: Bytes of a line of the cache.
+LINE = 64
+
 Signatures = np.ndarray[Any, np.dtype[np.int64]]
 NodeNumbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def signatures(what: object, count: int, columns: Sequence[np.ndarray]) -> Signatures:
+def signatures(what: Hashable, count: int, columns: Sequence[np.ndarray]) -> Signatures:
     """Two words of content for each of `count` rows: what they have in common, then columns."""
-    digest = hashlib.blake2b(repr(what).encode(), digest_size=16).digest()
-    base = np.frombuffer(digest, np.int64)
     out = np.empty((count, 2), np.int64)
-    out[:] = base
+    out[:] = _digest(what)
     for column in columns:
         mix_column(out, column)
     return out
+
+
+@lru_cache(1 << 14)
+def _digest(what: Hashable) -> tuple[int, ...]:
+    """Two words of content for what rows have in common, which is much the same for many."""
+    digest = hashlib.blake2b(repr(what).encode(), digest_size=16).digest()
+    return tuple(np.frombuffer(digest, np.int64).tolist())
+
+
+_ALL, _NONE = np.zeros(1, np.int64), np.empty(0, np.int64)
 
 
 class Nodes:
@@ -57,6 +69,11 @@ class Nodes:
     def add(self, wanted: Signatures) -> tuple[NodeNumbers, NodeNumbers]:
         """The node of each row, one use of it counted; and the rows that brought new ones."""
         self._reserve(self.high + len(wanted))
+        if len(wanted) == 1:
+            numbers = add_nodes(
+                self._table, self.signatures, self.uses, self._free, self._counts, wanted
+            )
+            return numbers, _ALL if self.uses[numbers[0]] == 1 else _NONE
         fresh = find_nodes(self._table, self.signatures, wanted) < 0
         numbers = add_nodes(
             self._table, self.signatures, self.uses, self._free, self._counts, wanted
@@ -135,6 +152,15 @@ def grown(array: np.ndarray, needed: int, fill: int = 0) -> np.ndarray:
     if needed <= len(array):
         return array
     size = max(needed, len(array) + len(array) // 2, 8)
-    out = np.full((size, *array.shape[1:]), fill, array.dtype)
+    out = aligned((size, *array.shape[1:]), array.dtype)
     out[: len(array)] = array
+    out[len(array) :] = fill
     return out
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that begins with a line of the cache, so that a row of eight words is in one."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.empty(size + LINE, np.uint8)
+    begin = -raw.ctypes.data % LINE
+    return raw[begin : begin + size].view(dtype).reshape(shape)

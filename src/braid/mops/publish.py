@@ -20,6 +20,7 @@ from braid.mops.columns import merged
 from braid.mops.constants import Constants
 from braid.mops.membership import Origin, nobody
 from braid.mops.nodes import grown
+from braid.mops.sets import SET, Sets
 from braid.mops.values import Words
 from braid.plan.routes import PlainRecipe
 from braid.plan.specs import PublishSpec
@@ -74,17 +75,23 @@ class Subscribers:
     @property
     def nodes(self) -> Words:
         """The nodes that some query is at, in order."""
-        return self._layout().nodes
+        laid = self._layout()
+        return laid.nodes[laid.nodes < laid.single]
 
-    def _layout(self) -> _Laid:
+    def _layout(self, sets: Sets | None = None) -> _Laid:
+        if self._laid is not None and not self._laid.knows(sets):
+            self._keep_tally()
+            self._laid = None
         if self._laid is None:
-            parts = (self._query, self._node, self._life, self._longest)
-            self._laid = _Laid(*(part[: self.count] for part in parts))
+            n = self.count
+            self._laid = _Laid(
+                self._query[:n], self._node[:n], self._life[:n], self._longest[:n], sets
+            )
         return self._laid
 
     def counted(self, batch: Batch) -> int:
         """How many results a batch has for all queries."""
-        laid = self._layout()
+        laid = self._layout(batch.sets)
         rows, index, members = laid.parts(batch)
         found: int = count_members(
             laid.starts, laid.longest, laid.life, laid.mixed, rows, index, members, laid.tally
@@ -93,6 +100,11 @@ class Subscribers:
 
     def tallied(self) -> tuple[Words, Words]:
         """Queries that have results, in order, and how many were counted for each."""
+        self._keep_tally()
+        return self._tallied
+
+    def _keep_tally(self) -> None:
+        """What was counted where queries lie becomes theirs."""
         laid = self._laid
         if laid is not None and laid.tally.any():
             known, counts = self._tallied
@@ -105,17 +117,16 @@ class Subscribers:
             np.add.at(total, places, np.concatenate([counts, sums[some]]))
             self._tallied = (queries, total)
             laid.tally[:] = 0
-        return self._tallied
 
     def _discard(self) -> None:
-        """Queries are about to lie elsewhere: what was counted where they lie becomes theirs."""
-        self.tallied()
+        """Queries are about to lie elsewhere."""
+        self._keep_tally()
         self._laid = None
         self.version += 1
 
     def resolve(self, batch: Batch) -> tuple[Words, Words]:
         """Pairs of a row and a query, in order of rows."""
-        laid = self._layout()
+        laid = self._layout(batch.sets)
         rows, index, members = laid.parts(batch)
         at, count = expand_members(
             laid.starts, laid.longest, laid.life, laid.queries, rows, index, members
@@ -131,9 +142,24 @@ class Subscribers:
 
 
 class _Laid:
-    """The queries of each node side by side, those that want the longest results first."""
+    """The queries of each node side by side, those that want the longest results first.
 
-    def __init__(self, query: Words, node: Words, life: np.ndarray, longest: Words) -> None:
+    Those of each set of nodes lie together once more, after all nodes.
+    """
+
+    def __init__(
+        self,
+        query: Words,
+        node: Words,
+        life: np.ndarray,
+        longest: Words,
+        sets: Sets | None = None,
+    ) -> None:
+        self._sets, self._known_sets = sets, 0 if sets is None else len(sets)
+        self.single = int(node.max(initial=-1)) + 1
+        if sets is not None:
+            own, node = _of_sets(node, sets, self.single)
+            query, life, longest = query[own], life[own], longest[own]
         order = np.lexsort((-longest, node))
         self.queries, self.longest, self.life = query[order], longest[order], life[order]
         self.nodes, places, sizes = np.unique(node[order], return_inverse=True, return_counts=True)
@@ -144,16 +170,26 @@ class _Laid:
         self.mixed[places[lived]] = True
         self._dense = len(self.nodes) > 0 and int(self.nodes[-1]) == len(self.nodes) - 1
 
+    def knows(self, sets: Sets | None) -> bool:
+        return sets is None or (sets is self._sets and len(sets) == self._known_sets)
+
     def parts(self, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows, and pairs of a row and the place of its node among those that are here."""
         rows = np.ascontiguousarray(batch.rows)
         if batch.index is None or batch.members is None:
             index = np.arange(len(rows), dtype=np.int32)
             return rows, index, np.zeros(len(rows), np.int32)
+        members = batch.members
+        if batch.sets is not None:
+            # Sets are numbered after the nodes that have queries; nodes that have none, not at all.
+            among = members >= SET
+            members = np.where(among, members - np.int32(SET - self.single), members)
+            nobody_s = ~among & (batch.members >= self.single)
+            members[nobody_s] = self.single + self._known_sets
         if self._dense or not len(self.nodes):
-            return rows, batch.index, batch.members
-        places = np.searchsorted(self.nodes, batch.members)
-        known = self.nodes[np.minimum(places, len(self.nodes) - 1)] == batch.members
+            return rows, batch.index, members
+        places = np.searchsorted(self.nodes, members)
+        known = self.nodes[np.minimum(places, len(self.nodes) - 1)] == members
         return rows, batch.index[known], places[known].astype(np.int32)
 
     @property
@@ -162,8 +198,24 @@ class _Laid:
         return self.tally.nbytes + sum(array.nbytes for array in arrays)
 
 
+def _of_sets(node: Words, sets: Sets, single: int) -> tuple[Words, Words]:
+    """Queries by their place, at single nodes and then at sets, which are numbered from `single`."""
+    order = np.argsort(node, kind="stable")
+    own, at = [np.arange(len(node))], [node]
+    for number, nodes in enumerate(sets.nodes):
+        first = np.searchsorted(node[order], nodes, "left")
+        last = np.searchsorted(node[order], nodes, "right")
+        places = [order[a:b] for a, b in zip(first, last, strict=True)]
+        found = np.concatenate(places)
+        own.append(found)
+        at.append(np.full(len(found), single + number, np.int64))
+    return np.concatenate(own), np.concatenate(at)
+
+
 class PublishLogic(Stateless):
     """All events of a published stream, one for each query that puts it out."""
+
+    takes_sets = True
 
     def __init__(self, spec: PublishSpec) -> None:
         self._spec = spec

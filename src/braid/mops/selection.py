@@ -60,10 +60,13 @@ class SelectionLogic(Stateless):
         self._target_of: dict[str, np.ndarray] = {}
         self._targets = 0
         self._free: list[int] = []
+        self._direct: np.ndarray | None = None
+        self._stale = True
 
     def admit(
         self, recipe: SelectRecipe, constants: Constants, origins: Sequence[Origin | None]
     ) -> Origin:
+        self._stale = True
         nodes = self.ports.setdefault(recipe.port, Nodes())
         port = self._port_numbers.setdefault(recipe.port, len(self._port_numbers))
         what = form(recipe.predicate)
@@ -95,6 +98,7 @@ class SelectionLogic(Stateless):
 
     def dismiss(self, port: str, numbers: np.ndarray) -> np.ndarray:
         """Members leave; the nodes that nobody uses any more (their numbers stay taken)."""
+        self._stale = True
         gone = self.ports[port].release(numbers)
         targets = self._target_of[port][gone]
         self._target_of[port][gone] = -1
@@ -120,6 +124,12 @@ class SelectionLogic(Stateless):
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> dict[str, Batch]:
         (batch,) = inputs
+        if len(self.ports) == 1 and self.table.direct:
+            at, clauses = self.table.match_clauses(batch.rows, batch.index, batch.members)
+            known = self._nodes_of_clauses()
+            nodes = clauses if known is None else np.take(known, clauses, mode="clip")
+            at = at if batch.index is None else batch.index[at]
+            return {port: Batch(batch.rows, at, nodes) for port in self.ports}
         at, targets = self.table.match(batch.rows, batch.index, batch.members)
         nodes = self._target_node[targets]
         if len(self.ports) == 1:
@@ -132,6 +142,19 @@ class SelectionLogic(Stateless):
             part = order[ends[number] : ends[number + 1]]
             found[name] = Batch(batch.rows, at[part], nodes[part])
         return found
+
+    def _nodes_of_clauses(self) -> np.ndarray | None:
+        """The node of each clause of the only port, found anew when members came or went.
+
+        None if they have the same numbers, as they have as long as nobody has left: looking one
+        up in a table of a million costs as much as a comparison.
+        """
+        if self._stale:
+            known = np.take(self._target_node, self.table.targets, mode="clip")
+            used = self.table.clause_numbers
+            same = np.array_equal(known[:used], np.arange(used, dtype=known.dtype))
+            self._direct, self._stale = None if same else known, False
+        return self._direct
 
     def forget_codes(self) -> None:
         self.table.forget_codes()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from braid.kernels.clauses import Clauses
+from braid.kernels.clauses import IN, NOT_IN, Clauses
 from braid.kernels.keys import match_in_turn
 from braid.kernels.memory import taken
 from braid.mops.clause_index import Keys, Numbers, Pairs
@@ -17,23 +17,22 @@ def joined(parts: list[Clauses]) -> Clauses:
     if not parts:
         nothing = np.empty(0, np.int64)
         return Clauses(np.zeros(1, np.int64), nothing, nothing, nothing, nothing, nothing)
-    starts, lows, highs = [np.zeros(1, np.int64)], [], []
-    atoms = sets = 0
-    for part in parts:
-        starts.append(part.start[1:] + atoms)
-        atoms += len(part.column)
-        among = (part.kind == 2) | (part.kind == 3)
-        lows.append(np.where(among, part.lo + sets, part.lo))
-        highs.append(np.where(among, part.hi + sets, part.hi))
-        sets += len(part.sets)
-    return Clauses(
-        np.concatenate(starts),
-        np.concatenate([p.column for p in parts]),
-        np.concatenate([p.kind for p in parts]),
-        np.concatenate(lows),
-        np.concatenate(highs),
-        np.concatenate([p.sets for p in parts]),
+    start = [np.zeros(1, np.int64), *(part.start[1:] for part in parts)]
+    starts, column, kind, lo, hi, sets = map(
+        np.concatenate, (start, *zip(*(part[1:] for part in parts), strict=True))
     )
+    atoms = [len(part.column) for part in parts]
+    starts[1:] += np.repeat(_before(atoms), [part.total for part in parts])
+    if len(sets):
+        further = np.repeat(_before([len(part.sets) for part in parts]), atoms)
+        further[(kind != IN) & (kind != NOT_IN)] = 0
+        lo, hi = lo + further, hi + further
+    return Clauses(starts, column, kind, lo, hi, sets)
+
+
+def _before(sizes: list[int]) -> np.ndarray:
+    """How much there is before each of these."""
+    return np.cumsum([0, *sizes[:-1]])
 
 
 def chosen(clauses: Clauses, which: np.ndarray) -> Clauses:

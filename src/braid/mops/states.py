@@ -9,6 +9,7 @@ nodes so far share them (prefix merging).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from braid.kernels.instances import (
     S_GROUP,
     S_MANY,
     S_OUT,
+    S_TEST,
     STATE_WORDS,
 )
 from braid.kernels.keys import WORD
@@ -51,9 +53,10 @@ from braid.mops.constants import Constants
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, grown, signatures
 from braid.mops.selection import contents, form
+from braid.mops.sets import SET
 from braid.mops.values import Words
 from braid.plan.layout import Layout
-from braid.plan.predicates import Atom, Clause, Constant, Predicate
+from braid.plan.predicates import Atom, Clause, Constant, KeyColumn, Predicate
 from braid.plan.routes import Bound, StepRecipe
 from braid.plan.specs import StepSpec
 
@@ -96,6 +99,10 @@ class States:
         self._edge_counts: Words = np.zeros(8, np.int64)
         self._free_edges: list[int] = []
         self._gone = 0
+        #: Changes with every member that comes or goes.
+        self.changes = 0
+        #: States whose members' bounds are asked where results come out.
+        self.outside = np.zeros(8, np.bool_)
         self._width = 0
         self._forward_width = 0
         #: The compiled part of forward edges that the loop asks, once a member has one.
@@ -111,12 +118,13 @@ class States:
     def admit(
         self, recipe: StepRecipe, constants: Constants, origins: Sequence[Origin | None]
     ) -> Origin:
+        self.changes += 1
         first = origins[0] or nobody(constants.count)
         second = origins[1]
         self._know_firsts(first)
         groups = self._admit_groups(recipe, constants, second)
         states = self._admit_states(recipe, constants, first, groups)
-        return self._admit_outs(recipe.forward, constants, states)
+        return self._admit_outs(recipe, constants, states)
 
     def _know_firsts(self, first: Origin) -> None:
         if not len(first.numbers):
@@ -129,7 +137,20 @@ class States:
     def know(self, first: Batch) -> None:
         """Nodes of the first input that are somebody else's lead to no state."""
         if first.members is not None and len(first.members):
-            self.heads = grown(self.heads, int(first.members.max()) + 1, -1)
+            members = first.members if first.sets is None else first.members[first.members < SET]
+            self.heads = grown(self.heads, int(members.max(initial=0)) + 1, -1)
+
+    def make_room(self, states: int) -> None:
+        self.state_table = grown(self.state_table, states)
+        self.first_of = grown(self.first_of, states)
+        self._edge_counts = grown(self._edge_counts, states)
+        self.outside = grown(self.outside, states)
+
+    def waiting_for(self, nodes: Words) -> Words:
+        """The states of some first nodes."""
+        high = self.states.high
+        living = (self.states.uses[:high] > 0) & (self.state_table[:high, S_BOUND] != DEAD)
+        return np.flatnonzero(living & np.isin(self.first_of[:high], nodes))
 
     def _admit_groups(
         self, recipe: StepRecipe, constants: Constants, second: Origin | None
@@ -254,15 +275,14 @@ class States:
         numbers, rows = self.states.add(signatures(what, constants.count, columns))
         if len(rows):
             new = numbers[rows]
-            size = int(new.max()) + 1
-            self.state_table = grown(self.state_table, size)
-            self.first_of = grown(self.first_of, size)
-            self._edge_counts = grown(self._edge_counts, size)
+            self.make_room(int(new.max()) + 1)
+            self.outside[new] = recipe.bounded_outside
             table = self.state_table
             table[new, S_GROUP] = groups.numbers[rows]
             table[new, S_BOUND] = bound[rows]
             table[new, S_EDGE] = table[new, S_OUT] = -1
             table[new, S_MANY] = 0
+            table[new, S_TEST] = -1
             self._edge_counts[new] = 0
             self.first_of[new] = first.numbers[rows]
             admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
@@ -270,7 +290,8 @@ class States:
             admission.lengthen(self.state_table, self.group_table, numbers, bound)
         return origin_of(self.states, numbers)
 
-    def _admit_outs(self, forward: Predicate, constants: Constants, states: Origin) -> Origin:
+    def _admit_outs(self, recipe: StepRecipe, constants: Constants, states: Origin) -> Origin:
+        forward = recipe.forward
         columns = [*states.signatures.T.copy(), *contents(forward, constants)]
         wanted = signatures(("out", form(forward)), constants.count, columns)
         numbers, rows = self.outs.add(wanted)
@@ -281,14 +302,43 @@ class States:
             self._edge_of = grown(self._edge_of, size, -1)
             self.state_of[new] = owners
             self._edge_of[new] = -1
-            self._new_outs(forward, constants.chosen(rows), new, owners)
+            part = constants.chosen(rows)
+            self._new_outs(self._unsaid(recipe, part), part, new, owners)
         return origin_of(self.outs, numbers)
+
+    def _unsaid(self, recipe: StepRecipe, constants: Constants) -> Predicate:
+        """The forward selection without what the tests of the second event say already.
+
+        A query over one name asks for it in every step: the event that made the composite has
+        passed that test, and asking again first would cost a look at every member's next one.
+        """
+        forward = recipe.forward
+        if len(forward.clauses) != 1:
+            return forward
+        origins = {name: source[2:] for name, source in self._spec.emit if source[:2] == "e:"}
+        asked = [limits(test, constants) for test in recipe.tests if test.kind == "between"]
+        keys = [test.key for test in recipe.tests if test.kind == "between"]
+        kept = []
+        for atom in forward.clauses[0]:
+            name = origins.get(atom.key.name or "")
+            said = False
+            if name is not None and atom.kind == "between":
+                _, low, high = limits(atom, constants)
+                said = any(
+                    key == KeyColumn(name, atom.key.mode)
+                    and bool(np.all((lows >= low) & (highs <= high)))
+                    for key, (_, lows, highs) in zip(keys, asked, strict=True)
+                )
+            if not said:
+                kept.append(atom)
+        return replace(forward, clauses=(tuple(kept),))
 
     def _new_outs(
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
     ) -> None:
         if forward.trivial:
             self.state_table[owners, S_OUT] = new
+            self._know_tests(owners)
             return
         simple = len(forward.clauses) == 1 and all(
             atom.kind in _SIMPLE for atom in forward.clauses[0]
@@ -311,6 +361,10 @@ class States:
             self.state_table[owners[indexed], S_MANY] = 1
             part = constants.chosen(indexed)
             self.forward.add(forward, part, new[indexed], owners[indexed])
+        self._know_tests(owners)
+
+    def _know_tests(self, states: Words) -> None:
+        admission.know_tests(self.state_table, self.edge_table, states)
 
     def _new_edges(
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
@@ -347,6 +401,7 @@ class States:
 
         Their numbers stay taken until `retire`: events and instances may still have them.
         """
+        self.changes += 1
         states = self.state_of[numbers]
         groups = self.state_table[states, S_GROUP]
         outs = self.outs.release(numbers)
@@ -366,6 +421,7 @@ class States:
         indexed = ~inline & ~trivial
         self.forward.remove(outs[indexed])
         np.subtract.at(self._edge_counts, owners[~trivial], 1)
+        self._know_tests(owners)
 
     def retire(self, states: Words, groups: Words) -> None:
         self.states.retire(states)
@@ -410,6 +466,7 @@ class States:
 
     def stop(self, states: Words) -> Words:
         """States that gave up wait for nothing any more; their output nodes."""
+        self.changes += 1
         self.state_table[states, S_BOUND] = DEAD
         admission.look_further(self.heads, self.first_of[states])
         known = np.arange(self.outs.high)
@@ -430,6 +487,7 @@ class States:
             self.state_of,
             self._edge_of,
             self._edge_counts,
+            self.outside,
         )
         nodes = self.groups.nbytes + self.states.nbytes + self.outs.nbytes
         return nodes + self.forward.nbytes + sum(array.nbytes for array in arrays)
@@ -438,7 +496,7 @@ class States:
         """What the members have become, for `explain` and `stats`."""
         return {
             "groups": self.groups.count,
-            "states": self.states.count,
+            "states": int(np.count_nonzero(self._in_use())),
             "outputs": self.outs.count,
             "classes": self.class_count,
             "static": self._describe_classes(),
@@ -446,6 +504,11 @@ class States:
             "edges": self._edges - len(self._free_edges),
             "forward": self.forward.describe() if self.forward.count else None,
         }
+
+    def _in_use(self) -> np.ndarray:
+        """Which states are somebody's, those of sets left out."""
+        high = self.states.high
+        return np.asarray((self.states.uses[:high] > 0) & (self.first_of[:high] >= 0))
 
     def _describe_classes(self) -> list[dict[str, Any]]:
         """The classes that some group is in: their static keys, and how many groups."""
@@ -462,7 +525,7 @@ class States:
 
     def _describe_bounds(self) -> dict[str, int | None]:
         """The range of the bounds of all states, and how many have none."""
-        living = np.flatnonzero(self.states.uses[: self.states.high] > 0)
+        living = np.flatnonzero(self._in_use())
         bounds = self.state_table[living, S_BOUND]
         known = bounds[bounds >= 0]
         return {

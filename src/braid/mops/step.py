@@ -25,6 +25,7 @@ from braid.kernels import instances as slots
 from braid.kernels import memory
 from braid.kernels import steps as kernel
 from braid.kernels.counting import count_instances
+from braid.kernels.rows import packed_pairs
 from braid.kernels.runtime import address, always, nothing
 from braid.mops import codegen
 from braid.mops.base import Context, Held, State
@@ -33,11 +34,15 @@ from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.membership import Origin
 from braid.mops.nodes import Nodes
+from braid.mops.set_states import SetStates
 from braid.mops.states import States
 from braid.mops.values import Words
 from braid.plan.layout import END, Layout
 from braid.plan.routes import StepRecipe
 from braid.plan.specs import StepSpec
+
+#: More sets than this are not kept: instances get single nodes instead.
+MANY_SETS = 1_024
 
 
 class StepLogic:
@@ -51,6 +56,7 @@ class StepLogic:
         self._compile()
         self._columns = self._make_columns()
         self.tables = States(spec, context, self._second)
+        self.sets = SetStates(self.tables)
         #: Output nodes whose state gave up because of its budget, and when.
         self.stopped: dict[int, int] = {}
         self._given_up: list[tuple[int, int, int]] = []
@@ -131,13 +137,16 @@ class StepLogic:
         frame[slots.EVENT_BASE] = self._second.base
         frame[slots.FIRST_BASE] = spec.first.layout.base
         frame[slots.OUT_BASE] = spec.output.layout.base
-        frame[slots.LINK] = layout.width
-        frame[slots.HASH] = layout.width + 1
-        frame[slots.GROUP] = layout.width + 2
+        frame[slots.LINK] = 2 * layout.width
+        frame[slots.HASH] = 2 * layout.width + 1
+        frame[slots.GROUP] = layout.width + 1
         frame[slots.ITERATES] = spec.iterates
         frame[slots.RESIDUAL] = not is_true(spec.residual)
         frame[slots.CHANNELS] = spec.channels
         frame[slots.FIRST_HEADS] = address(tables.heads)
+        frame[slots.SET_HEADS] = address(self.sets.heads)
+        frame[slots.ALIASES] = address(self.sets.aliases)
+        frame[slots.ALIAS_COUNT] = len(self.sets.aliases) // 2
         frame[slots.STATES] = address(tables.state_table)
         frame[slots.EDGES] = address(tables.edge_table)
         frame[slots.GROUPS] = address(tables.group_table)
@@ -174,6 +183,7 @@ class StepLogic:
         """Members leave; the output nodes that nobody uses any more. Instances that were only
         theirs are forgotten."""
         outs, states, groups = self.tables.dismiss(numbers)
+        self.sets.refresh()
         if len(states):
             kernel.purge(self._frame(), self._slots)
             self.tables.retire(states, groups)
@@ -185,19 +195,27 @@ class StepLogic:
     def nodes(self) -> Nodes:
         return self.tables.outs
 
+    @property
+    def takes_sets(self) -> bool:
+        return self._spec.channels
+
     # ---- events ----
 
     def on_batch(self, inputs: SequenceOf[Batch], bound: int) -> Batch:
-        first, second = inputs
+        first, second = inputs[0], inputs[1].spelled()
         width = self._spec.output.layout.width
         if not (len(first) or len(second)) or not self.tables.states.count:
             return Batch(np.empty((0, width), np.int64), _none(), _none())
         self.tables.know(first)
+        if len(self.sets.known) > MANY_SETS:
+            self._spell_sets()
+        members = self.sets.localised(first)
+        self.sets.refresh()
         run = kernel.follow(
             self._frame(),
             self._slots,
             np.ascontiguousarray(first.rows),
-            _pairs(first),
+            _pairs(first, members),
             self._numbered(second),
             self._predicate,
             self._rebind,
@@ -206,10 +224,14 @@ class StepLogic:
         )
         rows = memory.taken(run.output, run.rows * width).reshape(-1, width)
         pairs = memory.taken(run.pairs_at, run.pairs)
-        self._give_up(memory.taken(run.stopped_at, run.stopped).reshape(-1, 2))
+        batch = self._forwarded(rows, pairs)
+        stopped = memory.taken(run.stopped_at, run.stopped).reshape(-1, 2)
+        if len(stopped):
+            batch = self._without(batch, stopped)
+            self._give_up(stopped)
         self._seen += len(first) + len(second.rows)
         self._expire(bound)
-        return self._forwarded(rows, pairs)
+        return batch
 
     def _numbered(self, second: Batch) -> Rows:
         """The events of the second input; with members, one for each, which has its number."""
@@ -231,13 +253,34 @@ class StepLogic:
         many = nodes >= int(kernel.MANY)
         if many.any():
             asked = np.flatnonzero(many)
-            states = (nodes[asked] & (int(kernel.MANY) - 1)).astype(np.int64)
+            states = self.sets.meant(nodes[asked] & (int(kernel.MANY) - 1))
             at, outs = self.tables.forward.match(rows, index[asked], states)
             index = np.concatenate([index[~many], at])
             nodes = np.concatenate([nodes[~many], outs])
             order = np.argsort(index, kind="stable")
             index, nodes = index[order], nodes[order]
-        return Batch(rows, index, nodes.astype(np.int32)).compact()
+        sets = self.sets.outs if len(self.sets.outs) else None
+        return Batch(rows, index, nodes.astype(np.int32), sets).compact()
+
+    def _without(self, batch: Batch, stopped: Words) -> Batch:
+        """States that gave up put nothing out after that, whatever sets they were in."""
+        if not len(self.sets.known):
+            return batch
+        batch = batch.spelled()
+        assert batch.index is not None
+        assert batch.members is not None
+        ends, states = batch.rows[batch.index, END], self.tables.state_of[batch.members]
+        kept = np.ones(len(states), np.bool_)
+        for state, at in stopped.tolist():
+            kept &= (states != state) | (ends <= at)
+        return Batch(batch.rows, batch.index[kept], batch.members[kept])
+
+    def _spell_sets(self) -> None:
+        """Write single nodes into the instances instead of sets."""
+        if len(self.sets.known):
+            starts, nodes = self.sets.spelled()
+            kernel.spell_sets(self._frame(), self._slots, starts, nodes)
+            self.sets.forget()
 
     def _expire(self, bound: int) -> None:
         """Sweep when as many events have gone by as there are instances: constant work for each."""
@@ -246,13 +289,12 @@ class StepLogic:
             self._seen = 0
 
     def _give_up(self, stopped: Words) -> None:
-        if not len(stopped):
-            return
         for state, at in stopped.tolist():
             a, b = self.tables.states.signatures[state].tolist()
             self._given_up.append((a, b, at))
             for out in self.tables.stop(_words([state])).tolist():
                 self.stopped[out] = at
+        self.sets.refresh()
         kernel.purge(self._frame(), self._slots)
 
     # ---- state ----
@@ -261,7 +303,9 @@ class StepLogic:
         """Start over with these instances: rows whose last word says whose they are."""
         self._release()
         width, count = self._layout.width, len(rows)
+        stamp = self._slots[slots.STAMP]  # groups remember the last one that they were given
         numbers = self._slots = np.zeros(slots.SLOTS, np.int64)
+        numbers[slots.STAMP] = stamp
         numbers[slots.HIGH] = count
         numbers[slots.CAPACITY] = capacity = max(16, count)
         numbers[slots.ROWS_AT] = memory.resized(0, capacity * (width + slots.EXTRA))
@@ -273,11 +317,18 @@ class StepLogic:
         memory.view(numbers[slots.ARENA_AT], len(arena))[:] = arena
         held = self._memory()
         held[:count, :width] = rows[:, :width]
-        held[:count, width + 2] = rows[:, width]
+        held[:count, width + 1] = rows[:, width]
         if count:
             groups = rows[:, width][rows[:, END] != slots.FREE] >> 32
             assert not len(groups) or int(groups.max()) < len(self.tables.group_table)
-        kernel.rebuild(self._frame(), numbers)
+            kernel.rebuild(self._frame(), numbers)
+            return
+        # Nothing to hang into chains: compiling what does it would be most of a cold start.
+        numbers[slots.FREE_HEAD] = -1
+        numbers[slots.HEADS_AT] = memory.resized(0, slots.LEAST_HEADS)
+        numbers[slots.HEADS_MASK] = slots.LEAST_HEADS - 1
+        memory.view(numbers[slots.HEADS_AT], slots.LEAST_HEADS)[:] = -1
+        self.tables.classes[:, slots.C_LIVE] = 0
 
     def _memory(self) -> Rows:
         """All slots, as an array that is valid until they move."""
@@ -309,13 +360,14 @@ class StepLogic:
         """The slots that have been used, free ones included, without links and hashes."""
         width = self._layout.width
         held = self._memory()[: int(self._slots[slots.HIGH])]
-        return np.concatenate([held[:, :width], held[:, width + 2 :]], axis=1)
+        return np.concatenate([held[:, :width], held[:, width + 1 :]], axis=1)
 
     def _arena(self) -> Words:
         return memory.view(self._slots[slots.ARENA_AT], self._slots[slots.ARENA_USED]).copy()
 
     def snapshot(self) -> State:
         """Instances as they lie, and what the numbers in them stand for."""
+        self._spell_sets()
         tables = self.tables
         budget = self._context.instance_budget
         return {
@@ -340,14 +392,14 @@ class StepLogic:
         cells = arena >> 32
         arena = (firsts[cells] << 32) | (arena & 0xFFFFFFFF) if len(arena) else arena
         words = rows[:, width]
-        single = (words & 0x80000000) != 0
+        live = rows[:, END] != slots.FREE
+        single = live & ((words & 0x80000000) != 0)
         member = np.where(single, words & 0x7FFFFFFF, 0)
         code = (
             np.where(single, 0x80000000 | firsts[member], words & 0xFFFFFFFF)
             if len(firsts)
             else words & 0xFFFFFFFF
         )
-        live = rows[:, END] != slots.FREE
         group = np.full(len(rows), -1, np.int64)
         group[live] = groups[words[live] >> 32]
         rows[:, width] = (np.maximum(group, 0) << 32) | code
@@ -383,8 +435,10 @@ class StepLogic:
 
     def waiting(self, now: int) -> Words:
         """How many instances each output node has at this time."""
+        self.sets.refresh()
         counts = np.zeros(max(1, self.tables.states.high), np.int64)
         count_instances(self._frame(), self._slots, now, counts)
+        self.sets.spread(counts)
         return counts[self.tables.state_of[: self.tables.outs.high]]
 
 
@@ -395,6 +449,8 @@ def _found(known: Words, wanted: Words) -> Words:
     """Where each wanted signature is among those that are known, or -1."""
     if not len(known) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
+    if np.array_equal(known[: len(wanted)], wanted):
+        return np.arange(len(wanted))  # the same queries as when it was saved
     places = np.ascontiguousarray(known).view(_PAIR).ravel()
     asked = np.ascontiguousarray(wanted).view(_PAIR).ravel()
     order = np.argsort(places, kind="stable")
@@ -402,11 +458,10 @@ def _found(known: Words, wanted: Words) -> Words:
     return np.where(places[order][at] == asked, order[at], -1)
 
 
-def _pairs(first: Batch) -> Words:
-    if first.index is None:
+def _pairs(first: Batch, members: np.ndarray | None) -> Words:
+    if first.index is None or members is None:
         return np.arange(len(first.rows), dtype=np.int64) << 32
-    assert first.members is not None
-    return (first.index.astype(np.int64) << 32) | first.members
+    return packed_pairs(first.index, members)
 
 
 def _none() -> np.ndarray:

@@ -119,6 +119,7 @@ def _without_weight(rows: Rows, source: Shape, target: Shape) -> Rows:
 
 
 class ToStreamLogic:
+    takes_sets = False
     #: A stream of a relation does not give up.
     stopped: Mapping[int, int] = {}
 

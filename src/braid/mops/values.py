@@ -59,6 +59,11 @@ class Strings:
             self._held = held
         self._held[codes] = True
 
+    @property
+    def constants(self) -> Words:
+        """The codes that are held, in order."""
+        return np.flatnonzero(self._held[: self.count])
+
     def codes(self, array: pa.Array) -> Words:
         """The code of each string; NULLs get any (the row's mask says that they are NULL)."""
         if array.null_count == len(array):

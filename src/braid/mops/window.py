@@ -29,6 +29,7 @@ from braid.plan.specs import Shape
 
 
 class WindowLogic:
+    takes_sets = False
     #: Windows do not give up.
     stopped: Mapping[int, int] = {}
 

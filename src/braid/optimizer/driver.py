@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +77,7 @@ from braid.plan.routes import (
 )
 from braid.plan.specs import (
     EncodeSpec,
+    Key,
     ProjectSpec,
     SameTimeSpec,
     SelectionSpec,
@@ -209,7 +211,7 @@ class _Walk:
         self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
     ) -> Channel:
         self._needs_one(sharing, operator)
-        mop = signature(sharing.key, sorted(sharing.flags.items()))
+        mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
         output = f"{mop}/{recipe.port}" if isinstance(recipe, SelectRecipe) else mop
         inputs = tuple(c.signature for c in operator.inputs)
         origins = tuple(c.stage for c in operator.inputs)
@@ -231,7 +233,7 @@ class _Walk:
             case Read():
                 return self._read(node)
             case Select(input=Sequence() | Iterate() as pattern, predicate=predicate):
-                picked = tuple((n, n) for n in node.schema.names if n in wanted)
+                picked = _picked(node.schema.names, wanted)
                 return self._pattern(pattern, picked, normalise(predicate), predicate, port, bounds)
             case Select():
                 return self._select(node, wanted, port, bounds)
@@ -240,7 +242,7 @@ class _Walk:
             case Union():
                 return self._union(node, wanted, bounds)
             case Sequence() | Iterate():
-                picked = tuple((n, n) for n in node.schema.names if n in wanted)
+                picked = _picked(node.schema.names, wanted)
                 return self._pattern(node, picked, ALWAYS, None, port, bounds)
             case SameTime():
                 return self._same_time(node)
@@ -274,7 +276,7 @@ class _Walk:
         operator = Operator(SELECT, (source,), (), (predicate,))
         sharing = self.sharing(operator)
         if self.frozen or sharing.alone:
-            port = signature((port, predicate), [])
+            port = signature((port, predicate))
         spec = SelectionSpec(source.shape, source.membered, sharing.flags.get("indexed", False))
         recipe = SelectRecipe(port, predicate)
         return self.add(operator, sharing, spec, recipe, membered=True)
@@ -292,7 +294,7 @@ class _Walk:
         lifter = Lifter()
         lifted = tuple((name, self.lifted(e, lifter)) for name, e in items)
         asked = {n for _, e in items for n in _names(e)}
-        source = self.channel(below, asked, signature((PROJECT, lifted), []), bounds)
+        source = self.channel(below, asked, signature((PROJECT, lifted)), bounds)
         return self.projected(source, lifted, tuple(lifter.constants))
 
     def lifted(self, expression: Expression, lifter: Lifter) -> Expression:
@@ -357,30 +359,24 @@ class _Walk:
         reader: str,
         bounds: tuple[Bound, ...],
     ) -> Channel:
-        asked = frozenset() if selection is None else _names(selection)
-        shown_names = {attribute for _, attribute in picked}
-        picked = (*picked, *((n, n) for n in node.schema.names if n in asked - shown_names))
-        emit = tuple((name, emitted(node, attribute)) for name, attribute in picked)
+        asked: frozenset[str] = frozenset() if selection is None else _names(selection)
+        hidden = asked.difference([attribute for _, attribute in picked])
+        if hidden:
+            picked = (*picked, *_picked(node.schema.names, hidden))
+        emit = emitted(node, picked)
         shown = {source for _, source in emit}
         aggregates = needed_aggregates(node, shown)
         own = () if selection is None else bounds_of(selection)
         parts = parts_of(node, aggregates, (*bounds, *own), "ai_index" in self.driver.rules)
-        expressions = parts.expressions
-        first = _names(*expressions, sources=(Source.FIRST, Source.LAST))
-        first |= {s[2:] for s in shown if s.startswith("f:")}
-        first |= {k.instance[2:] for k in parts.keys}
-        second = _names(*expressions, sources=(Source.SECOND, Source.LAST))
-        second |= {s[2:] for s in shown if s.startswith(("e:", "l:"))}
-        second |= {k.event for k in parts.keys}
-        second |= {k.instance[2:] for k in parts.keys if k.instance.startswith("l:")}
+        first, second = _needed(emit, parts.keys, parts.expressions)
         second |= {t.key.name for t in parts.tests if t.key.name is not None}
         definition = (parts.keys, parts.shape, emit)
         kind = ITERATE if isinstance(node, Iterate) else SEQUENCE
-        port = signature((kind, definition, 2), [])
+        port = signature((kind, definition, 2))
         later = self.channel(
             node.second, second & set(node.second.schema.names), port, parts.bounds
         )
-        port = signature((kind, definition, later.signature), [])
+        port = signature((kind, definition, later.signature))
         earlier = self.channel(node.first, first & set(node.first.schema.names), port, parts.bounds)
         sides = (earlier, later)
         outside = reader == EXIT and bool(parts.bounds) and not self.frozen
@@ -439,6 +435,27 @@ class _Walk:
         return self.add(operator, sharing, spec, PlainRecipe(), membered=False)
 
 
+@lru_cache(4096)
+def _picked(names: tuple[str, ...], wanted: frozenset[str]) -> Wanted:
+    return tuple((n, n) for n in names if n in wanted)
+
+
+@lru_cache(4096)
+def _needed(
+    emit: Wanted, keys: tuple[Key, ...], expressions: tuple[Expression, ...]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """What a step asks of its first and of its second input, tests left aside."""
+    first = {s[2:] for _, s in emit if s.startswith("f:")}
+    first |= {k.instance[2:] for k in keys}
+    second = {s[2:] for _, s in emit if s.startswith(("e:", "l:"))}
+    second |= {k.event for k in keys}
+    second |= {k.instance[2:] for k in keys if k.instance.startswith("l:")}
+    return (
+        _names(*expressions, sources=(Source.FIRST, Source.LAST)) | first,
+        _names(*expressions, sources=(Source.SECOND, Source.LAST)) | second,
+    )
+
+
 def depends_on_birth(outputs: SequenceOf[Output]) -> bool:
     """Whether a query's operators, and not only its results, depend on when it came."""
     return any(isinstance(n, SameTime | ToStream) for o in outputs for n in walk_nodes(o.node))
@@ -457,6 +474,7 @@ def _shown_time(stream: Stream) -> pa.DataType:
     return type_ if pa.types.is_timestamp(type_) else TIMESTAMP
 
 
+@lru_cache(1 << 16)
 def _names(
     *expressions: Expression, sources: tuple[Source, ...] = (Source.INPUT,)
 ) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from braid.plan.specs import Shape
@@ -75,7 +76,8 @@ class Rule:
     says: str
 
 
-def signature(key: tuple[Any, ...], flags: list[tuple[str, Any]]) -> str:
+@lru_cache(1 << 14)
+def signature(key: tuple[Any, ...], flags: tuple[tuple[str, Any], ...] = ()) -> str:
     """The name of what is equal in these: the same in every process."""
-    text = repr((key, flags))
+    text = repr((key, list(flags)))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

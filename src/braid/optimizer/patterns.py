@@ -10,6 +10,7 @@ NEXT{$2.Name = $1.Name AND $2.Kind = 'sell' AND $2.Price > 1.1 * $1.Price AND DU
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from braid.algebra.expressions import (
@@ -62,30 +63,17 @@ def parts_of(
     keyed: bool,
 ) -> Parts:
     """`above`: bounds on what this makes; `keyed`: whether equalities become index keys."""
-    keys: list[Key] = []
-    found: list[Atom] = []
-    rest: list[Expression] = []
-    for part in conjuncts(node.predicate):
-        key = key_of(part) if keyed else None
-        if key is not None:
-            keys.append(key)
-            continue
-        asked = tests(part, Source.SECOND) if is_static(part, Source.SECOND) else None
-        if asked is not None and all(atom.kind in _SIMPLE for atom in asked):
-            found.extend(asked)
-        elif not _is_exact_bound(part):
-            rest.append(part)
+    keys, ordered, rest = _taken_apart(node.predicate, keyed)
     own = bounds_of(node.predicate)
     if isinstance(node, Iterate):
         own = (*own, *bounds_of(node.rebind))
     known = () if node.horizon is None else (Bound(node.horizon),)
     lifter = Lifter()
-    residual = lifter.lift(conjunction(tuple(rest)))
+    residual = lifter.lift(rest)
     rebind = lifter.lift(node.rebind) if isinstance(node, Iterate) else None
     lifted = tuple((name, lifter.lift(e)) for name, e in aggregates)
-    ordered = tuple(sorted(found, key=lambda a: (a.key.name or "", a.kind, repr(a))))
     return Parts(
-        tuple(keys),
+        keys,
         ordered,
         residual,
         rebind,
@@ -95,9 +83,30 @@ def parts_of(
     )
 
 
+@lru_cache(1 << 16)
+def _taken_apart(predicate: Expression, keyed: bool) -> tuple[tuple[Key, ...], Clause, Expression]:
+    """The keys, the tests in one order, and what is neither nor a bound."""
+    keys: list[Key] = []
+    found: list[Atom] = []
+    rest: list[Expression] = []
+    for part in conjuncts(predicate):
+        key = key_of(part) if keyed else None
+        if key is not None:
+            keys.append(key)
+            continue
+        asked = tests(part, Source.SECOND) if is_static(part, Source.SECOND) else None
+        if asked is not None and all(atom.kind in _SIMPLE for atom in asked):
+            found.extend(asked)
+        elif not _is_exact_bound(part):
+            rest.append(part)
+    ordered = tuple(sorted(found, key=lambda a: (a.key.name or "", a.kind, repr(a))))
+    return tuple(keys), ordered, conjunction(tuple(rest))
+
+
 _MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
 
 
+@lru_cache(1 << 16)
 def bounds_of(predicate: Expression) -> tuple[Bound, ...]:
     """The constants that conjuncts `DUR <= c`, `DUR < c` and `DUR = c` bound a result with."""
     found = (_bound(part) for part in conjuncts(predicate))
@@ -128,14 +137,28 @@ def _bound(part: Expression) -> tuple[Bound | None, bool]:
     return Bound(right, strict=function == "lt"), function != "eq"
 
 
-def emitted(node: Sequence | Iterate, attribute: str) -> str:
-    """Where an output attribute comes from, in the terms of `StepSpec.emit`."""
+def emitted(
+    node: Sequence | Iterate, picked: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    """Where each picked attribute comes from, in the terms of `StepSpec.emit`."""
     if isinstance(node, Sequence):
-        position = node.names.index(attribute)
-        names = node.first.schema.names
-        if position < len(names):
-            return f"f:{names[position]}"
-        return f"e:{node.second.schema.names[position - len(names)]}"
+        return _of_sequence(node.names, node.first.schema.names, node.second.schema.names, picked)
+    return tuple((name, _of_iterate(node, attribute)) for name, attribute in picked)
+
+
+@lru_cache(4096)
+def _of_sequence(
+    names: tuple[str, ...],
+    first: tuple[str, ...],
+    second: tuple[str, ...],
+    picked: tuple[tuple[str, str], ...],
+) -> tuple[tuple[str, str], ...]:
+    sources = [*(f"f:{name}" for name in first), *(f"e:{name}" for name in second)]
+    source_of = dict(zip(names, sources, strict=True))
+    return tuple((name, source_of[attribute]) for name, attribute in picked)
+
+
+def _of_iterate(node: Iterate, attribute: str) -> str:
     updated = {name for name, _ in node.aggregates}
     if attribute in node.second.schema or attribute in updated:
         return f"l:{attribute}"

@@ -128,7 +128,7 @@ class Relations:
         self._only_changes = None if speaks else _bottom(relation)
         birth = self._walk.birth if speaks else None
         definition = (node.kind.value, names, birth)
-        rows = self._exactly(relation, names, (), signature((TO_STREAM, definition), []), speaks)
+        rows = self._exactly(relation, names, (), signature((TO_STREAM, definition)), speaks)
         streams = tuple(dict.fromkeys(self._streams)) if speaks else ()
         inputs = (rows, *streams)
         operator = Operator(TO_STREAM, inputs, definition, ())
@@ -183,7 +183,7 @@ class Relations:
             case DistinctRows(input=below):
                 names = relation.schema.names
                 definition = (names, (), True)
-                reader = signature((GROUP, definition), [])
+                reader = signature((GROUP, definition))
                 source = self._exactly(below, names, asked, reader, speaks)
                 spec = GroupSpec(source.shape, names, (), source.membered, distinct=True)
                 return self._grouped(source, definition, spec)
@@ -214,7 +214,7 @@ class Relations:
             return self._join(inner, picked, below, speaks)
         lifter = Lifter()
         lifted = tuple((name, self._walk.lifted(e, lifter)) for name, e in items)
-        reader = signature((PROJECT, lifted), [])
+        reader = signature((PROJECT, lifted))
         names = _names(*(e for _, e in items))
         source = self._rows(inner, names, below, reader, speaks)
         constants = tuple(lifter.constants)
@@ -241,7 +241,7 @@ class Relations:
             order = (*((window.order,) if window.order is not None else ()), *values)
             names = tuple(n for n in node.schema.names if n in {*values, *names})
         definition = (window.kind.value, names, window.keys, order, self._walk.birth)
-        reader = signature((WINDOW, definition), [])
+        reader = signature((WINDOW, definition))
         source = self._stream(node, names, below, reader, speaks)
         size = window.size
         assert size is None or isinstance(size, Literal | Parameter)
@@ -289,7 +289,7 @@ class Relations:
         definition = (sides.equalities, residual, emit, sides.definition)
         read = []
         for number, below in enumerate(join.inputs):
-            reader = signature((JOIN, definition, number), [])
+            reader = signature((JOIN, definition, number))
             own = parts.selections[number]
             read.append(self._side(below, sides.items(number), own, reader, speaks))
         channels = tuple(read)
@@ -321,7 +321,7 @@ class Relations:
         args = (arg.name for a in relation.aggregates for arg in a.args if isinstance(arg, Ref))
         names = tuple(dict.fromkeys((*keys, *args)))
         definition = (keys, relation.aggregates, False)
-        reader = signature((GROUP, definition), [])
+        reader = signature((GROUP, definition))
         source = self._exactly(relation.input, names, (), reader, speaks)
         spec = GroupSpec(source.shape, keys, relation.aggregates, source.membered)
         return self._grouped(source, definition, spec)

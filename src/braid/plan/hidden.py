@@ -6,6 +6,7 @@ See `lower.py`. Names begin with `__v`, which no attribute of a user does.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ PREFIX = "__v"
 Hidden = dict[Expression, str]
 
 
+@lru_cache(1 << 16)
 def has_vector(expression: Expression) -> bool:
     return any(is_vector(e) for e in walk(expression))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -119,6 +120,7 @@ def is_liftable(literal: Literal) -> bool:
     return kind_of(literal.type) not in (Kind.BOOLEAN, Kind.OPAQUE, Kind.NULL)
 
 
+@lru_cache(1 << 16)
 def normalise(predicate: Expression, source: Source = Source.INPUT) -> Predicate:
     """The clauses of the parts that are tests of `source`'s attributes, the rest as residual."""
     clauses: tuple[Clause, ...] = ((),)

@@ -14,6 +14,7 @@ could ever be completed. A conjunct with DUR stays where it is: there it means a
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from braid.algebra.expressions import (
     Duration,
@@ -83,18 +84,25 @@ def _substituted(predicate: Expression, items: dict[str, Expression]) -> Express
 
 
 def _pattern(node: Sequence | Iterate, first: Node, second: Node) -> Node:
-    parts = list(conjuncts(node.predicate))
+    parts = conjuncts(node.predicate)
     if isinstance(second, Select):
         kept = [p for p in conjuncts(second.predicate) if _has_duration(p)]
         moved = [p for p in conjuncts(second.predicate) if not _has_duration(p)]
-        parts += [_moved(p, Source.SECOND) for p in moved]
+        parts += tuple(_moved(p, Source.SECOND) for p in moved)
         second = _select(second.input, conjunction(tuple(kept)))
-    early = [p for p in parts if _only_first(p)]
-    rest = tuple(p for p in parts if not _only_first(p))
-    first = _select(first, conjunction(tuple(_moved(p, Source.INPUT) for p in early)))
+    early, rest = _divided(parts)
+    first = _select(first, early)
     if first is node.first and second is node.second:
         return node
-    return replace(node, first=first, second=second, predicate=conjunction(rest))
+    return replace(node, first=first, second=second, predicate=rest)
+
+
+@lru_cache(1 << 16)
+def _divided(parts: tuple[Expression, ...]) -> tuple[Expression, Expression]:
+    """What is asked of the first event only, said of that, and the rest."""
+    early = tuple(_moved(p, Source.INPUT) for p in parts if _only_first(p))
+    rest = tuple(p for p in parts if not _only_first(p))
+    return conjunction(early), conjunction(rest)
 
 
 def _has_duration(expression: Expression) -> bool:

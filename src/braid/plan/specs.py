@@ -7,7 +7,7 @@ to the query equals the reference answer of the expression that the spec stands 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import pyarrow as pa
@@ -264,16 +264,11 @@ class StepSpec:
         return Schema.of(sorted(needed.items()))
 
     def type_of(self, source: str) -> pa.DataType:
-        prefix, name = source[:2], source[2:]
-        aggregates = dict(self.aggregates)
-        if prefix == "l:" and name in aggregates:
-            return aggregates[name].type
-        shape = self.first if prefix == "f:" else self.second
-        return shape.schema.type_of(name)
+        return _type_of(source, self.first, self.second, dict(self.aggregates))
 
     @cached_property
     def output(self) -> Shape:
-        return Shape(Schema.of((name, self.type_of(source)) for name, source in self.emit))
+        return _emitted(self.emit, self.first, self.second, self.aggregates)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -291,6 +286,28 @@ class StepSpec:
             shown += f"; rebind {show(self.rebind)}"
             shown += "".join(f"; {show(e)} AS {n}" for n, e in self.aggregates)
         return f"{name} {{{shown}}}"
+
+
+def _type_of(
+    source: str, first: Shape, second: Shape, aggregates: dict[str, Expression]
+) -> pa.DataType:
+    prefix, name = source[:2], source[2:]
+    if prefix == "l:" and name in aggregates:
+        return aggregates[name].type
+    shape = first if prefix == "f:" else second
+    return shape.schema.type_of(name)
+
+
+@lru_cache(4096)
+def _emitted(
+    emit: tuple[tuple[str, str], ...],
+    first: Shape,
+    second: Shape,
+    aggregates: tuple[tuple[str, Expression], ...],
+) -> Shape:
+    """What a step puts out: the same object for all templates that meet in it."""
+    known = dict(aggregates)
+    return Shape(Schema.of((name, _type_of(s, first, second, known)) for name, s in emit))
 
 
 _PREFIX = {Source.FIRST: "f:", Source.LAST: "l:"}

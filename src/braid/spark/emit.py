@@ -18,6 +18,7 @@ from braid.algebra.templates import Members
 from braid.algebra.types import BIGINT, STRING, TIMESTAMP
 from braid.engine.payload import to_json
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS, open_payload, open_table
+from braid.spark.shipping import settle
 
 _Batches = Iterator[pa.RecordBatch]
 
@@ -127,7 +128,11 @@ def figures(packed: DataFrame) -> DataFrame:
 def _unpacked(
     packed: DataFrame, unpack: Callable[[_Batches], _Batches], schema: pa.Schema
 ) -> DataFrame:
-    return packed.mapInArrow(lambda batches: unpack(batches), from_arrow_schema(schema))
+    def run(batches: _Batches) -> _Batches:
+        yield from unpack(batches)
+        settle("emit")
+
+    return packed.mapInArrow(run, from_arrow_schema(schema))
 
 
 @dataclass(frozen=True)
@@ -140,9 +145,9 @@ class _Typed:
         for batch in batches:
             for payload, pairs in zip(batch.column("payload"), batch.column("pairs"), strict=True):
                 table = open_table(payload.as_buffer()).select(self.schema.names)
-                at, _ = _pairs(pairs)
-                if at is not None and not _is_each(at, table.num_rows):
-                    table = table.take(at)
+                found = _pairs(pairs)
+                if found is not None and not _is_each(found.column("row"), table.num_rows):
+                    table = table.take(found.column("row"))
                 yield from table.cast(self.schema).to_batches()
 
 
@@ -160,7 +165,8 @@ class _Described:
 
     def _rows(self, table: pa.Table, pairs: pa.Scalar, stream: str | None) -> _Batches:
         """The text of a row is made once, however many queries it is for."""
-        at, queries = _pairs(pairs)
+        found = _pairs(pairs)
+        at = None if found is None else found.column("row")
         known = {
             "start": _as(table.column("start"), self.schema.field("start").type),
             "end": _as(table.column("end"), self.schema.field("end").type),
@@ -170,17 +176,14 @@ class _Described:
             known = {name: column.take(at) for name, column in known.items()}
         count = table.num_rows if at is None else len(at)
         known["stream"] = pa.repeat(pa.scalar(stream, STRING), count)
-        known["query"] = queries
+        known["query"] = None if found is None else found.column("query").dictionary_decode()
         yield from pa.table([known[name] for name in self.schema.names], self.schema).to_batches()
 
 
-def _pairs(payload: pa.Scalar) -> tuple[pa.Array | None, pa.Array | None]:
+def _pairs(payload: pa.Scalar) -> pa.RecordBatch | None:
     """The row of each result and its query; nothing where rows are for no query."""
     parts = open_payload(payload.as_buffer())
-    if not parts:
-        return None, None
-    (pairs,) = parts
-    return pairs.column("row"), pairs.column("query").dictionary_decode()
+    return parts[0] if parts else None
 
 
 def _is_each(at: pa.Array, count: int) -> bool:

@@ -32,6 +32,7 @@ from braid.spark.envelopes import (
     packed_events,
 )
 from braid.spark.routing import shard_of
+from braid.spark.shipping import settle
 
 #: The time column of streams that are stamped on arrival.
 ARRIVAL = "__arrival"
@@ -86,6 +87,7 @@ class IngestJob:
                 pass
             return
         yield from _Task(self, self.routes).run(batches)
+        settle("ingest")
 
 
 @dataclass

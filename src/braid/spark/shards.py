@@ -5,7 +5,9 @@ state store, and Spark decides with its checkpoint which version of them is the 
 worker keeps the engines that it ran, because loading one costs more than a small batch. Such a
 live engine is used only if it is exactly what the store has: every run writes a fresh token
 beside the pages, and an engine is kept under the token it wrote. A batch that is run again after
-a failure, or by another worker, finds another token and loads from the store.
+a failure, or by another worker, finds another token and loads from the store. An engine that fell
+behind because another worker had the shard meanwhile keeps what it knows of the queries, which is
+what takes long to make, and takes its state from the store.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from braid.spark.envelopes import (
 )
 from braid.spark.ingest import ARRIVAL, not_before
 from braid.spark.live import Live, Outcome, split_pages
-from braid.spark.shipping import Shipped
+from braid.spark.shipping import Shipped, settle
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -119,6 +121,16 @@ class ShardJob:
             changed = saved.changed(members for members, _ in self.distribution.placed())
             pages["roster"] = _without(pages["roster"], changed)
         return self._hosted(label, pages, resumed=resumed)
+
+    def follow(self, hosted: Hosted, pages: dict[str, bytes], *, resumed: bool) -> bool:
+        """Bring an engine that fell behind to the state that was saved, if it can follow.
+
+        It has run the same queries of the same job, so that only its state is out of date. With a
+        control stream the queries themselves may be.
+        """
+        if hosted.live is not None or _take_plan(pages) != self.saved:
+            return False
+        return hosted.shard.follow(pages, resumed=resumed)
 
     def _hosted(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Hosted:
         plan, live = self.plan(label), None
@@ -282,24 +294,33 @@ class ShardProcessor(StatefulProcessor):
         }
         add_stats(out, job.shard(label), numbers, emission.suspended, hosted, arrivals.outcome)
         yield out.batch().to_pandas()
+        if self._is_new:
+            settle()
 
     def _shard(self, label: int) -> tuple[Hosted, bool]:
         """The engine in the state that the store has, and whether it was alive."""
+        self._is_new = False
         stored = self._token.get() if self._token.exists() else None
         # Taken out: should this run fail, what it did to the engine must not be seen again.
         known = _LIVE.pop((self._pipeline, label), None)
         self._old_plan: dict[str, bytes] = {}
         if known is not None and stored is not None and known[:2] == (self._job.id, stored[0]):
             return known[2], True
+        stale = known[2] if known is not None and known[0] == self._job.id else None
         del known
         job = self._job.open()
         if stored is None:
+            self._is_new = True
             return job.fresh(label), False
         names = [name for (name,) in list(self._pages.keys())]
         values = {name: self._pages.getValue((name,)) for name in names}
         pages = {name: bytes(value[0]) for name, value in values.items() if value is not None}
         self._old_plan = {n: page for n, page in pages.items() if n.startswith(PLAN_PAGE)}
         resumed = pages.pop(RUN_PAGE, b"").decode() != self._job.id
+        if stale is not None and job.follow(stale, dict(pages), resumed=resumed):
+            return stale, False
+        del stale
+        self._is_new = True
         return job.restored(label, pages, resumed=resumed), False
 
     def _save(self, label: int, hosted: Hosted, *, loaded: bool) -> int:

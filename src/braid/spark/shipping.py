@@ -11,6 +11,7 @@ executor once.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import tempfile
 import uuid
@@ -30,6 +31,27 @@ MAX_OPEN = 16
 LARGE = 256 << 10
 
 _OPEN: OrderedDict[str, Any] = OrderedDict()
+
+
+#: What has been settled in this process.
+_SETTLED: set[str] = set()
+
+
+def settle(what: str | None = None) -> None:
+    """Put all that a worker process holds now out of sight of the collector of garbage.
+
+    Spark collects garbage after every task, which walks over every object there is: the compiler's
+    modules alone take longer than a small batch. To be called at the end of a task after something
+    was made that stays; with a name, only the first time. What an earlier call put out of sight
+    and nobody uses any more is found first.
+    """
+    if what in _SETTLED or TaskContext.get() is None:
+        return
+    if what is not None:
+        _SETTLED.add(what)
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 @cache

@@ -20,7 +20,7 @@ from braid.plan.keys import split_channel
 from braid.spark.envelopes import PACKED, REFUSED, Rows, add_results
 from braid.spark.ingest import spaced
 from braid.spark.shards import Hosted, add_stats
-from braid.spark.shipping import Shipped
+from braid.spark.shipping import Shipped, settle
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class StatelessJob:
         # Workers, not shards: each tells what it has done so far.
         add_stats(rows, f"worker {os.getpid()}", {"events": seen}, {}, Hosted(plan.shard))
         yield rows.batch()
+        settle(self.plan.id)
 
     def _run(self, shard: Shard, events: pa.RecordBatch, rows: Rows) -> None:
         for name in shard.plan.sources:
