@@ -42,7 +42,9 @@ def test_rows_leave_when_only_time_passes() -> None:
         total="Select sum(v) as total From S [Range 5]",
         clock="SELECT x FROM Clock",
     )
-    running.process({"S": events(("a", 1, 1), ("a", 2, 3), ("a", 4, 30)), "Clock": {"x": [0], "t": [2]}})
+    running.process(
+        {"S": events(("a", 1, 1), ("a", 2, 3), ("a", 4, 30)), "Clock": {"x": [0], "t": [2]}}
+    )
     assert found(running, "total") == [(1, 1)]
     running.process({"Clock": {"x": [0], "t": [4]}})
     assert found(running, "total") == [(3, 3)]
@@ -73,7 +75,9 @@ def test_a_pattern_reads_what_only_time_makes() -> None:
         pairs="SELECT k_1, k FROM Gone NEXT{DUR < 10} Gone",
         clock="SELECT x FROM Clock",
     )
-    running.process({"S": events(("a", 1, 1), ("b", 2, 3), ("c", 4, 40)), "Clock": {"x": [0], "t": [4]}})
+    running.process(
+        {"S": events(("a", 1, 1), ("b", 2, 3), ("c", 4, 40)), "Clock": {"x": [0], "t": [4]}}
+    )
     running.process({"Clock": {"x": [0], "t": [20]}})
     table = running.results["pairs", None]
     assert table.to_pylist() == [{"start": 7, "end": 9, "k_1": "a", "k": "b"}]
