@@ -11,6 +11,7 @@ inputs, of the sums of theirs, of which equalities and residual are true.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -394,7 +395,7 @@ class JoinLogic:
 
     def __del__(self) -> None:
         holdings = getattr(self, "_holdings", None)
-        if holdings is not None:
+        if holdings is not None and not sys.is_finalizing():
             holdings.release()
 
 
