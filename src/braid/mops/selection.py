@@ -120,6 +120,8 @@ class SelectionLogic(Stateless):
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> dict[str, Batch]:
         (batch,) = inputs
+        if not self._spec.membered and batch.members is not None:
+            batch = Batch(batch.alone())  # whoever made them has one node: they are everybody's
         at, targets = self.table.match(batch.rows, batch.index, batch.members)
         nodes = self._target_node[targets]
         if len(self.ports) == 1:
