@@ -160,3 +160,25 @@ def test_times_whose_difference_would_not_fit_are_rejected() -> None:
     e.process(events((1, -(2**63)), (2, 2**63 - 2), (3, 1)))
     assert e.rejected.column("reason").to_pylist() == ["t is out of range"] * 2
     assert e.finish()["Q"].num_rows == 0
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_pattern_that_asks_nothing_beside_one_with_a_bound(order: tuple[int, int]) -> None:
+    """They are one m-op with two states, whoever came first."""
+    texts = [
+        ("bounded", "SELECT v FROM S NEXT{DUR <= 1} S"),
+        ("free", "SELECT v FROM S NEXT S"),
+        ("bounded_count", "SELECT n FROM SAMETIME{count(*) AS n}(S NEXT{DUR <= 1} S)"),
+        ("free_count", "SELECT n FROM SAMETIME{count(*) AS n}(S NEXT S)"),
+    ]
+    engine = braid.Engine()
+    engine.execute("CREATE STREAM S (v BIGINT, t BIGINT) TIME t;")
+    for first in (0, 2):
+        for number in order:
+            engine.query(*texts[first + number])
+    engine.process({"S": {"v": [1, 2, 3], "t": [1, 2, 9]}})
+    counts = {name: table.num_rows for (name, _), table in engine.results.items()}
+    engine.finish()
+    for (name, _), table in engine.results.items():
+        counts[name] = counts.get(name, 0) + table.num_rows
+    assert counts == {"bounded": 1, "free": 2, "bounded_count": 1, "free_count": 2}

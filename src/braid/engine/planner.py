@@ -101,7 +101,8 @@ def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> No
             _name_columns(node.second, named | wanted, used)
         case ToStream():
             # Istream and Dstream compare whole rows.
-            shown = wanted if node.kind is StreamKind.RSTREAM else set(node.schema.names)
+            names = set(node.schema.names)
+            shown = names & wanted if node.kind is StreamKind.RSTREAM else names
             _name_rows(node.relation, shown, used)
 
 

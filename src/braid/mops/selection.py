@@ -124,6 +124,8 @@ class SelectionLogic(Stateless):
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> dict[str, Batch]:
         (batch,) = inputs
+        if not self._spec.membered and batch.members is not None:
+            batch = Batch(batch.alone())  # whoever made them has one node: they are everybody's
         if len(self.ports) == 1 and self.table.direct:
             at, clauses = self.table.match_clauses(batch.rows, batch.index, batch.members)
             known = self._nodes_of_clauses()

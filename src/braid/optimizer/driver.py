@@ -394,7 +394,9 @@ class _Walk:
     ) -> Channel:
         # Bounds and the forward selection are not part of the state: members that differ in them
         # may share instances.
-        constants = (parts.tests, parts.constants)
+        constants: tuple[Any, ...] = (parts.tests, parts.constants)
+        if self.frozen:
+            constants = (*constants, parts.bounds, forward)
         operator = Operator(kind, sides, definition, constants)
         sharing = self.sharing(operator)
         spec = StepSpec(
@@ -413,9 +415,8 @@ class _Walk:
             forward_index="fr_index" in self.driver.rules,
         )
         recipe = StepRecipe(parts.tests, parts.constants, parts.bounds, forward, outside)
-        told = bool(parts.tests or parts.constants or parts.bounds) or not forward.trivial
-        membered = told or any(side.membered for side in sides)
-        return self.add(operator, sharing, spec, recipe, membered=membered)
+        # Always of members: others of this shape may have bounds or go on with a selection.
+        return self.add(operator, sharing, spec, recipe, membered=True)
 
     def _same_time(self, node: SameTime) -> Channel:
         order = tuple(n for n in node.input.schema.names if not n.startswith("__v"))
