@@ -22,7 +22,7 @@ import numpy as np
 
 from braid.algebra.expressions import Expression, Ref, Source, is_true
 from braid.kernels import instances as slots
-from braid.kernels import memory
+from braid.kernels import memory, upkeep
 from braid.kernels import steps as kernel
 from braid.kernels.counting import count_instances
 from braid.kernels.rows import packed_pairs
@@ -185,7 +185,7 @@ class StepLogic:
         outs, states, groups = self.tables.dismiss(numbers)
         self.sets.refresh()
         if len(states):
-            kernel.purge(self._frame(), self._slots)
+            upkeep.purge(self._frame(), self._slots)
             self.tables.retire(states, groups)
         for out in outs.tolist():
             self.stopped.pop(out, None)
@@ -279,13 +279,13 @@ class StepLogic:
         """Write single nodes into the instances instead of sets."""
         if len(self.sets.known):
             starts, nodes = self.sets.spelled()
-            kernel.spell_sets(self._frame(), self._slots, starts, nodes)
+            upkeep.spell_sets(self._frame(), self._slots, starts, nodes)
             self.sets.forget()
 
     def _expire(self, bound: int) -> None:
         """Sweep when as many events have gone by as there are instances: constant work for each."""
         if self._seen >= self.instances > 0:
-            kernel.sweep(self._frame(), self._slots, bound)
+            upkeep.sweep(self._frame(), self._slots, bound)
             self._seen = 0
 
     def _give_up(self, stopped: Words) -> None:
@@ -295,7 +295,7 @@ class StepLogic:
             for out in self.tables.stop(_words([state])).tolist():
                 self.stopped[out] = at
         self.sets.refresh()
-        kernel.purge(self._frame(), self._slots)
+        upkeep.purge(self._frame(), self._slots)
 
     # ---- state ----
 
@@ -321,7 +321,7 @@ class StepLogic:
         if count:
             groups = rows[:, width][rows[:, END] != slots.FREE] >> 32
             assert not len(groups) or int(groups.max()) < len(self.tables.group_table)
-            kernel.rebuild(self._frame(), numbers)
+            upkeep.rebuild(self._frame(), numbers)
             return
         # Nothing to hang into chains: compiling what does it would be most of a cold start.
         numbers[slots.FREE_HEAD] = -1
@@ -406,7 +406,7 @@ class StepLogic:
         rows[live & (group < 0), END] = slots.FREE
         self._restore_stopped(state["stopped"].reshape(-1, 4))
         self._reset(rows, arena)
-        kernel.purge(self._frame(), self._slots)
+        upkeep.purge(self._frame(), self._slots)
 
     def _restore_stopped(self, entries: Words) -> None:
         for a, b, at, budget in entries.tolist():
@@ -425,7 +425,7 @@ class StepLogic:
     def replace_held(self, rows: Rows) -> None:
         held = self._memory()[: int(self._slots[slots.HIGH])]
         held[held[:, END] != slots.FREE, : self._layout.width] = rows
-        kernel.rebuild(self._frame(), self._slots)
+        upkeep.rebuild(self._frame(), self._slots)
 
     def forget_codes(self) -> None:
         self.tables.forward.forget_codes()
