@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -11,8 +14,8 @@ from hypothesis import strategies as st
 from braid.engine import executor
 from braid.engine.shard import Options, Shard
 from braid.lang import Catalog, compile_query, stream_from_schema
-from tests.properties.law import Run, compare, expected, feeds, start
-from tests.properties.plans import describe, workloads
+from tests.properties.law import OPTIONS, Arrival, Run, compare, expected, feeds, start
+from tests.properties.plans import RELATIONAL, describe, workloads
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.float64()), ("t", pa.int64())])
 PAIR = "SELECT k, x_1 AS low, x AS high FROM FILTER{k <> 'no'}(S) NEXT{$1.k = $2.k AND DUR <= 9} S"
@@ -65,6 +68,24 @@ def test_a_shard_that_fell_behind_follows() -> None:
     assert fed(two, pages, ("y", 1.0, 41), ("q", 0.0, 50)) == [(40, 41, "y", 0.0, 1.0)]
 
 
+def test_a_shard_with_windows_follows_back_and_forth() -> None:
+    texts = {
+        "sums": "SELECT k, sum(x) AS s FROM S [Range 4] GROUP BY k",
+        "all": "SELECT Rstream(count(*) AS n) FROM S [Rows 3]",
+        "both": "SELECT A.x, B.k FROM S [Range 3] AS A, S [Range 2] AS B WHERE A.k = B.k",
+    }
+    known, pages = catalog(**texts), {}
+    one = shard(known)
+    fed(one, pages, ("a", 1.0, 1), ("b", 2.0, 2), ("a", 4.0, 3))
+    behind = dict(pages)
+    rest = (("a", 3.0, 4), ("b", 1.0, 5), ("c", 2.0, 20))
+    wanted = fed(shard(known, dict(behind)), dict(behind), *rest)
+    assert sorted(fed(one, dict(pages), *rest), key=repr) == sorted(wanted, key=repr)
+    assert one.follow(dict(behind))
+    assert sorted(fed(one, dict(behind), *rest), key=repr) == sorted(wanted, key=repr)
+    assert wanted
+
+
 def test_what_it_saves_can_be_loaded() -> None:
     known, pages = catalog(pair=PAIR), {}
     one = shard(known)
@@ -103,8 +124,10 @@ def test_a_shard_with_a_suspended_query_does_not_follow() -> None:
 
 @given(st.data())
 def test_processes_in_turns(data: st.DataObject) -> None:
-    """The law, whoever has a batch: a process goes on from what others have saved."""
-    workload = data.draw(workloads())
+    """The law, whoever has a batch: a process goes on from what others have saved, or from what
+    it has saved itself before a batch that it has to run again."""
+    shapes = data.draw(st.sampled_from([(), RELATIONAL]))
+    workload = data.draw(workloads(shapes=shapes, depth=2 if shapes else 3))
     wanted = expected(workload, workload.events)
     describe(workload)
     forgets = {"GROWTH": 0, "COMPACT_FROM": 0} if data.draw(st.booleans()) else {}
@@ -112,6 +135,8 @@ def test_processes_in_turns(data: st.DataObject) -> None:
         current = start(workload)
         idle: Shard | None = None
         for number, batch in enumerate(data.draw(feeds(workload, reloads=False)).batches):
+            if current.pages and data.draw(st.booleans()):
+                _attempt(current, batch, number)
             current.feed(batch, now=number)
             current.save()
             if data.draw(st.booleans()):
@@ -119,6 +144,16 @@ def test_processes_in_turns(data: st.DataObject) -> None:
         current.collect(current.shard.finish())
     assert not any(current.late.values())
     compare(current, wanted)
+
+
+def _attempt(current: Run, batch: Sequence[Arrival], number: int) -> None:
+    """A batch whose results are lost."""
+    lost = replace(current, results=defaultdict(list), highest=dict(current.highest))
+    lost.feed(batch, now=number)
+    if not current.shard.follow(current.pages):
+        current.shard = Shard.load(
+            current.pages, current.workload.queries, current.workload.streams, options=OPTIONS
+        )
 
 
 def _swapped(current: Run, idle: Shard | None) -> Shard:

@@ -238,8 +238,9 @@ class Executor:
     ) -> list[Found]:
         """What comes out of every exit for whole epochs of input.
 
-        Without any input, only time has passed: what it does not move is left alone. `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
+        `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
         several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
+        Without any input, only time has passed: what it does not move is left alone.
         """
         channels: dict[str, Batch] = {}
         for name, shape in self.plan.sources.items():

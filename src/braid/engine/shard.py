@@ -23,7 +23,7 @@ from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.results import Emission, Paired, ResultGroup
 from braid.errors import CheckpointError
-from braid.mops.base import Context, State, Stateless
+from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.publish import Subscribers
@@ -462,6 +462,7 @@ class Shard:
         constants = strings.constants
         texts = strings.array(constants, None)
         self._ordering.chunks, self._late = [], []
+        self._seen_until.clear()  # what is gone on from may be older
         self._context.values.carried.clear()
         states = self._restore(pages, meta, resumed=resumed)
         if int(constants.max(initial=-1)) >= strings.count:
@@ -477,10 +478,10 @@ class Shard:
 
     def _is_like(self, pages: Mapping[str, bytes], meta: Mapping[str, Any]) -> bool:
         """Whether pages are those of a shard with the same queries and m-ops."""
-        stateful = {s for s, g in self._executor.logics.items() if not isinstance(g, Stateless)}
+        saving = {s for s, logic in self._executor.logics.items() if logic.saves}
         return (
             set(meta["rules"]) == self.options.rules
-            and set(meta["mops"]) == stateful
+            and set(meta["mops"]) == saving
             and pages["roster"] == self._lives.page(self._executor.census)
         )
 

@@ -88,6 +88,11 @@ class Logic(Protocol):
         ...
 
     @property
+    def saves(self) -> bool:
+        """Whether `snapshot` has anything to say."""
+        ...
+
+    @property
     def instances(self) -> int: ...
 
     @property
@@ -116,6 +121,7 @@ class Stateless:
     instances = 0
     state_bytes = 0
     takes_sets = False
+    saves = False
     stopped: Mapping[int, int] = {}
 
     @property

@@ -46,6 +46,7 @@ class JoinLogic:
     """All joins with one predicate over the same channels."""
 
     takes_sets = False
+    saves = True
     stopped: Mapping[int, int] = {}
 
     def __init__(self, spec: JoinSpec, context: Context) -> None:

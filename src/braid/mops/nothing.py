@@ -22,6 +22,8 @@ from braid.plan.routes import PlainRecipe
 class NothingLogic(Stateless):
     """Passes changes on, and before the first ones of a node the row that they start from."""
 
+    saves = True
+
     def __init__(self, spec: NothingSpec, context: Context) -> None:
         self._spec = spec
         self.nodes = Nodes()
@@ -93,6 +95,7 @@ class NothingLogic(Stateless):
         return {"told": self.nodes.signatures[living]}
 
     def restore(self, state: State) -> None:
+        self._told[:] = False
         known = self.nodes.find(np.ascontiguousarray(state["told"].reshape(-1, 2)))
         self._told[known[known >= 0]] = True
 

@@ -46,6 +46,8 @@ MANY_SETS = 1_024
 
 
 class StepLogic:
+    saves = True
+
     def __init__(self, spec: StepSpec, context: Context) -> None:
         self._slots: Words = np.zeros(slots.SLOTS, np.int64)
         self._spec = spec

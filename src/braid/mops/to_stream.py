@@ -195,6 +195,10 @@ class ToStreamLogic:
 
     # ---- state ----
 
+    @property
+    def saves(self) -> bool:
+        return self._multisets is not None
+
     def snapshot(self) -> State:
         return {} if self._multisets is None else self._multisets.snapshot()
 

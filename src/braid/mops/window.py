@@ -176,6 +176,10 @@ class WindowLogic:
 
     # ---- state ----
 
+    @property
+    def saves(self) -> bool:
+        return self._buffer is not None
+
     def snapshot(self) -> State:
         if self._buffer is None:
             return {}

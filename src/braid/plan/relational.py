@@ -98,7 +98,6 @@ class JoinSpec:
     residual: Expression
     emit: tuple[tuple[str, int, str], ...]
     membered: tuple[bool, ...]
-    shared: bool = True
 
     @cached_property
     def output(self) -> Shape:
