@@ -11,17 +11,21 @@ from braid.kernels.instances import (
     E_HIGH,
     E_LOW,
     E_NEXT,
+    E_OUT,
+    E_PARAMETERS,
     E_TEST,
     G_BOUND,
+    INDEXED,
     NO_STATE,
+    NO_TEST,
     S_BOUND,
     S_EDGE,
     S_GROUP,
-    S_MANY,
+    S_HIGH,
+    S_LOW,
     S_NEXT,
     S_OUT,
     S_TEST,
-    S_VALUE,
     SEVERAL,
     first_state,
     head_of,
@@ -140,16 +144,21 @@ def unlink_edges(
 
 @kernel()
 def know_tests(states: np.ndarray, edges: np.ndarray, owners: np.ndarray) -> None:
-    """Write down for states what everything that goes on from them must be equal to."""
+    """Write down for states in which interval everything is that goes on from them."""
     for k in range(owners.shape[0]):
         state = owners[k]
         edge = states[state, S_EDGE]
-        states[state, S_TEST] = -1
-        if edge < 0 or states[state, S_OUT] >= 0 or states[state, S_MANY] > 0:
+        if states[state, S_TEST] == INDEXED:
+            continue
+        states[state, S_TEST] = NO_TEST
+        if edge < 0 or states[state, S_OUT] >= 0:
             continue
         if edges[edge, E_NEXT] >= 0 or edges[edge, E_ATOMS] == 0:
             continue
-        low = edges[edge, E_LOW]
-        if (edges[edge, E_TEST] & 255) == INTERVAL and low == edges[edge, E_HIGH]:
-            states[state, S_TEST] = edges[edge, E_TEST]
-            states[state, S_VALUE] = low
+        test = edges[edge, E_TEST]
+        if (test & 255) == INTERVAL:
+            if edges[edge, E_ATOMS] == 1 and edges[edge, E_PARAMETERS] < 0:
+                test |= (edges[edge, E_OUT] + 1) << 32
+            states[state, S_TEST] = test
+            states[state, S_LOW] = edges[edge, E_LOW]
+            states[state, S_HIGH] = edges[edge, E_HIGH]

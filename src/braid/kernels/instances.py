@@ -64,12 +64,15 @@ EXTRA = 2
 ) = range(34)
 
 #: A state: next state of the same first node, group, bound (-1: none, DEAD: gone), first edge,
-#: the output node that everything goes on to, and whether an index has more edges; -1 is none.
-#: Of a state with a single edge that begins with an equality: that test (-1: none) and its value,
-#: so that most composites need not look at the edge. A state fills a line of the cache.
+#: the output node that everything goes on to; -1 is none. Of a state with a single edge that
+#: begins with an interval: that test and its ends, so that most composites need not look at the
+#: edge, and if the edge asks for nothing else its output node + 1 in the upper half of the test.
+#: NO_TEST: there is none; INDEXED: there is none, and an index has more edges. A state fills a
+#: line of the cache.
 STATE_WORDS = 8
-S_NEXT, S_GROUP, S_BOUND, S_EDGE, S_OUT, S_MANY, S_TEST, S_VALUE = range(STATE_WORDS)
+S_NEXT, S_GROUP, S_BOUND, S_EDGE, S_OUT, S_TEST, S_LOW, S_HIGH = range(STATE_WORDS)
 DEAD = -2
+NO_TEST, INDEXED = -1, -2
 
 #: A first node with this bit is a set of nodes that an event belongs to all at once.
 SET = np.int64(0x40000000)

@@ -66,6 +66,7 @@ from braid.kernels.instances import (
     HASH,
     HEADS_AT,
     HEADS_MASK,
+    INDEXED,
     ITERATES,
     LINK,
     OUT_BASE,
@@ -75,11 +76,11 @@ from braid.kernels.instances import (
     S_BOUND,
     S_EDGE,
     S_GROUP,
-    S_MANY,
+    S_HIGH,
+    S_LOW,
     S_NEXT,
     S_OUT,
     S_TEST,
-    S_VALUE,
     SETS,
     SEVERAL,
     STAMP,
@@ -179,12 +180,15 @@ def _forward(
         test = load_int(record, S_TEST)
         holds = load_int(record, S_GROUP) == group and (bound == -1 or lasted <= bound)
         if holds and test >= 0:
-            key = key_of(row, test >> 16, base, (test >> 8) & 255)
-            holds = key == load_int(record, S_VALUE)
+            key = key_of(row, (test >> 16) & 0xFFFF, base, (test >> 8) & 255)
+            holds = load_int(record, S_LOW) <= key <= load_int(record, S_HIGH)
+            if holds and test >> 32 > 0:
+                _pair(out, (test >> 32) - 1)
+                holds = False
         if holds:
             if load_int(record, S_OUT) >= 0:
                 _pair(out, load_int(record, S_OUT))
-            if load_int(record, S_MANY) > 0:
+            if test == INDEXED:
                 _pair(out, MANY | state)
             edge = load_int(record, S_EDGE)
             while edge >= 0:

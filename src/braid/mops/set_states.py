@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from braid.kernels import admission
-from braid.kernels.instances import S_BOUND, S_EDGE, S_GROUP, S_MANY, S_OUT
+from braid.kernels.instances import INDEXED, S_BOUND, S_EDGE, S_GROUP, S_OUT, S_TEST
 from braid.mops.batch import Batch
 from braid.mops.nodes import signatures
 from braid.mops.sets import SET, Sets
@@ -70,7 +70,7 @@ class SetStates:
         for number, nodes in enumerate(self.known.nodes):
             states = tables.waiting_for(nodes)
             records = tables.state_table[states]
-            together = (records[:, S_EDGE] < 0) & (records[:, S_MANY] == 0)
+            together = (records[:, S_EDGE] < 0) & (records[:, S_TEST] != INDEXED)
             together &= records[:, S_OUT] >= 0
             for made, meant in (
                 self._joined(number, states[together]),

@@ -37,10 +37,11 @@ from braid.kernels.instances import (
     G_SLOT,
     G_STAMP,
     GROUP_WORDS,
+    INDEXED,
+    NO_TEST,
     S_BOUND,
     S_EDGE,
     S_GROUP,
-    S_MANY,
     S_OUT,
     S_TEST,
     STATE_WORDS,
@@ -281,8 +282,7 @@ class States:
             table[new, S_GROUP] = groups.numbers[rows]
             table[new, S_BOUND] = bound[rows]
             table[new, S_EDGE] = table[new, S_OUT] = -1
-            table[new, S_MANY] = 0
-            table[new, S_TEST] = -1
+            table[new, S_TEST] = NO_TEST
             self._edge_counts[new] = 0
             self.first_of[new] = first.numbers[rows]
             admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
@@ -358,7 +358,7 @@ class States:
             part = constants.chosen(inline)
             self._new_edges(forward, part, new[inline], owners[inline])
         if len(indexed):
-            self.state_table[owners[indexed], S_MANY] = 1
+            self.state_table[owners[indexed], S_TEST] = INDEXED
             part = constants.chosen(indexed)
             self.forward.add(forward, part, new[indexed], owners[indexed])
         self._know_tests(owners)
