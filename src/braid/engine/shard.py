@@ -312,9 +312,8 @@ class Shard:
         # Parts are sorted, and often follow each other: then all is sorted without sorting.
         for part in sorted(parts, key=lambda p: p.column(END)[0].as_py()):
             target = rows[at : at + part.num_rows]
-            target[:, 0] = part.column(START).to_numpy(zero_copy_only=False)
-            target[:, 1] = part.column(END).to_numpy(zero_copy_only=False)
-            write_columns(target, part, shape.layout, shape.schema, self._context.values)
+            times = part.column(START), part.column(END)
+            write_columns(target, part, shape.layout, shape.schema, self._context.values, times)
             at += part.num_rows
         return sorted_by_end(rows)
 

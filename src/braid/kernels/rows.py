@@ -13,7 +13,12 @@ from braid.kernels.runtime import (
     WRITER_TYPE,
     address,
     kernel,
+    load_int,
+    store_int,
 )
+
+#: Rows that are filled together, so that what is written stays near.
+BLOCK = 64
 
 
 @kernel((ROWS, WORDS, WORDS, PREDICATE_TYPE, WORDS))
@@ -56,6 +61,34 @@ def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.nd
     parameters, strings = context[0], context[1]
     for r in range(rows.shape[0]):
         writer(np.int64(0), base + r * stride, parameters, strings, out + r * out_stride)
+
+
+@kernel((WORDS, ROWS))
+def place_columns(sources: np.ndarray, rows: np.ndarray) -> None:
+    """Fill rows from columns: where each column's words are (0: all are 0, -1: leave it alone)."""
+    n, width, base = rows.shape[0], rows.shape[1], address(rows)
+    for start in range(0, n, BLOCK):
+        end = min(n, start + BLOCK)
+        for k in range(width):
+            source = sources[k]
+            if source == 0:
+                for r in range(start, end):
+                    store_int(base, r * width + k, 0)
+            elif source != -1:
+                for r in range(start, end):
+                    store_int(base, r * width + k, load_int(source, r))
+
+
+@kernel((ROWS, ROWS))
+def take_columns(rows: np.ndarray, columns: np.ndarray) -> None:
+    """The words of rows, column by column: the inverse of `place_columns`."""
+    n, width = rows.shape[0], rows.shape[1]
+    source, target = address(rows), address(columns)
+    for start in range(0, n, BLOCK):
+        end = min(n, start + BLOCK)
+        for k in range(width):
+            for r in range(start, end):
+                store_int(target, k * n + r, load_int(source, r * width + k))
 
 
 @kernel()

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from braid.algebra.schema import Schema, shown_names
 from braid.algebra.types import Kind, kind_of
+from braid.kernels.rows import place_columns, take_columns
+from braid.kernels.runtime import address
 from braid.mops.values import Values, Words
 from braid.plan.layout import END, MASK, START, Layout
 
@@ -96,15 +98,33 @@ def set_nulls(rows: Rows, column: int, nulls: np.ndarray | None) -> None:
 
 
 def write_columns(
-    rows: Rows, batch: pa.RecordBatch, layout: Layout, schema: Schema, values: Values
+    rows: Rows,
+    batch: pa.RecordBatch,
+    layout: Layout,
+    schema: Schema,
+    values: Values,
+    times: tuple[pa.Array, pa.Array] | None = None,
 ) -> None:
-    """Write the named columns of a batch into its rows."""
-    rows[:, MASK : layout.base] = 0
-    for column, name in enumerate(layout.names):
-        array = batch.column(name)
-        rows[:, layout.base + column] = words_of(array, schema.type_of(name), values)
+    """Write the named columns of a batch into its rows, which lie one after the other; start and
+    end too, if they are given."""
+    sources = np.zeros(layout.width, np.int64)
+    arrays = [batch.column(name) for name in layout.names]
+    columns = [
+        words_of(a, schema.type_of(n), values) for n, a in zip(layout.names, arrays, strict=True)
+    ]
+    if times is None:
+        sources[:MASK] = -1
+    else:
+        columns = [*(t.to_numpy(zero_copy_only=False) for t in times), *columns]
+    columns = [np.ascontiguousarray(column) for column in columns]
+    places = [*range(MASK)] if times is not None else []
+    places += range(layout.base, layout.width)
+    for place, column in zip(places, columns, strict=True):
+        sources[place] = address(column)
+    place_columns(sources, rows)
+    for number, array in enumerate(arrays):
         if array.null_count:
-            set_nulls(rows, column, array.is_null().to_numpy(zero_copy_only=False))
+            set_nulls(rows, number, array.is_null().to_numpy(zero_copy_only=False))
 
 
 def column_to_arrow(
@@ -123,8 +143,13 @@ def rows_to_arrow(
     rows: Rows, layout: Layout, schema: Schema, time_type: pa.DataType, values: Values
 ) -> pa.Table:
     """A table of results: start, end, then the attributes of the schema."""
-    arrays = [times_to_arrow(rows[:, START], time_type), times_to_arrow(rows[:, END], time_type)]
-    arrays += [column_to_arrow(rows, layout, a.name, a.type, values) for a in schema]
+    columns = np.empty((layout.width, len(rows)), np.int64)
+    take_columns(np.ascontiguousarray(rows), columns)
+    masked = bool(columns[MASK : layout.base].any())
+    arrays = [times_to_arrow(columns[START], time_type), times_to_arrow(columns[END], time_type)]
+    for a in schema:
+        nulls = nulls_of(rows, layout.column(a.name)) if masked else None
+        arrays.append(array_of(columns[layout.word(a.name)], nulls, a.type, values))
     return pa.table(dict(zip(shown_names(schema.names), arrays, strict=True)))
 
 
