@@ -30,9 +30,9 @@ def quotes(size: Size) -> Quotes:
 class ManyRules(OnSpark):
     """Braid with one prepared query and a table of its parameters."""
 
-    def __init__(self, size: Size, text: str, rows: pa.Table) -> None:
+    def __init__(self, size: Size, text: str, rows: pa.Table, question: str = "all") -> None:
         super().__init__(size, quotes(size))
-        self.text, self.rows = text, rows
+        self.text, self.rows, self.question = text, rows, question
 
     def prepare(self) -> Prepared:
         """A first run compiles, and writes the answer."""
@@ -44,7 +44,7 @@ class ManyRules(OnSpark):
         found = self.folder / "found"
         running = self.run(session, FileSink(str(found)))
         self.matches = running.progress.matches
-        self.answer = {"all": times_digest(pq.read_table(found, columns=["start", "end"]))}
+        self.answer = {self.question: times_digest(pq.read_table(found, columns=["start", "end"]))}
         self.warm_up(lambda: self.run(self.session(), "noop"))
         return Prepared(register_s=registered - started)
 
@@ -111,15 +111,21 @@ PATTERN = (
 )
 
 
-def pattern_rules(size: Size) -> tuple[Ints, Any]:
+#: How often a quote of its name begins a pattern: about that share of them, by how crowded it is.
+BEGUN = {"sparse": 0.01, "dense": 0.2}
+
+
+def pattern_rules(size: Size, crowd: str) -> tuple[Ints, Any]:
     """Names, and the least prices of three quotes of it in a row (n, 3)."""
     random = np.random.default_rng((size["seed"], 5))
     code = random.integers(0, selections.NAMES, size["rules"])
-    return code, np.round(1_000 * (1 - random.uniform(0.05, 0.35, (len(code), 3))), 2)
+    holds = random.uniform(0.05, 0.35, (len(code), 3))
+    holds[:, 0] *= BEGUN[crowd] / 0.2
+    return code, np.round(1_000 * (1 - holds), 2)
 
 
-def pattern_rows(size: Size) -> pa.Table:
-    code, floors = pattern_rules(size)
+def pattern_rows(size: Size, crowd: str) -> pa.Table:
+    code, floors = pattern_rules(size, crowd)
     columns = {f: pa.array(floors[:, i]) for i, f in enumerate(("first", "second", "third"))}
     ids = pa.array([f"q{n}" for n in range(len(code))])
     return pa.table(
@@ -127,13 +133,13 @@ def pattern_rows(size: Size) -> pa.Table:
     )
 
 
-def pattern_times(size: Size) -> tuple[int, int]:
+def pattern_times(size: Size, crowd: str) -> tuple[int, int]:
     """What all patterns find, name by name: three quotes in a row against all rules of the name.
 
     The newest epoch is held back until time moves on: here that is the last quote.
     """
     data = quotes(size)
-    code, floors = pattern_rules(size)
+    code, floors = pattern_rules(size, crowd)
     rules, seen = _by_code(code), _by_code(data.codes[:-1])
     found = [np.empty((0, 2), np.int64)]
     for name in range(selections.NAMES):
