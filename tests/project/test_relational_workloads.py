@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import double_top
+from benchmarks import double_top, relations
 from benchmarks.double_top import ANSWERS, RISE, Closings
 
 #: The prices of tests/scenarios/double_top.test: extrema three quotes apart, then two.
@@ -51,3 +51,30 @@ def test_closings_are_drawn_where_there_are_no_real_ones(
 
 def test_smoothing_averages_the_last_quotes() -> None:
     assert closings(1, 2, 6, 4).smoothed(3).price.tolist() == [1, 1.5, 3, 4]
+
+
+def test_sums_of_a_sliding_window() -> None:
+    """Two readings with a window of 3: both are there at 4, the first is gone at 5."""
+    seen = relations.Readings(
+        *(np.array(column) for column in ([9, 8, 8, 9], [1] * 4, [2] * 4, [5, 7, 7, 6]))
+    )
+    wanted = relations.Sums(*(np.array([value]) for value in (9, 3, 0)))
+    assert relations.expected_sums(wanted, seen, 100).tolist() == [
+        [0, 0, 0, 1, 5, 1],
+        [0, 3, 3, 1, 11, 2],
+        [0, 4, 4, 1, 6, 1],
+    ]
+
+
+def test_pairs_within_the_window_of_the_earlier_row() -> None:
+    seen = relations.Sided(k=np.array([1, 1, 1, 1]), x=np.array([5, 6, 50, 6]))
+    wanted = relations.Joins(low=np.array([[0], [0]]), window=np.array([[1], [9]]))
+    assert relations.expected_pairs(wanted, seen, 4).tolist() == [[0, 1, 1, 0, 1]]
+    wanted = relations.Joins(low=np.array([[0], [0]]), window=np.array([[3], [9]]))
+    assert relations.expected_pairs(wanted, seen, 4).tolist() == [[0, 1, 1, 0, 1], [0, 3, 3, 0, 3]]
+
+
+def test_larger_sets_begin_like_smaller_ones() -> None:
+    for drawn in (relations.sums, relations.joins):
+        few, many = list(drawn(20, 1).queries()), list(drawn(12_000, 1).queries())
+        assert few == many[:20]
