@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import double_top, relations
+from benchmarks import double_top, relations, rumor
 from benchmarks.double_top import ANSWERS, RISE, Closings
 
 #: The prices of tests/scenarios/double_top.test: extrema three quotes apart, then two.
@@ -78,3 +78,11 @@ def test_larger_sets_begin_like_smaller_ones() -> None:
     for drawn in (relations.sums, relations.joins):
         few, many = list(drawn(20, 1).queries()), list(drawn(12_000, 1).queries())
         assert few == many[:20]
+
+
+def test_loads_are_smoothed_over_a_minute() -> None:
+    seen = rumor.loads(70 * rumor.PROCESSES, seed=1)
+    mine = seen.load[5 :: rumor.PROCESSES]
+    smoothed = seen.smoothed()[5 :: rumor.PROCESSES]
+    assert smoothed[0] == mine[0]
+    assert smoothed[69] == mine[10:70].sum() / 60
