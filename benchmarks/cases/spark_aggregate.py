@@ -26,7 +26,7 @@ SMALL: dict[str, Any] = {
     "windows": {"tumbling": (10, 10), "sliding": (10, 2)},
     "batches": 3,
     "files_per_batch": 2,
-    "warm_ups": 1,
+    "warm_ups": 0,
     "memory": "1g",
     "seed": 1,
 }

@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {
     "keys": 5_000,
     "batches": 3,
     "files_per_batch": 2,
-    "warm_ups": 1,
+    "warm_ups": 0,
     "memory": "1g",
     "seed": 1,
 }
