@@ -278,9 +278,10 @@ def one_pass(
     plan_s = time.perf_counter() - started
     seconds, results, state_bytes = 0.0, {}, 0
     for batch in (*batches, None):
-        started = time.perf_counter()
         if batch is None:
             state_bytes = int(engine.stats["state_bytes"])
+        started = time.perf_counter()
+        if batch is None:
             engine.finish()
         else:
             engine.process(batch)

@@ -23,7 +23,7 @@ from benchmarks.workloads import Ints
 
 #: Queries that share less than they could are measured on fewer events where they are many.
 SMALL: dict[str, Any] = {
-    "points": (10, 100),
+    "points": (1, 10, 100),
     "events": 20_000,
     "unshared_events": {},
     "batch": 10_000,
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {
     "seed": 1,
 }
 FULL: dict[str, Any] = SMALL | {
-    "points": (10, 100, 1_000, 10_000),
+    "points": (1, 10, 100, 1_000, 10_000),
     "events": 100_000,
     "unshared_events": {1_000: 20_000, 10_000: 10_000},
 }
