@@ -1,4 +1,4 @@
-"""What the cases on Spark share: one Spark, files of quotes, runs over them from a fresh checkpoint.
+"""What the cases on Spark share: one Spark, files of rows, runs over them from a fresh checkpoint.
 
 What is measured is the whole time of Spark's triggers, without the first batch of each run, which
 starts Python workers. Spark's own code is compiled while it runs, and a batch of Braid takes more
@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,10 +23,18 @@ from benchmarks.workloads import Quotes
 DDL = "ts TIMESTAMP, Name STRING, Price DOUBLE, Volume BIGINT"
 
 
+class Rows(Protocol):
+    """Rows in order of time that can be had in parts."""
+
+    def __len__(self) -> int: ...
+
+    def table(self, start: int, stop: int) -> pa.Table: ...
+
+
 class OnSpark:
     """What all variants have: Spark, the files, a fresh checkpoint for every run."""
 
-    def __init__(self, size: Size, data: Quotes) -> None:
+    def __init__(self, size: Size, data: Rows, others: Mapping[str, Rows] | None = None) -> None:
         from braid.cli.run import QUIET, output_of_children
         from braid.spark import local_spark
 
@@ -35,12 +43,13 @@ class OnSpark:
         with output_of_children(self.folder / "spark.log"):
             self.spark = local_spark(2, memory=size["memory"], **QUIET)
         self.runs = 0
-        write_files(data, size, self.folder / "input")
+        for name, rows in {"input": data, **(others or {})}.items():
+            write_files(rows, size, self.folder / name)
 
-    def source(self) -> Any:
-        reader = self.spark.readStream.schema(DDL)
+    def source(self, name: str = "input", ddl: str = DDL) -> Any:
+        reader = self.spark.readStream.schema(ddl)
         reader = reader.option("maxFilesPerTrigger", self.size["files_per_batch"])
-        return reader.parquet(str(self.folder / "input"))
+        return reader.parquet(str(self.folder / name))
 
     def checkpoint(self) -> str:
         self.runs += 1
@@ -62,7 +71,7 @@ class OnSpark:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def write_files(data: Quotes, size: Size, folder: Path) -> None:
+def write_files(data: Rows, size: Size, folder: Path) -> None:
     folder.mkdir()
     files = size["batches"] * size["files_per_batch"]
     rows = -(-len(data) // files)

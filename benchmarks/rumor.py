@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.engines import TIME, Feed, Source, Streams
-from benchmarks.workloads import Ints, zipf
+from benchmarks.workloads import Floats, Ints, zipf
 
 ATTRIBUTES = 10
 DOMAIN = 1_000
@@ -147,12 +147,21 @@ STOP = 10
 MINUTE = 60 * PROCESSES  # a reading of each process a second, one a tick
 LOADS = Source("CPU", pa.schema([("pid", pa.int64()), ("load", pa.int64()), (TIME, pa.int64())]))
 
+#: Query 1's first half: each reading with the average of its process's last minute in place of its load.
+SMOOTHED = f"""
+Rstream (Select C.pid, A.load
+         From CPU [Now] As C,
+              (Select pid, avg(load) As load From CPU [Range {MINUTE - 1}] Group By pid) As A
+         Where C.pid = A.pid)
+PUBLISH SMOOTHED
+"""
+
 
 def ramp(start: str) -> str:
-    """Query 2 without its smoothing: a start condition, rising loads of one process, a stop."""
+    """Query 2: a start condition, rising smoothed loads of one process, a stop."""
     return (
-        f"SELECT * FROM FILTER{{load > {STOP}}}(FILTER{{{start}}} CPU"
-        f" FOLD{{$2.pid = $1.pid AND DUR <= {MINUTE}, $2.load > $.load, }} CPU)"
+        f"SELECT * FROM FILTER{{load > {STOP}}}(FILTER{{{start}}} SMOOTHED"
+        f" FOLD{{$2.pid = $1.pid AND DUR <= {MINUTE}, $2.load > $.load, }} SMOOTHED)"
     )
 
 
@@ -163,14 +172,16 @@ def start_factors(query: int) -> tuple[int, int]:
 
 def ramp_queries(count: int, share: float) -> Iterator[tuple[str, str]]:
     """Start conditions that no index can answer and that hold for a share of the readings."""
+    yield "smooth", SMOOTHED
     for query in range(count):
         load, pid = start_factors(query)
-        yield f"q{query}", ramp(f"(load * {load} + pid * {pid}) % 1000 < {round(1000 * share)}")
+        mixed = f"CAST(load AS BIGINT) * {load} + pid * {pid}"
+        yield f"q{query}", ramp(f"({mixed}) % 1000 < {round(1000 * share)}")
 
 
 @dataclass(frozen=True)
 class Loads:
-    """Loads in hundredths of a percent, as they would come out of smoothing; the row is the tick."""
+    """Loads in hundredths of a percent; the row is the tick."""
 
     pid: Ints
     load: Ints
@@ -182,32 +193,43 @@ class Loads:
         columns = {"pid": self.pid, "load": self.load, TIME: np.arange(len(self))}
         return Feed({"CPU": columns}, batch, gap=MINUTE + 1)
 
+    def smoothed(self) -> Floats:
+        """The average of each process's last 60 readings, this one with them."""
+        averages = np.empty(len(self))
+        for place in range(len(self)):
+            last = self.load[place % PROCESSES : place + 1 : PROCESSES][-60:]
+            averages[place] = float(last.sum()) / len(last)
+        return averages
+
 
 def loads(count: int, seed: int) -> Loads:
-    """Every process's load wanders: each reading keeps most of the one before it."""
+    """Every process's level wanders: each reading is drawn around it."""
     random = np.random.default_rng((seed, 2))
     seconds = -(-count // PROCESSES)
     level = np.empty((seconds, PROCESSES))
     level[0] = random.exponential(1_000, PROCESSES)
     for second in range(1, seconds):
         level[second] = 0.9 * level[second - 1] + random.exponential(100, PROCESSES)
+    drawn = random.exponential(level)
     pid = np.tile(np.arange(PROCESSES), seconds)
-    return Loads(pid[:count], level.astype(np.int64).ravel()[:count])
+    return Loads(pid[:count], drawn.astype(np.int64).ravel()[:count])
 
 
 def expected_ramps(count: int, share: float, seen: Loads) -> Ints:
     """Query, start and end; each process's readings are `PROCESSES` ticks apart."""
     rows = []
+    smoothed = seen.smoothed()
+    whole = smoothed.astype(np.int64)
     for query in range(count):
         load, pid = start_factors(query)
-        starts = (seen.load * load + seen.pid * pid) % 1000 < round(1000 * share)
+        starts = (whole * load + seen.pid * pid) % 1000 < round(1000 * share)
         for start in np.flatnonzero(starts).tolist():
             last = start
             stop = min(len(seen), start + MINUTE + 1)
             for tick in range(start + PROCESSES, stop, PROCESSES):
-                if seen.load[tick] <= seen.load[last]:
+                if smoothed[tick] <= smoothed[last]:
                     break
                 last = tick
-                if seen.load[tick] > STOP:
+                if smoothed[tick] > STOP:
                     rows.append((query, start, tick))
     return np.array(rows, np.int64).reshape(len(rows), 3)
