@@ -89,7 +89,11 @@ class ProjectLogic(Stateless):
             return self._for_each(self._fanout.applied(batch))
         batch = batch.compact()
         rows = self._computed(batch.rows, None)
-        return Batch(rows, batch.index, batch.members)
+        return Batch(rows, batch.index, batch.members, batch.sets)
+
+    @property
+    def takes_bits(self) -> bool:
+        return not self._spec.constants
 
     def _for_each(self, batch: Batch) -> Batch:
         assert batch.members is not None
