@@ -89,10 +89,6 @@ class Rings(Holdings):
         arrays = [array for parts in self._sizes for array in parts]
         return sum(array.nbytes for array in arrays)
 
-    def sizes(self, number: int) -> Words:
-        """The sizes of an input's windows."""
-        return self._sizes[number][0] if self._sizes[number] else np.empty(0, np.int64)
-
     def pass_time(self, bound: int) -> None:
         """Forget what has left all windows before this time."""
         kernel.pass_time(self.frame, bound)

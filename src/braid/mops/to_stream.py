@@ -219,24 +219,19 @@ class ToStreamLogic:
         wanted = ~equal & (sign * batch.rows[:, -1] > 0)
         single = ~is_set(members)
         places = np.where(single, members, 0)
-        goes_on = ~single | (((same[places >> 6] >> (places & 63)) & 1) != 0)
-        kept = wanted[index] & goes_on
+        kept = wanted[index] & (~single | (((same[places >> 6] >> (places & 63)) & 1) != 0))
         numbers = np.cumsum(wanted, dtype=np.int32) - np.int32(1)
-        rows = _without_weight(batch.rows[wanted], spec.input, spec.output)
-        index, members, sets = numbers[index[kept]], members[kept], sets.within(same)
-        if not equal.any():
-            return Batch(rows, index, members, sets)
-        chosen = equal[batch.index]
-        others = Batch(batch.rows, batch.index[chosen], batch.members[chosen], batch.sets).spelled()
-        netted_ = self._difference(self._fanouts[0].applied(others.compact()))
-        assert netted_.index is not None
-        assert netted_.members is not None
-        return in_order(
-            np.concatenate([rows, netted_.rows]),
-            np.concatenate([index, netted_.index + np.int32(len(rows))]),
-            np.concatenate([members, netted_.members]),
-            sets,
+        alone = Batch(
+            _without_weight(batch.rows[wanted], spec.input, spec.output),
+            numbers[index[kept]],
+            members[kept],
+            sets.within(same),
         )
+        if not equal.any():
+            return alone
+        chosen = equal[index]
+        others = Batch(batch.rows, index[chosen], members[chosen], sets).spelled().compact()
+        return _together(alone, self._difference(self._fanouts[0].applied(others)))
 
     def _all_rows(self, multisets: Multisets, batches: Sequence[Batch]) -> Batch:
         instants, speakers = [], []
@@ -305,6 +300,20 @@ class ToStreamLogic:
         if self._multisets is not None:
             found |= {"relations": self._multisets.bags.count, "rows": self.instances}
         return found
+
+
+def _together(first: Batch, second: Batch) -> Batch:
+    """The events of both in order; sets are those of the first."""
+    assert first.index is not None
+    assert first.members is not None
+    assert second.index is not None
+    assert second.members is not None
+    return in_order(
+        np.concatenate([first.rows, second.rows]),
+        np.concatenate([first.index, second.index + np.int32(len(first.rows))]),
+        np.concatenate([first.members, second.members]),
+        first.sets,
+    )
 
 
 def _repeated(

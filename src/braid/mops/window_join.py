@@ -138,7 +138,8 @@ class WindowJoinLogic(JoinLogic):
             self._rings.take(number, own, len(known), side.found(known))
 
     def describe(self) -> dict[str, Any]:
-        sizes = [self._rings.sizes(number) for number in range(len(self._spec.inputs))]
+        living = self._living()
+        sizes = [of_all[living] for of_all in self._sizes]
         return {
             **super().describe(),
             "sizes": [len(np.unique(own)) for own in sizes],
