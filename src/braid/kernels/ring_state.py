@@ -49,7 +49,7 @@ from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_
 FIXED = 16
 
 
-@kernel(types.void(WORDS, types.int64, ROWS))
+@kernel((WORDS, types.int64, ROWS))
 def copy_events(words: np.ndarray, input_: int, out: np.ndarray) -> None:
     """The events of an input, the oldest first."""
     ring = ring_of(address(words), input_)
@@ -60,7 +60,7 @@ def copy_events(words: np.ndarray, input_: int, out: np.ndarray) -> None:
             out[k, word] = load_int(row, word)
 
 
-@kernel(types.void(WORDS, types.int64, WORDS, ROWS))
+@kernel((WORDS, types.int64, WORDS, ROWS))
 def write_words(words: np.ndarray, input_: int, places: np.ndarray, values: np.ndarray) -> None:
     """Replace some words of all events, the oldest first; hashes are stale then."""
     ring = ring_of(address(words), input_)
@@ -71,7 +71,7 @@ def write_words(words: np.ndarray, input_: int, places: np.ndarray, values: np.n
             store_int(row, places[p], values[k, p])
 
 
-@kernel(types.void(WORDS, types.int64, types.int64, types.int64))
+@kernel((WORDS, types.int64, types.int64, types.int64))
 def build_index(words: np.ndarray, input_: int, number: int, size: int) -> None:
     """Chain all events of an input in an index anew, with at least `size` chains."""
     frame = address(words)
@@ -82,7 +82,7 @@ def build_index(words: np.ndarray, input_: int, number: int, size: int) -> None:
     hang_ring(ring, index, True)
 
 
-@kernel(types.void(WORDS, types.int64))
+@kernel((WORDS, types.int64))
 def rehash(words: np.ndarray, input_: int) -> None:
     """Chain all events of an input in all its indexes anew."""
     frame = address(words)
@@ -95,7 +95,7 @@ def rehash(words: np.ndarray, input_: int) -> None:
         number = load_int(index, FOLLOWING)
 
 
-@kernel(types.void(WORDS, types.int64, WORDS))
+@kernel((WORDS, types.int64, WORDS))
 def purge(words: np.ndarray, input_: int, gone: np.ndarray) -> None:
     """Take output nodes, as bits, out of all events of an input; those that are nobody's then
     leave in their time."""
@@ -111,7 +111,7 @@ def purge(words: np.ndarray, input_: int, gone: np.ndarray) -> None:
                 shrink_cell(pool, cell, both, spare, size)
 
 
-@kernel(types.int64(WORDS, types.int64, WORDS, types.int64, ROWS, ROWS, WORDS))
+@kernel((WORDS, types.int64, WORDS, types.int64, ROWS, ROWS, WORDS))
 def copy_ring(
     words: np.ndarray,
     input_: int,
@@ -189,7 +189,7 @@ def _spread(
     return count
 
 
-@kernel(types.void(WORDS, types.int64, WORDS, ROWS, ROWS, WORDS, WORDS, _HALVES))
+@kernel((WORDS, types.int64, WORDS, ROWS, ROWS, WORDS, WORDS, _HALVES))
 def hold_ring(
     words: np.ndarray,
     input_: int,
@@ -226,7 +226,7 @@ def hold_ring(
             add_event(frame, input_, base + slot * stride, kind)
 
 
-@kernel(types.void(WORDS, types.int64, ROWS))
+@kernel((WORDS, types.int64, ROWS))
 def lay_masks(order: np.ndarray, shift: int, out: np.ndarray) -> None:
     """For every 2^shift-th of some nodes the set of it and all that follow, as bits."""
     for block in range(out.shape[0] - 1, -1, -1):

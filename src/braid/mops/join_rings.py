@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.kernels import joins_store as slots
-from braid.kernels import memory, rings
+from braid.kernels import memory, rings, window_joins
 from braid.kernels import ring_state as moving
-from braid.kernels import window_joins as kernel
+from braid.kernels import window_covers as kernel
 from braid.kernels.runtime import address
 from braid.mops.base import State
 from braid.mops.columns import Rows
@@ -91,7 +91,7 @@ class Rings(Holdings):
 
     def pass_time(self, bound: int) -> None:
         """Forget what has left all windows before this time."""
-        kernel.pass_time(self.frame, bound)
+        window_joins.pass_time(self.frame, bound)
 
     # ---- events ----
 

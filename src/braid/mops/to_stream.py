@@ -216,17 +216,14 @@ class ToStreamLogic:
         assert isinstance(sets, BitSets)
         equal = equal_to_others(batch, spec.input, self._context.values)
         sign = 1 if spec.kind == "Istream" else -1
-        wanted = ~equal & (sign * batch.rows[:, -1] > 0)
+        copies = np.where(equal, 0, np.maximum(sign * batch.rows[:, -1], 0))
         single = ~is_set(members)
         places = np.where(single, members, 0)
-        kept = wanted[index] & (~single | (((same[places >> 6] >> (places & 63)) & 1) != 0))
-        numbers = np.cumsum(wanted, dtype=np.int32) - np.int32(1)
-        alone = Batch(
-            _without_weight(batch.rows[wanted], spec.input, spec.output),
-            numbers[index[kept]],
-            members[kept],
-            sets.within(same),
-        )
+        kept = ~single | (((same[places >> 6] >> (places & 63)) & 1) != 0)
+        every = np.arange(len(batch.rows))
+        own, whose, sources = _repeated(index[kept], members[kept], every, copies)
+        rows = _without_weight(batch.rows[sources], spec.input, spec.output)
+        alone = Batch(rows, own, whose, sets.within(same))
         if not equal.any():
             return alone
         chosen = equal[index]

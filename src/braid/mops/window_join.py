@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from braid.kernels import joins, memory
+from braid.kernels import window_covers as covers
 from braid.kernels import window_joins as kernel
 from braid.kernels.joins_state import split_pairs
 from braid.mops.base import Context, State
@@ -105,9 +106,9 @@ class WindowJoinLogic(JoinLogic):
         index, members = split_pairs(int(frame[joins.PAIRS_AT]), int(frame[joins.PAIRS]))
         memory.free(frame[joins.PAIRS_AT])
         words = self._rings.set_words
-        bits = memory.taken(frame[kernel.BITS_AT], int(frame[kernel.BITS_ROWS]) * words)
+        bits = memory.taken(frame[covers.BITS_AT], int(frame[covers.BITS_ROWS]) * words)
         frame[joins.OUT_AT : joins.FRAME] = 0
-        frame[[kernel.BITS_AT, kernel.BITS_ROOM, kernel.BITS_ROWS]] = 0
+        frame[[covers.BITS_AT, covers.BITS_ROOM, covers.BITS_ROWS]] = 0
         sets = BitSets(bits.reshape(-1, words)) if len(bits) else None
         return Batch(rows.reshape(-1, width), index, members, sets)
 
