@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from braid.algebra.expressions import TRUE, Call, Expression, Parameter, Ref, So
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, BOOLEAN, STRING
 from braid.kernels.runtime import COMPILED
+from braid.mops import join_rings
 from braid.mops.base import Context
 from braid.mops.batch import Batch
 from braid.mops.bit_sets import BitSets
@@ -261,10 +263,26 @@ EQUALS = Case(
 )
 
 
+#: The same with more equal events than are looked at one by one.
+MANY_EQUALS = replace(
+    EQUALS,
+    members=[Member((0, 0), (k % 4, k)) for k in range(12)],
+    events=[(i, at, (0, 0), (0,)) for at in range(12) for i in (0, 1) for _ in range(4)],
+    splits=[5],
+    changes=["restart"],
+)
+
+
 @settings(max_examples=150 if COMPILED else 20, deadline=None)
-@given(cases())
-@example(EQUALS)
-def test_what_comes_to_the_product_of_windows(case: Case) -> None:
+@given(cases(), st.sampled_from([join_rings.MASKS, 8]))
+@example(EQUALS, 8)
+@example(MANY_EQUALS, 8)
+def test_what_comes_to_the_product_of_windows(case: Case, masks: int) -> None:
+    with patch.object(join_rings, "MASKS", masks):
+        check(case)
+
+
+def check(case: Case) -> None:
     spec, inputs = case.spec, len(case.spec.inputs)
     context, changes = Context(), list(case.changes)
     logic = WindowJoinLogic(spec, context)

@@ -24,7 +24,7 @@ from braid.mops.values import Words
 from braid.plan.specs import Shape
 
 #: Words that the sets of all sizes of an input may take together; beyond that, some are left out.
-_MASKS = 1 << 19
+MASKS = 1 << 19
 
 
 class Rings(Holdings):
@@ -71,7 +71,7 @@ class Rings(Holdings):
             own = of_all[nodes]
             order = nodes[np.argsort(own, kind="stable")]
             shift = 0
-            while (len(order) >> shift) * self.set_words > _MASKS:
+            while (len(order) >> shift) * self.set_words > MASKS:
                 shift += 1
             masks = np.zeros((max(1, -(-len(order) >> shift)), self.set_words), np.int64)
             moving.lay_masks(order, shift, masks)
