@@ -15,7 +15,7 @@ from braid.engine import executor
 from braid.engine.shard import Options, Shard
 from braid.lang import Catalog, compile_query, stream_from_schema
 from tests.properties.law import OPTIONS, Arrival, Run, compare, expected, feeds, start
-from tests.properties.plans import RELATIONAL, describe, workloads
+from tests.properties.plans import RELATIONAL, WINDOW_JOINS, describe, workloads
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.float64()), ("t", pa.int64())])
 PAIR = "SELECT k, x_1 AS low, x AS high FROM FILTER{k <> 'no'}(S) NEXT{$1.k = $2.k AND DUR <= 9} S"
@@ -126,8 +126,8 @@ def test_a_shard_with_a_suspended_query_does_not_follow() -> None:
 def test_processes_in_turns(data: st.DataObject) -> None:
     """The law, whoever has a batch: a process goes on from what others have saved, or from what
     it has saved itself before a batch that it has to run again."""
-    shapes = data.draw(st.sampled_from([(), RELATIONAL]))
-    workload = data.draw(workloads(shapes=shapes, depth=2 if shapes else 3))
+    shapes = data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS]))
+    workload = data.draw(workloads(shapes=shapes, depth=_depth(shapes)))
     wanted = expected(workload, workload.events)
     describe(workload)
     forgets = {"GROWTH": 0, "COMPACT_FROM": 0} if data.draw(st.booleans()) else {}
@@ -164,3 +164,7 @@ def _swapped(current: Run, idle: Shard | None) -> Shard:
     else:
         current.reload()
     return gone
+
+
+def _depth(shapes: tuple[str, ...]) -> int:
+    return {RELATIONAL: 2, WINDOW_JOINS: 1}.get(shapes, 3)

@@ -13,8 +13,8 @@ CREATE STREAM Clock (x BIGINT, t BIGINT) TIME t;
 """
 
 
-def engine(**queries: str) -> braid.Engine:
-    made = braid.Engine()
+def engine(rules: Any = None, **queries: str) -> braid.Engine:
+    made = braid.Engine(rules=rules)
     made.execute(STREAMS)
     for name, text in queries.items():
         made.query(name, text)
@@ -146,16 +146,17 @@ def test_of_no_rows_there_is_one() -> None:
 
 
 def test_queries_of_one_template_share_their_m_ops() -> None:
-    running = engine()
-    for number in range(20):
-        running.query(
-            f"q{number}",
-            f"""Istream(Select S.k, w From S [Range {number + 1}], T [Range {2 * number}]
-                Where S.k = T.k and v > {number} and v + {number} < w)""",
-        )
-    plan = running.explain().to_dict()
-    kinds = [mop["kind"] for mop in plan["mops"]]
-    assert sorted(kinds) == [
+    kinds, text = plan_of_twenty()
+    assert kinds == ["join", "projection", "projection", "relation stream", "selection"]
+    assert "window join {0.k = 1.k AND" in text
+    assert "windows inside, of 20 sizes, up to 20 ticks; keeps 0 events, each once" in text
+    assert "windows inside, of 20 sizes, up to 38 ticks; keeps 0 events, each once" in text
+    assert "merged by s_window_join from 20 joins" in text
+
+
+def test_without_its_rule_a_join_has_no_windows_inside() -> None:
+    kinds, text = plan_of_twenty(rules={"s_window_join": False})
+    assert kinds == [
         "join",
         "projection",
         "projection",
@@ -164,10 +165,47 @@ def test_queries_of_one_template_share_their_m_ops() -> None:
         "window",
         "window",
     ]
-    assert len(plan["templates"]) == 1
-    text = str(running.explain())
     assert "20 windows of 20 sizes, up to 20 ticks; keeps 0 rows, each once" in text
     assert "join {0.k = 1.k AND" in text
+
+
+def plan_of_twenty(**options: Any) -> tuple[list[str], str]:
+    """The kinds of m-ops of queries that differ in windows, selections and constants, and the
+    plan as text."""
+    running = engine(**options)
+    for number in range(20):
+        running.query(
+            f"q{number}",
+            f"""Istream(Select S.k, w From S [Range {number + 1}], T [Range {2 * number}]
+                Where S.k = T.k and v > {number} and v + {number} < w)""",
+        )
+    plan = running.explain().to_dict()
+    assert len(plan["templates"]) == 1
+    return sorted(mop["kind"] for mop in plan["mops"]), str(running.explain())
+
+
+def test_only_what_istream_asks_has_windows_inside() -> None:
+    """What needs all that goes reads windows; their m-ops are not those of the other joins."""
+    joined = "From S [Range 3], T [Range 4] Where S.k = T.k"
+    running = engine(
+        comes=f"Istream(Select w {joined})",
+        goes=f"Dstream(Select w {joined})",
+        counted=f"Istream(Select count(*) as n {joined})",
+        rows="Istream(Select w From S [Range 3], T [Rows 2] Where S.k = T.k)",
+    )
+    text = [mop["does"] for mop in running.explain().to_dict()["mops"]]
+    assert sum(does.startswith("window join") for does in text) == 1
+    assert sum(does.startswith("join") for does in text) == 3
+    running.process(
+        {
+            "S": events(("a", 1, 1), ("a", 2, 4), ("b", 0, 30)),
+            "T": events(("a", 7, 2), ("a", 7, 5), ("b", 0, 30), value="w"),
+        }
+    )
+    # At 5 the first of S leaves as the second of T comes: a 7 goes and a 7 comes.
+    assert found(running, "comes") == [(2, 7), (4, 7)]
+    assert found(running, "goes") == [(7, 7), (8, 7)]
+    assert found(running, "counted") == [(2, 1), (4, 2), (7, 1), (8, 0)]
 
 
 def test_more_attributes_are_read_and_windows_keep_their_rows() -> None:

@@ -26,7 +26,7 @@ from tests.properties.expressions import (
     predicates,
     references,
 )
-from tests.properties.relations import to_stream
+from tests.properties.relations import to_stream, window_join
 from tests.properties.values import LAW_TYPES, nullable
 
 SCHEMAS = {
@@ -257,6 +257,7 @@ _SHAPES: dict[str, Callable[[Draw, Child], Node]] = {
     "same time": _same_time,
     "relation": to_stream,
     "relation too": to_stream,
+    "window join": window_join,
 }
 
 
@@ -295,6 +296,9 @@ def workloads(
 
 #: Queries that are streams of relations, and patterns over them.
 RELATIONAL = ("relation", "relation too", "sequence", "select")
+
+#: Joins of windows by time, and patterns over them.
+WINDOW_JOINS = ("window join", "window join", "window join", "sequence", "select")
 
 
 def describe(workload: Workload) -> str:

@@ -45,6 +45,31 @@ def to_stream(draw: Draw, child: Child) -> Node:
     return ToStream(relation(draw, child, draw(st.integers(0, 3))), kind)
 
 
+def window_join(draw: Draw, child: Child) -> Node:
+    """Istream, mostly, of a join of windows by time, with rows chosen and computed around it."""
+
+    def side() -> Relation:
+        stream = child()
+        now = not draw(st.integers(0, 4))
+        size = Literal(draw(st.integers(0, 6)), duration_type(stream.unit))
+        found: Relation = Window(stream, WindowKind.RANGE, size)
+        if now:
+            found = Window(stream, WindowKind.NOW)
+        return _around(draw, found) if not draw(st.integers(0, 2)) else found
+
+    joined: Relation = _joined(draw, tuple(side() for _ in range(draw(st.sampled_from([2, 2, 3])))))
+    if draw(st.integers(0, 2)):
+        joined = _around(draw, joined)
+    kind = draw(st.sampled_from([StreamKind.ISTREAM, StreamKind.ISTREAM, *StreamKind]))
+    return ToStream(joined, kind)
+
+
+def _around(draw: Draw, below: Relation) -> Relation:
+    if draw(st.booleans()):
+        return KeepRows(below, rows_test(draw, below.schema))
+    return _mapped(draw, below)
+
+
 def relation(draw: Draw, child: Child, depth: int) -> Relation:
     if depth == 0:
         return window(draw, child())
@@ -82,7 +107,10 @@ def _keep(draw: Draw, child: Child, depth: int) -> Relation:
 
 
 def _map(draw: Draw, child: Child, depth: int) -> Relation:
-    below = relation(draw, child, depth)
+    return _mapped(draw, relation(draw, child, depth))
+
+
+def _mapped(draw: Draw, below: Relation) -> Relation:
     sources = {Source.INPUT: below.schema}
     items = []
     for name in draw(st.sampled_from([("p",), ("p", "q"), ("q", "k", "p")])):
@@ -95,7 +123,11 @@ def _map(draw: Draw, child: Child, depth: int) -> Relation:
 
 def _join(draw: Draw, child: Child, depth: int) -> Relation:
     count = draw(st.sampled_from([2, 2, 3]))
-    inputs = tuple(relation(draw, child, max(0, depth - 1)) for _ in range(count))
+    return _joined(draw, tuple(relation(draw, child, max(0, depth - 1)) for _ in range(count)))
+
+
+def _joined(draw: Draw, inputs: tuple[Relation, ...]) -> Relation:
+    count = len(inputs)
     free = Join(inputs, Literal(True, BOOLEAN))
     parts: list[Expression] = []
     for number in range(1, count):

@@ -17,7 +17,7 @@ from tests.properties.law import (
     start,
     unordered_feeds,
 )
-from tests.properties.plans import RELATIONAL, workloads
+from tests.properties.plans import RELATIONAL, WINDOW_JOINS, workloads
 from tests.scenarios.comparison import assert_same
 
 
@@ -39,6 +39,13 @@ def test_any_split_and_restart(data: st.DataObject) -> None:
 def test_relations(data: st.DataObject) -> None:
     """Windows, joins, groups and what is made of them, patterns among them."""
     workload = data.draw(workloads(max_queries=3, depth=2, shapes=RELATIONAL))
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_joins_of_windows(data: st.DataObject) -> None:
+    """Windows inside of joins, also where what goes is equal to what comes."""
+    workload = data.draw(workloads(max_queries=3, depth=1, shapes=WINDOW_JOINS))
     check(workload, data.draw(feeds(workload)))
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from braid.algebra.schema import TICKS
 from braid.algebra.text import show_duration
 from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
-from braid.plan.relational import GroupSpec, JoinSpec, ToStreamSpec, WindowSpec
+from braid.plan.relational import (
+    GroupSpec,
+    JoinSpec,
+    ToStreamSpec,
+    WindowJoinSpec,
+    WindowSpec,
+)
 from braid.plan.specs import Key, ProjectSpec, SelectionSpec, StepSpec
 
 _SAYS = {rule.name: rule.says for rule in RULES}
@@ -46,6 +52,8 @@ def details(view: MopView) -> list[str]:
             ]
         case WindowSpec():
             return [_window_line(spec, found, view.unit)]
+        case WindowJoinSpec():
+            return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
         case JoinSpec():
             return _join_lines(spec, found)
         case GroupSpec():
@@ -213,6 +221,19 @@ def _window_line(spec: WindowSpec, found: dict[str, Any], unit: str) -> str:
     if spec.birth is not None:
         kept += f"; sees what starts at {spec.birth} or later"
     return kept
+
+
+def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Iterator[str]:
+    """What windows are inside a join, and what they keep of each input."""
+    for sizes, longest, held in zip(found["sizes"], found["longest"], found["inputs"], strict=True):
+        windows = "no windows inside"
+        if longest is not None:
+            shown = _length(longest, unit)
+            many = f"{sizes:,} sizes, up to {shown}"
+            windows = f"windows inside, of {shown if sizes == 1 else many}"
+        yield f"{windows}; keeps {counted(held['rows'], 'event')}, each once"
+    if spec.birth is not None:
+        yield f"sees what starts at {spec.birth} or later"
 
 
 def _join_lines(spec: JoinSpec, found: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from braid.engine.exits import ChannelExits
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.mops.base import Context, Held, Logic, State
 from braid.mops.batch import Batch
+from braid.mops.bit_sets import BitSets
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
@@ -276,8 +277,7 @@ class Executor:
         mop = self.plan.mops[signature]
         inputs = [channels[c] if c in channels else self._nothing(c) for c in mop.inputs]
         logic = self.logics[signature]
-        if not logic.takes_sets:
-            inputs = [batch.spelled() for batch in inputs]
+        inputs = [batch if _understands(logic, batch) else batch.spelled() for batch in inputs]
         output = logic.on_batch(inputs, bound)
         if logic.stopped and isinstance(mop.spec, GroupSpec):
             self._end_overflown(signature)
@@ -402,6 +402,11 @@ class Executor:
             known = ~_nulls(h, word)
             h.rows[known, word] = mapping[h.rows[known, word]]
         return {id(h) for h, _ in places}
+
+
+def _understands(logic: Logic, batch: Batch) -> bool:
+    """Whether a logic takes the members of a batch as they are written."""
+    return logic.takes_bits if isinstance(batch.sets, BitSets) else logic.takes_sets
 
 
 def _longest(exit_: Exit, constants: Constants) -> Words:

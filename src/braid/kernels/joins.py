@@ -192,7 +192,7 @@ def _expand_bits(frame: int, feed: int, members: int, first: int, last: int, out
 
 
 @kernel()
-def _can_join(feed: int, row: int, base: int) -> bool:
+def can_join(feed: int, row: int, base: int) -> bool:
     """Whether a row by itself does not exclude that it joins: no key is NULL, and columns that
     equal the same column of another input equal each other."""
     check = load_int(feed, CHECKS_AT)
@@ -207,7 +207,7 @@ def _can_join(feed: int, row: int, base: int) -> bool:
 
 
 @kernel()
-def _show(frame: int, feed: int, row: int, base: int) -> None:
+def show(frame: int, feed: int, row: int, base: int) -> None:
     """Copy the columns of a row that the residual looks at."""
     asked, first = load_int(frame, ASKED_AT), load_int(frame, ASKED_BASE)
     pair = load_int(feed, SHOWN_AT)
@@ -221,7 +221,7 @@ def _show(frame: int, feed: int, row: int, base: int) -> None:
 
 
 @kernel()
-def _holds(frame: int, flags: int, early: Any) -> bool:
+def holds(frame: int, flags: int, early: Any) -> bool:
     """Ask what the flags say of the residual."""
     asked = load_int(frame, ASKED_AT)
     first = load_int(frame, ASKED_BASE) + load_int(frame, FLAGS_FROM)
@@ -234,7 +234,7 @@ def _holds(frame: int, flags: int, early: Any) -> bool:
 
 
 @kernel()
-def _compose(frame: int, row: int, time: int, weight: int) -> None:
+def compose(frame: int, row: int, time: int, weight: int) -> None:
     """Write the output row of the rows that are bound."""
     bound, stores = load_int(frame, BOUND_AT), load_int(frame, STORES_AT)
     base, emitted = load_int(frame, OUT_BASE), load_int(frame, EMITTED)
@@ -260,7 +260,7 @@ def _compose(frame: int, row: int, time: int, weight: int) -> None:
 
 
 @kernel()
-def _wants(frame: int, node: int, late: Any) -> bool:
+def wants(frame: int, node: int, late: Any) -> bool:
     """Ask the residual with the constants of an output node; once for all that have the same."""
     if load_int(frame, LATE) == 0:
         return True
@@ -293,7 +293,7 @@ def _emit_pairs(frame: int, kind: int, at: int, late: Any) -> int:
     if kind != BITS:
         for k in range(kind):
             node = load_int(at, k)
-            if _wants(frame, node, late):
+            if wants(frame, node, late):
                 store_int(pairs, count, row | node)
                 count += 1
     else:
@@ -304,7 +304,7 @@ def _emit_pairs(frame: int, kind: int, at: int, late: Any) -> int:
                 bit = lowest(word)
                 word ^= np.int64(1) << np.int64(bit)
                 node = 64 * k + bit
-                if not asks or _wants(frame, node, late):
+                if not asks or wants(frame, node, late):
                     store_int(pairs, count, row | node)
                     count += 1
     store_int(frame, PAIRS, count)
@@ -322,7 +322,7 @@ def _emit(frame: int, kind: int, at: int, time: int, weight: int, late: Any) -> 
         room = max(256, 2 * rows)
         store_int(frame, OUT_AT, resized(load_int(frame, OUT_AT), room * width))
         store_int(frame, OUT_ROOM, room)
-    _compose(frame, load_int(frame, OUT_AT) + rows * (8 * width), time, weight)
+    compose(frame, load_int(frame, OUT_AT) + rows * (8 * width), time, weight)
     store_int(frame, OUT_ROWS, rows + 1)
 
 
@@ -330,7 +330,7 @@ def _emit(frame: int, kind: int, at: int, time: int, weight: int, late: Any) -> 
 
 
 @kernel()
-def _begin(frame: int, step: int, level: int) -> None:
+def begin(frame: int, step: int, level: int) -> None:
     """Look for the first row of a probe."""
     index = load_int(frame, INDEXES_AT) + load_int(step, STEP_INDEX) * (8 * INDEX_WORDS)
     bound, stores = load_int(frame, BOUND_AT), load_int(frame, STORES_AT)
@@ -350,7 +350,7 @@ def _begin(frame: int, step: int, level: int) -> None:
 
 
 @kernel()
-def _same_keys(frame: int, step: int, index: int, row: int, base: int) -> bool:
+def same_keys(frame: int, step: int, index: int, row: int, base: int) -> bool:
     bound, stores = load_int(frame, BOUND_AT), load_int(frame, STORES_AT)
     source, columns = load_int(step, STEP_SOURCES), load_int(index, COLUMNS_AT)
     for k in range(load_int(index, KEYS)):
@@ -383,12 +383,12 @@ def _next_row(frame: int, step: int, level: int, early: Any) -> int:
         link = links + slot * (8 * LINK_WORDS)
         row = rows + slot * stride
         slot = load_int(link, LINK_NEXT)
-        if load_int(link, LINK_HASH) == hash_ and _same_keys(frame, step, index, row, base):
+        if load_int(link, LINK_HASH) == hash_ and same_keys(frame, step, index, row, base):
             store_int(index, FOUND, load_int(index, FOUND) + 1)
             store_int(load_int(frame, BOUND_AT), input_, row)
             if load_int(feed, SHOWN) > 0:
-                _show(frame, feed, row, base)
-            if flags == 0 or _holds(frame, flags, early):
+                show(frame, feed, row, base)
+            if flags == 0 or holds(frame, flags, early):
                 store_int(level, AT_SLOT, slot)
                 return first_cell(store, row)
     store_int(level, AT_SLOT, -1)
@@ -425,7 +425,7 @@ def _search(frame: int, driver: int, time: int, early: Any, late: Any) -> None:
     steps = load_int(frame, STEPS_AT) + driver * (last + 1) * (8 * STEP_WORDS)
     levels = load_int(frame, LEVELS_AT)
     depth = np.int64(0)
-    _begin(frame, steps, levels)
+    begin(frame, steps, levels)
     while depth >= 0:
         step, level = steps + depth * (8 * STEP_WORDS), levels + depth * (8 * LEVEL_WORDS)
         cell = load_int(level, AT_CELL)
@@ -442,7 +442,7 @@ def _search(frame: int, driver: int, time: int, early: Any, late: Any) -> None:
         following = level + 8 * LEVEL_WORDS
         if depth < last:
             depth += 1
-            _begin(frame, step + 8 * STEP_WORDS, following)
+            begin(frame, step + 8 * STEP_WORDS, following)
         else:
             _emit(
                 frame,
@@ -455,7 +455,7 @@ def _search(frame: int, driver: int, time: int, early: Any, late: Any) -> None:
 
 
 @kernel()
-def _next_feed(frame: int) -> int:
+def next_feed(frame: int) -> int:
     """The input whose next delta is the earliest, or -1."""
     best, earliest = np.int64(-1), np.int64(0)
     feed = load_int(frame, FEEDS_AT)
@@ -470,7 +470,7 @@ def _next_feed(frame: int) -> int:
 
 
 @kernel()
-def _members(frame: int, feed: int, number: int) -> int:
+def members_of(frame: int, feed: int, number: int) -> int:
     """The set of a delta, written where deltas have theirs: its kind."""
     if load_int(feed, FEED_MEMBERED) == 0:
         return np.int64(ALL)
@@ -523,7 +523,7 @@ def _large(frame: int) -> bool:
 
 
 @kernel()
-def _all_hold(frame: int, driver: int) -> bool:
+def all_hold(frame: int, driver: int) -> bool:
     """Whether every other input holds something."""
     for i in range(load_int(frame, INPUTS)):
         if i != driver:
@@ -564,7 +564,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
     stores, feeds = load_int(frame, STORES_AT), load_int(frame, FEEDS_AT)
     bound, levels = load_int(frame, BOUND_AT), load_int(frame, LEVELS_AT)
     large = _large(frame)
-    driver = _next_feed(frame)
+    driver = next_feed(frame)
     while driver >= 0:
         store, feed = stores + driver * (8 * STORE_WORDS), feeds + driver * (8 * FEED_WORDS)
         number, base = load_int(feed, FEED_ROW), load_int(store, BASE)
@@ -574,16 +574,16 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
             ahead = _AHEAD * load_int(feed, FEED_BYTES)
             _look_ahead(frame, driver, row + 2 * ahead, base, False)
             _look_ahead(frame, driver, row + ahead, base, True)
-        kind = _members(frame, feed, number)
-        if kind != 0 and _can_join(feed, row, base):
+        kind = members_of(frame, feed, number)
+        if kind != 0 and can_join(feed, row, base):
             weight = load_int(row, load_int(store, WIDTH) - 1)
-            if _all_hold(frame, driver):
+            if all_hold(frame, driver):
                 store_int(bound, driver, row)
                 if load_int(feed, SHOWN) > 0:
-                    _show(frame, feed, row, base)
+                    show(frame, feed, row, base)
                 store_int(levels, AT_KIND, kind)
                 store_int(levels, AT_SET, load_int(frame, SETS_AT))
                 store_int(levels, AT_WEIGHT, weight)
                 _search(frame, driver, load_int(row, 1), early, late)
             hold(frame, driver, row, weight, kind)
-        driver = _next_feed(frame)
+        driver = next_feed(frame)

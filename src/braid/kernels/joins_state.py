@@ -159,7 +159,7 @@ def purge(words: np.ndarray, input_: int, gone: np.ndarray) -> None:
 
 
 @kernel()
-def _copy_set(kind: int, at: int, size: int, local: int, out: int) -> int:
+def copy_set(kind: int, at: int, size: int, local: int, out: int) -> int:
     """The numbers of a set's input nodes as a list; how many."""
     count = np.int64(0)
     if kind != BITS:
@@ -182,7 +182,7 @@ def _copy_set(kind: int, at: int, size: int, local: int, out: int) -> int:
 
 
 @kernel()
-def _pack(at: int, count: int, width: int) -> None:
+def pack(at: int, count: int, width: int) -> None:
     """Turn a list into bits of `width` words; there is room for both, one after the other."""
     bits = at + 8 * count
     for word in range(width):
@@ -229,9 +229,9 @@ def copy_cells(
             count = np.int64(ALL)
             begin = used
             if kind != ALL:
-                count = _copy_set(kind, set_of(cell, size), size, address(local), sets + 8 * used)
+                count = copy_set(kind, set_of(cell, size), size, address(local), sets + 8 * used)
                 if count > width:
-                    _pack(sets + 8 * used, count, width)
+                    pack(sets + 8 * used, count, width)
                     count = np.int64(BITS)
                 used += width if count == BITS else count
             if count != 0:

@@ -88,6 +88,11 @@ class Logic(Protocol):
         ...
 
     @property
+    def takes_bits(self) -> bool:
+        """Whether sets of nodes may be bits (see `bit_sets.py`)."""
+        ...
+
+    @property
     def saves(self) -> bool:
         """Whether `snapshot` has anything to say."""
         ...
@@ -121,6 +126,7 @@ class Stateless:
     instances = 0
     state_bytes = 0
     takes_sets = False
+    takes_bits = False
     saves = False
     stopped: Mapping[int, int] = {}
 

@@ -3,8 +3,8 @@
 Membership is sparse: pairs of a row and a member's node, in order of rows. Without pairs, every
 row is everybody's. An event is stored once, however many members it has; rows that no pair
 names are not part of the channel. Nodes that events belong to all at once, like the streams that
-one feed is for, are a *set* with a number of its own, so that such an event is one pair; whoever
-does not know sets gets them spelled out.
+one feed is for, are a *set* with a number of its own, so that such an event is one pair; so are
+nodes that are many and written as bits. Whoever does not know sets gets them spelled out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from braid.mops.bit_sets import BitSets
 from braid.mops.columns import Rows
 from braid.mops.sets import Sets
 
@@ -28,7 +29,7 @@ class Batch:
     index: Index | None = None
     members: Index | None = None
     #: What members from SET on stand for.
-    sets: Sets | None = None
+    sets: Sets | BitSets | None = None
 
     def spelled(self) -> Batch:
         """With single nodes only."""

@@ -15,7 +15,15 @@ from braid.mops.step import StepLogic
 from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
-from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
+from braid.mops.window_join import WindowJoinLogic
+from braid.plan.relational import (
+    GroupSpec,
+    JoinSpec,
+    NothingSpec,
+    ToStreamSpec,
+    WindowJoinSpec,
+    WindowSpec,
+)
 from braid.plan.specs import (
     EncodeSpec,
     ProjectSpec,
@@ -47,6 +55,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return PublishLogic(spec)
         case WindowSpec():
             return WindowLogic(spec, context)
+        case WindowJoinSpec():
+            return WindowJoinLogic(spec, context)
         case JoinSpec():
             return JoinLogic(spec, context)
         case GroupSpec():

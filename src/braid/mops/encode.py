@@ -8,6 +8,7 @@ import numpy as np
 
 from braid.mops.base import Stateless
 from braid.mops.batch import Batch
+from braid.mops.bit_sets import BitSets
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.membership import Origin, origin_of
@@ -68,7 +69,7 @@ class EncodeLogic(Stateless):
                 index.append(np.arange(first, first + len(own), dtype=np.int32))
                 members.append(np.full(len(own), member, np.int32))
         none = [np.empty(0, np.int32)]
-        return _in_order(
+        return in_order(
             rows[0] if len(rows) == 1 else np.concatenate(rows),
             np.concatenate(index or none),
             np.concatenate(members or none),
@@ -76,7 +77,10 @@ class EncodeLogic(Stateless):
         )
 
 
-def _in_order(rows: Rows, index: np.ndarray, members: np.ndarray, sets: Sets | None) -> Batch:
+def in_order(
+    rows: Rows, index: np.ndarray, members: np.ndarray, sets: Sets | BitSets | None
+) -> Batch:
+    """A batch of rows in any order."""
     ends = rows[:, END]
     if len(ends) < 2 or bool((ends[1:] >= ends[:-1]).all()):
         return Batch(rows, index, members, sets)

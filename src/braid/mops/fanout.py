@@ -44,6 +44,14 @@ class Fanout:
             batch.rows, (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
         )
 
+    def same(self) -> Words | None:
+        """The nodes that go on under their own numbers, if all that go on do."""
+        nodes = np.flatnonzero(self._heads >= 0)
+        ahead = self._heads[nodes]
+        if (ahead != nodes).any() or (self._next[ahead] >= 0).any():
+            return None
+        return nodes
+
     @property
     def nbytes(self) -> int:
         return self._heads.nbytes + self._next.nbytes + self._source.nbytes

@@ -36,6 +36,7 @@ from braid.plan.routes import PlainRecipe
 
 class GroupLogic:
     takes_sets = False
+    takes_bits = False
     saves = True
 
     def __init__(self, spec: GroupSpec, context: Context) -> None:

@@ -46,6 +46,7 @@ class JoinLogic:
     """All joins with one predicate over the same channels."""
 
     takes_sets = False
+    takes_bits = False
     saves = True
     stopped: Mapping[int, int] = {}
 
@@ -54,13 +55,13 @@ class JoinLogic:
         self._spec = spec
         self._context = context
         self._keys = keys_of(spec)
-        self._holdings = Holdings(spec.inputs, self._keys)
+        self._holdings = self._make_holdings()
         self._orders = Orders(self._keys, len(spec.inputs))
         self._order: list[list[Probe]] = []
         self._measured: dict[Lookup, tuple[int, int, int]] = {}
         self._since = 0
         self.nodes = Nodes()
-        self._sides = [_Side(membered) for membered in spec.membered]
+        self._sides = [Side(membered) for membered in spec.membered]
         self._askers = Nodes()
         self._asker_of: Words = np.zeros(8, np.int64)
         self._parameters: Words = np.zeros((8, 1), np.int64)
@@ -70,6 +71,9 @@ class JoinLogic:
         self._compile()
         self._describe_inputs()
         self._choose()
+
+    def _make_holdings(self) -> Holdings:
+        return Holdings(self._spec.inputs, self._keys)
 
     # ---- what is compiled ----
 
@@ -141,20 +145,30 @@ class JoinLogic:
             for origin, side in zip(origins, self._sides, strict=True)
         ]
         own = [*recipe.constants[: self._residual.own], *self._residual.fixed]
-        content = [w for c in own for w in constants.content(c)]
+        more = self._more_content(recipe, constants)
+        content = [*(w for c in own for w in constants.content(c)), *more]
         columns = [c for origin in inputs for c in origin.signatures.T.copy()]
         numbers, rows = self.nodes.add(signatures("join", constants.count, [*columns, *content]))
         if len(rows):
             state = self.snapshot() if self.instances else None
             new = numbers[rows]
+            seeing = self._note(new, [np.broadcast_to(w, constants.count)[rows] for w in more])
             for origin, side in zip(inputs, self._sides, strict=True):
-                side.add(origin, rows, new)
+                side.add(origin, rows[seeing], new[seeing])
             if own:
                 part = constants.chosen(rows)
                 askers = signatures("asks", len(rows), [w for c in own for w in part.content(c)])
                 self._add_askers(new, askers, [part.words(c) for c in own])
             self._resize(state)
         return origin_of(self.nodes, numbers)
+
+    def _more_content(self, recipe: JoinRecipe, constants: Constants) -> list[Words]:
+        """What else tells members apart."""
+        return []
+
+    def _note(self, nodes: Words, more: Sequence[Words]) -> np.ndarray:
+        """Keep what else tells new output nodes apart; which of them see events at all."""
+        return np.ones(len(nodes), np.bool_)
 
     def _add_askers(self, nodes: Words, wanted: Words, words: Sequence[Words]) -> None:
         """Note the constants of new output nodes; equal ones are asked once."""
@@ -181,17 +195,24 @@ class JoinLogic:
             self.restore(state)
 
     def _count_everyone(self) -> None:
-        living = np.ones(self.nodes.high, np.bool_)
-        living[self.nodes.uses[: self.nodes.high] <= 0] = False
-        self._everyone = packed(np.flatnonzero(living), self._holdings.set_words)
+        self._everyone = packed(self._living(), self._holdings.set_words)
+
+    def _living(self) -> Words:
+        """The output nodes that somebody uses."""
+        return np.flatnonzero(self.nodes.uses[: self.nodes.high] > 0)
+
+    def _seeing(self, nodes: Words) -> Words:
+        """Those of some output nodes that see events at all."""
+        return nodes
 
     def dismiss(self, numbers: Words) -> Words:
         """Members leave; the output nodes that nobody uses any more, whose rows are forgotten."""
         gone = self.nodes.release(numbers)
         if not len(gone):
             return gone
+        seeing = self._seeing(gone)
         for side in self._sides:
-            side.remove(gone)
+            side.remove(seeing)
         if not is_true(self._residual.late):
             self._askers.retire(self._askers.release(self._asker_of[gone]))
         if self.nodes.uses[: self.nodes.high].max(initial=0) <= 0:
@@ -268,7 +289,6 @@ class JoinLogic:
             self._choose()
         if self._holdings.roomy:
             state = self.snapshot()
-            self._holdings.forget()
             self.restore(state)
 
     def _choose(self) -> None:
@@ -310,7 +330,9 @@ class JoinLogic:
         return state
 
     def restore(self, state: State) -> None:
-        """Take up saved rows; members are there already, under whatever numbers."""
+        """Take up saved rows, and nothing else; members are there already, under whatever
+        numbers."""
+        self._holdings.forget()
         self._point()
         for number, (side, shape) in enumerate(zip(self._sides, self._spec.inputs, strict=True)):
             known = state[f"nodes{number}"].reshape(-1, 2)
@@ -400,7 +422,7 @@ class JoinLogic:
             holdings.release()
 
 
-class _Side:
+class Side:
     """The nodes of one input, what they are, and the output nodes that use them."""
 
     def __init__(self, membered: bool) -> None:
@@ -409,7 +431,7 @@ class _Side:
         self._signatures: Words = np.zeros((8, 2), np.int64)
 
     def add(self, origin: Origin, rows: Words, nodes: Words) -> None:
-        if not self.membered:
+        if not self.membered or not len(rows):
             return
         sources = origin.numbers[rows]
         self.fanout.add(sources, nodes)

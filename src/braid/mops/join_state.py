@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import joins as kernel
@@ -29,11 +30,16 @@ _LEAST_ROOM = 1024
 class Holdings:
     """Rows of each input in slots, their indexes, and the frame of the join."""
 
+    #: Words of the frame, those of a slot beyond the row, those of a link.
+    frame_words = kernel.FRAME
+    extra = slots.EXTRA
+    link_words = slots.LINK_WORDS
+
     def __init__(self, shapes: Sequence[Shape], keys: Sequence[Key]) -> None:
         self._keys = keys
         self._shapes = shapes
         count = len(shapes)
-        self.frame: Words = np.zeros(kernel.FRAME, np.int64)
+        self.frame: Words = np.zeros(self.frame_words, np.int64)
         self.feeds: Words = np.zeros((count, kernel.FEED_WORDS), np.int64)
         self._stores: Words = np.zeros((count, slots.STORE_WORDS), np.int64)
         self._pool: Words = np.zeros(sets.POOL, np.int64)
@@ -47,14 +53,22 @@ class Holdings:
         self._steps: Words = np.zeros((count, max(1, count - 1), kernel.STEP_WORDS), np.int64)
         self._parts: list[Words] = []
         for shape, store in zip(shapes, self._stores, strict=True):
-            store[slots.FREE_HEAD] = store[slots.FIRST_INDEX] = -1
+            store[slots.FREE_HEAD] = self._no_slot
+            store[slots.FIRST_INDEX] = -1
             store[slots.WIDTH] = shape.layout.width
             store[slots.BASE] = shape.layout.base
-            store[slots.STRIDE] = 8 * (shape.layout.width + slots.EXTRA)
+            store[slots.STRIDE] = 8 * (shape.layout.width + self.extra)
         self.size_sets(1)
         self._point()
         for number, shape in enumerate(shapes):
-            self._add_index(number, number, _all_columns(shape))
+            self._add_index(number, number, self._compared(number, shape))
+
+    #: What is in the place of the first free slot if there is none.
+    _no_slot = -1
+
+    def _compared(self, number: int, shape: Shape) -> Words:
+        """The columns that the first index of an input is of: all, without the weight."""
+        return columns_of([(c, a.type) for c, a in enumerate(shape.schema)][:-1])
 
     def _point(self) -> None:
         frame = self.frame
@@ -111,6 +125,9 @@ class Holdings:
             record[slots.FOLLOWING] = first[slots.FOLLOWING]
             first[slots.FOLLOWING] = number
             chains = int(first[slots.MASK]) + 1 if len(columns) else 1
+        self._build_index(store, number, chains)
+
+    def _build_index(self, store: int, number: int, chains: int) -> None:
         moving.build_index(self.frame, store, number, chains)
 
     def _drop_index(self, lookup: Lookup) -> None:
@@ -196,14 +213,14 @@ class Holdings:
         for number, store in enumerate(self._stores):
             memory.free(store[slots.ROWS_AT])
             store[[slots.COUNT, slots.HIGH, slots.ROWS_AT, slots.CAPACITY]] = 0
-            store[slots.FREE_HEAD] = -1
+            store[slots.FREE_HEAD] = self._no_slot
             for lookup, index in self._numbers.items():
                 if number == (lookup if isinstance(lookup, int) else lookup[0]):
                     record = self._indexes[index]
                     memory.free(record[slots.HEADS_AT])
                     record[slots.HEADS_AT] = 0
                     chains = 16 if record[slots.KEYS] else 1
-                    moving.build_index(self.frame, number, index, chains)
+                    self._build_index(number, index, chains)
 
     @property
     def roomy(self) -> bool:
@@ -249,7 +266,7 @@ class Holdings:
         for lookup, number in self._numbers.items():
             room = self._stores[lookup if isinstance(lookup, int) else lookup[0], slots.CAPACITY]
             heads = self._indexes[number, slots.MASK] + 1
-            sizes[lookup] = 8 * int(slots.LINK_WORDS * room + heads)
+            sizes[lookup] = 8 * int(self.link_words * room + heads)
         return sizes
 
     def describe(self) -> list[dict[str, Any]]:
@@ -273,10 +290,10 @@ class Holdings:
         self._indexes[:, [slots.LINKS_AT, slots.HEADS_AT]] = 0
 
 
-def _all_columns(shape: Shape) -> Words:
-    """Every column but the weight, and which are floats."""
-    kinds = [kind_of(a.type) for a in shape.schema][:-1]
-    return np.array([w for c, k in enumerate(kinds) for w in (c, int(k is Kind.FLOAT))], np.int64)
+def columns_of(columns: Sequence[tuple[int, pa.DataType]]) -> Words:
+    """Columns, and which are floats, for an index."""
+    pairs = [w for c, type_ in columns for w in (c, int(kind_of(type_) is Kind.FLOAT))]
+    return np.array(pairs, np.int64)
 
 
 def packed(nodes: Words, words: int) -> Words:

@@ -53,6 +53,7 @@ class ProjectLogic(Stateless):
         self.nodes = Nodes()
         self._fanout = Fanout()
         self._parameters: Words = np.zeros(8, np.int64)
+        self.takes_bits = not spec.constants
 
     def admit(
         self, recipe: ProjectRecipe, constants: Constants, origins: Sequence[Origin | None]
@@ -89,7 +90,7 @@ class ProjectLogic(Stateless):
             return self._for_each(self._fanout.applied(batch))
         batch = batch.compact()
         rows = self._computed(batch.rows, None)
-        return Batch(rows, batch.index, batch.members)
+        return Batch(rows, batch.index, batch.members, batch.sets)
 
     def _for_each(self, batch: Batch) -> Batch:
         assert batch.members is not None

@@ -16,6 +16,7 @@ from braid.kernels.exits import count_members, expand_members
 from braid.kernels.memory import taken
 from braid.mops.base import Stateless
 from braid.mops.batch import Batch
+from braid.mops.bit_sets import BitSets
 from braid.mops.columns import merged
 from braid.mops.constants import Constants
 from braid.mops.membership import Origin, nobody
@@ -91,7 +92,12 @@ class Subscribers:
 
     def counted(self, batch: Batch) -> int:
         """How many results a batch has for all queries."""
-        laid = self._layout(batch.sets)
+        if isinstance(batch.sets, BitSets):
+            laid = self._layout()
+            if laid.everlasting and batch.members is not None:
+                return laid.counted(batch.sets.counted(batch.members))
+            batch = batch.spelled()
+        laid = self._layout(_numbered(batch))
         rows, index, members = laid.parts(batch)
         found: int = count_members(
             laid.starts, laid.longest, laid.life, laid.mixed, rows, index, members, laid.tally
@@ -126,7 +132,9 @@ class Subscribers:
 
     def resolve(self, batch: Batch) -> tuple[Words, Words]:
         """Pairs of a row and a query, in order of rows."""
-        laid = self._layout(batch.sets)
+        if isinstance(batch.sets, BitSets):
+            batch = batch.spelled()
+        laid = self._layout(_numbered(batch))
         rows, index, members = laid.parts(batch)
         at, count = expand_members(
             laid.starts, laid.longest, laid.life, laid.queries, rows, index, members
@@ -170,6 +178,20 @@ class _Laid:
         self.mixed[places[lived]] = True
         self._dense = len(self.nodes) > 0 and int(self.nodes[-1]) == len(self.nodes) - 1
 
+    @property
+    def everlasting(self) -> bool:
+        """Whether every query wants every result of its node that takes no time."""
+        short = len(self.longest) > 0 and int(self.longest.min()) < 0
+        return not (short or bool(self.mixed.any()))
+
+    def counted(self, counts: Words) -> int:
+        """Tally results, of which there are so many for each node, all wanted; how many."""
+        known = self.nodes < len(counts)
+        own = np.where(known, counts[np.where(known, self.nodes, 0)], 0)
+        self.tally[self.starts[:-1]] += own
+        self.tally[self.starts[1:]] -= own
+        return int((own * np.diff(self.starts)).sum())
+
     def knows(self, sets: Sets | None) -> bool:
         return sets is None or (sets is self._sets and len(sets) == self._known_sets)
 
@@ -198,6 +220,11 @@ class _Laid:
         return self.tally.nbytes + sum(array.nbytes for array in arrays)
 
 
+def _numbered(batch: Batch) -> Sets | None:
+    assert not isinstance(batch.sets, BitSets)
+    return batch.sets
+
+
 def _of_sets(node: Words, sets: Sets, single: int) -> tuple[Words, Words]:
     """Queries by their place, at single nodes and then at sets, which are numbered from `single`."""
     order = np.argsort(node, kind="stable")
@@ -216,6 +243,7 @@ class PublishLogic(Stateless):
     """All events of a published stream, one for each query that puts it out."""
 
     takes_sets = True
+    takes_bits = True
 
     def __init__(self, spec: PublishSpec) -> None:
         self._spec = spec

@@ -15,6 +15,7 @@ import numpy as np
 from braid.kernels import admission
 from braid.kernels.instances import INDEXED, S_BOUND, S_EDGE, S_GROUP, S_OUT, S_TEST
 from braid.mops.batch import Batch
+from braid.mops.bit_sets import BitSets
 from braid.mops.nodes import signatures
 from braid.mops.sets import SET, Sets
 from braid.mops.values import Words
@@ -45,6 +46,7 @@ class SetStates:
 
     def localised(self, first: Batch) -> np.ndarray | None:
         """The members of a batch with this step's numbers for sets."""
+        assert not isinstance(first.sets, BitSets)
         if first.sets is None or first.members is None:
             return first.members
         source, numbers = self._mapped

@@ -201,6 +201,8 @@ class StepLogic:
     def takes_sets(self) -> bool:
         return self._spec.channels
 
+    takes_bits = False
+
     # ---- events ----
 
     def on_batch(self, inputs: SequenceOf[Batch], bound: int) -> Batch:

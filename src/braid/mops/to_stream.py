@@ -20,9 +20,12 @@ from braid.kernels.runtime import address
 from braid.kernels.windows import HIGH, free_unused
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
+from braid.mops.bit_sets import BitSets, is_set
 from braid.mops.columns import Rows, nulls_of
 from braid.mops.constants import Constants
+from braid.mops.encode import in_order
 from braid.mops.fanout import Fanout
+from braid.mops.join_state import packed
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, grown, signatures
 from braid.mops.values import Values, Words
@@ -96,6 +99,18 @@ def netted(batch: Batch, shape: Shape, values: Values) -> Netted:
     return Netted(sources[:found], nets[:found], index[:pairs], members[:pairs])
 
 
+def equal_to_others(batch: Batch, shape: Shape, values: Values) -> np.ndarray:
+    """Which rows of a delta channel are equal to another one of the same instant."""
+    rows = np.ascontiguousarray(_comparable(batch.rows, shape, values))
+    heads, following = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    count = kernel.group_rows(rows, shape.layout.base, _floats(shape), heads, following)
+    equal = np.zeros(len(rows), np.bool_)
+    if count < len(rows):
+        equal[:] = True
+        equal[heads[:count][following[heads[:count]] < 0]] = False
+    return equal
+
+
 def consolidated(batch: Batch, shape: Shape, values: Values) -> Batch:
     """The same deltas, in which no node has equal rows at one instant, nor a row of weight 0."""
     if len(batch.rows) < 2:
@@ -120,6 +135,7 @@ def _without_weight(rows: Rows, source: Shape, target: Shape) -> Rows:
 
 class ToStreamLogic:
     takes_sets = False
+    takes_bits = True
     #: A stream of a relation does not give up.
     stopped: Mapping[int, int] = {}
 
@@ -129,6 +145,8 @@ class ToStreamLogic:
         self.nodes = Nodes()
         self._fanouts = [Fanout() for _ in range(1 + len(spec.streams))]
         self._multisets = Multisets(spec.input, context.values) if spec.kind == "Rstream" else None
+        #: Nodes that go on under their own numbers, as bits, if all do; False: not known.
+        self._same: Words | bool | None = False
 
     # ---- members ----
 
@@ -138,6 +156,7 @@ class ToStreamLogic:
         numbers, rows = self.nodes.add(signatures("to stream", constants.count, columns))
         for side, fanout in zip(sides, self._fanouts, strict=True):
             fanout.add(side.numbers[rows], numbers[rows])
+        self._same = False
         if self._multisets is not None:
             self._multisets.admit(sides[0], numbers)
         return origin_of(self.nodes, numbers)
@@ -146,6 +165,7 @@ class ToStreamLogic:
         gone = self.nodes.release(numbers)
         for fanout in self._fanouts:
             fanout.remove(gone)
+        self._same = False
         if self._multisets is not None:
             self._multisets.dismiss(numbers)
         return gone
@@ -159,7 +179,20 @@ class ToStreamLogic:
         ]
         if self._multisets is not None:
             return self._all_rows(self._multisets, batches)
-        return self._difference(self._fanouts[0].applied(batches[0]))
+        return self._changes(batches[0])
+
+    def _changes(self, batch: Batch) -> Batch:
+        same = self._same_nodes() if isinstance(batch.sets, BitSets) else None
+        if same is None:
+            return self._difference(self._fanouts[0].applied(batch.spelled()))
+        return self._difference_of_sets(batch, same)
+
+    def _same_nodes(self) -> Words | None:
+        if isinstance(self._same, bool):
+            nodes = self._fanouts[0].same()
+            words = 1 + self.nodes.high // 64
+            self._same = None if nodes is None else packed(nodes, words)
+        return self._same
 
     def _difference(self, batch: Batch) -> Batch:
         """What comes, or what goes: as many copies as the net weight says."""
@@ -173,6 +206,29 @@ class ToStreamLogic:
             index, members, sources = _repeated(index, members, sources, copies)
         rows = _without_weight(batch.rows[sources], spec.input, spec.output)
         return Batch(rows, index, members).compact()
+
+    def _difference_of_sets(self, batch: Batch, same: Words) -> Batch:
+        """The same without spelling sets out, but of rows that are equal to another of their
+        instant. `same`: the nodes that go on, as bits."""
+        spec, index, members, sets = self._spec, batch.index, batch.members, batch.sets
+        assert index is not None
+        assert members is not None
+        assert isinstance(sets, BitSets)
+        equal = equal_to_others(batch, spec.input, self._context.values)
+        sign = 1 if spec.kind == "Istream" else -1
+        copies = np.where(equal, 0, np.maximum(sign * batch.rows[:, -1], 0))
+        single = ~is_set(members)
+        places = np.where(single, members, 0)
+        kept = ~single | (((same[places >> 6] >> (places & 63)) & 1) != 0)
+        every = np.arange(len(batch.rows))
+        own, whose, sources = _repeated(index[kept], members[kept], every, copies)
+        rows = _without_weight(batch.rows[sources], spec.input, spec.output)
+        alone = Batch(rows, own, whose, sets.within(same))
+        if not equal.any():
+            return alone
+        chosen = equal[index]
+        others = Batch(batch.rows, index[chosen], members[chosen], sets).spelled().compact()
+        return _together(alone, self._difference(self._fanouts[0].applied(others)))
 
     def _all_rows(self, multisets: Multisets, batches: Sequence[Batch]) -> Batch:
         instants, speakers = [], []
@@ -241,6 +297,20 @@ class ToStreamLogic:
         if self._multisets is not None:
             found |= {"relations": self._multisets.bags.count, "rows": self.instances}
         return found
+
+
+def _together(first: Batch, second: Batch) -> Batch:
+    """The events of both in order; sets are those of the first."""
+    assert first.index is not None
+    assert first.members is not None
+    assert second.index is not None
+    assert second.members is not None
+    return in_order(
+        np.concatenate([first.rows, second.rows]),
+        np.concatenate([first.index, second.index + np.int32(len(first.rows))]),
+        np.concatenate([first.members, second.members]),
+        first.sets,
+    )
 
 
 def _repeated(

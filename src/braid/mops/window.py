@@ -30,6 +30,7 @@ from braid.plan.specs import Shape
 
 class WindowLogic:
     takes_sets = False
+    takes_bits = False
     #: Windows do not give up.
     stopped: Mapping[int, int] = {}
 
@@ -98,7 +99,7 @@ class WindowLogic:
     # ---- events ----
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
-        batch = self._seen(inputs[0])
+        batch = seen_since(inputs[0], self._spec.membered, self._spec.birth)
         coming = self._members.fanout.applied(batch)
         leaving = nothing_leaves()
         if self._buffer is not None:
@@ -109,27 +110,6 @@ class WindowLogic:
         if self._buffer is not None:
             self._buffer.written()
         return written
-
-    def _seen(self, batch: Batch) -> Batch:
-        """The events since the birth, in order of `end`."""
-        if not self._spec.membered or batch.index is None or batch.members is None:
-            rows = batch.alone()
-            if self._spec.birth is not None:
-                rows = rows[rows[:, START] >= self._spec.birth]
-            if not _is_sorted(rows[:, END]):
-                rows = rows[np.argsort(rows[:, END], kind="stable")]
-            return Batch(np.ascontiguousarray(rows))
-        rows, index, members = np.ascontiguousarray(batch.rows), batch.index, batch.members
-        if self._spec.birth is not None:
-            seen = rows[index, START] >= self._spec.birth
-            index, members = index[seen], members[seen]
-        if not _is_sorted(rows[:, END]):
-            order = np.argsort(rows[:, END], kind="stable")
-            rows, place = rows[order], np.empty(len(order), np.int32)
-            place[order] = np.arange(len(order), dtype=np.int32)
-            by_row = np.argsort(place[index], kind="stable")
-            index, members = place[index][by_row], members[by_row]
-        return Batch(rows, index, members)
 
     def _in_order(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a row and an input node; for rows, in the order that tells which are last."""
@@ -229,6 +209,28 @@ class WindowLogic:
             found["sizes"] = len(np.unique(sizes))
             found["longest"] = int(sizes.max()) if len(sizes) else None
         return found if self._buffer is None else {**found, **self._buffer.describe()}
+
+
+def seen_since(batch: Batch, membered: bool, birth: int | None) -> Batch:
+    """The events that start at the birth or later, in order of `end`."""
+    if not membered or batch.index is None or batch.members is None:
+        rows = batch.alone()
+        if birth is not None:
+            rows = rows[rows[:, START] >= birth]
+        if not _is_sorted(rows[:, END]):
+            rows = rows[np.argsort(rows[:, END], kind="stable")]
+        return Batch(np.ascontiguousarray(rows))
+    rows, index, members = np.ascontiguousarray(batch.rows), batch.index, batch.members
+    if birth is not None:
+        seen = rows[index, START] >= birth
+        index, members = index[seen], members[seen]
+    if not _is_sorted(rows[:, END]):
+        order = np.argsort(rows[:, END], kind="stable")
+        rows, place = rows[order], np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        by_row = np.argsort(place[index], kind="stable")
+        index, members = place[index][by_row], members[by_row]
+    return Batch(rows, index, members)
 
 
 def _is_sorted(words: Words) -> bool:

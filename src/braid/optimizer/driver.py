@@ -191,6 +191,9 @@ class _Walk:
 
     # ---- one operator ----
 
+    def has_rule(self, name: str) -> bool:
+        return name in self.driver.rules
+
     def sharing(self, operator: Operator) -> Sharing:
         key = (operator.kind, tuple(c.signature for c in operator.inputs), operator.definition)
         sharing = Sharing((*key, operator.constants, "alone", self.alone))

@@ -13,6 +13,7 @@ from braid.plan.specs import Shape
 SELECT, PROJECT, UNION, SAME_TIME = "select", "project", "union", "same time"
 SEQUENCE, ITERATE = "sequence", "iterate"
 WINDOW, JOIN, GROUP, TO_STREAM = "window", "join", "group", "to stream"
+WINDOW_JOIN = "window join"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ as one column more. What is asked of rows sinks as far as it can:
 Rstream speaks whenever an event occurs on a stream under its windows, also one that WHERE
 refuses: so it reads these streams as they are beside the rows.
 
+Under an Istream a join of windows by time has them inside (`rules/window_joins.py`): its inputs
+are then walked as streams, without weights.
+
 A window keeps rows, and its state has to be found again by a plan that reads more attributes of
 a stream. So what it keeps never depends on what others read: a projection names it.
 """
@@ -60,6 +63,7 @@ from braid.optimizer.operators import (
     PROJECT,
     TO_STREAM,
     WINDOW,
+    WINDOW_JOIN,
     Channel,
     Operator,
     Sharing,
@@ -77,6 +81,8 @@ from braid.plan.relational import (
     JoinSpec,
     NothingSpec,
     ToStreamSpec,
+    WindowJoinRecipe,
+    WindowJoinSpec,
     WindowRecipe,
     WindowSpec,
 )
@@ -93,6 +99,8 @@ class Planning(Protocol):
     """What the walk through a query's streams gives to that through its relations."""
 
     birth: int | None
+
+    def has_rule(self, name: str) -> bool: ...
 
     def channel(
         self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
@@ -118,6 +126,11 @@ class Relations:
         self._walk = walk
         #: Groups without keys of which only changes are asked.
         self._only_changes: Relation | None = None
+        #: The join of which only what comes is asked, and its columns that are shown as they are.
+        self._coming: Relation | None = None
+        self._shown: frozenset[str] = frozenset()
+        #: Sizes of the windows that a join has inside, while its inputs are walked.
+        self._inside: list[Literal | Parameter | int] | None = None
         #: The streams under the windows as they are, with nothing asked of them.
         self._streams: list[Channel] = []
 
@@ -126,6 +139,9 @@ class Relations:
         relation, speaks = node.relation, node.kind is StreamKind.RSTREAM
         names = tuple(n for n in relation.schema.names if not speaks or n in wanted)
         self._only_changes = None if speaks else _bottom(relation)
+        if node.kind is StreamKind.ISTREAM and self._walk.has_rule("s_window_join"):
+            self._coming = _bottom(relation)
+            self._shown = _shown_of(relation, self._coming)
         birth = self._walk.birth if speaks else None
         definition = (node.kind.value, names, birth)
         rows = self._exactly(relation, names, (), signature((TO_STREAM, definition)), speaks)
@@ -150,9 +166,15 @@ class Relations:
     ) -> Channel:
         """The rows for which everything asked is true, with just these columns in this order."""
         source = self._rows(relation, frozenset(names), asked, port, speaks)
-        if source.shape.schema.names == (*names, WEIGHT):
+        items = (*_plain(relation.schema, names), *self._weight)
+        if source.shape.schema.names == tuple(name for name, _ in items):
             return source
-        return self._walk.projected(source, (*_plain(relation.schema, names), _WEIGHT_ITEM), ())
+        return self._walk.projected(source, items, ())
+
+    @property
+    def _weight(self) -> Items:
+        """What rows have beside their columns: events have no weight."""
+        return (_WEIGHT_ITEM,) if self._inside is None else ()
 
     def _rows(
         self,
@@ -219,7 +241,7 @@ class Relations:
         source = self._rows(inner, names, below, reader, speaks)
         constants = tuple(lifter.constants)
         return self._selected(
-            self._walk.projected(source, (*lifted, _WEIGHT_ITEM), constants), here, port
+            self._walk.projected(source, (*lifted, *self._weight), constants), here, port
         )
 
     # ---- windows ----
@@ -240,6 +262,10 @@ class Relations:
             values = tuple(n for n in node.schema.names if not n.startswith(PREFIX))
             order = (*((window.order,) if window.order is not None else ()), *values)
             names = tuple(n for n in node.schema.names if n in {*values, *names})
+        if self._inside is not None:
+            assert window.size is None or isinstance(window.size, Literal | Parameter)
+            self._inside.append(0 if window.size is None else window.size)
+            return self._stream(node, names, below, port, speaks)
         definition = (window.kind.value, names, window.keys, order, self._walk.birth)
         reader = signature((WINDOW, definition))
         source = self._stream(node, names, below, reader, speaks)
@@ -287,13 +313,16 @@ class Relations:
         for _, number, name in emit:
             sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
+        constants = tuple(lifter.constants)
+        if join is self._coming and _of_time(join):
+            netted = sides.netted(self._shown)
+            return self._window_join(join, parts, sides, (*definition, netted), constants)
         read = []
         for number, below in enumerate(join.inputs):
             reader = signature((JOIN, definition, number))
             own = parts.selections[number]
             read.append(self._side(below, sides.items(number), own, reader, speaks))
         channels = tuple(read)
-        constants = tuple(lifter.constants)
         operator = Operator(JOIN, channels, definition, constants)
         sharing = self._walk.sharing(operator)
         membered = tuple(channel.membered for channel in channels)
@@ -302,6 +331,34 @@ class Relations:
         recipe = JoinRecipe(constants)
         told = any(membered) or bool(constants)
         return self._walk.add(operator, sharing, spec, recipe, membered=told)
+
+    def _window_join(
+        self,
+        join: Join,
+        parts: JoinParts,
+        sides: _Sides,
+        definition: tuple[Any, ...],
+        constants: tuple[Any, ...],
+    ) -> Channel:
+        """The join with its windows inside."""
+        equalities, residual, emit, _, netted = definition
+        definition = (*definition, self._walk.birth)
+        self._inside, read = [], []
+        for number, below in enumerate(join.inputs):
+            reader = signature((WINDOW_JOIN, definition, number))
+            own = parts.selections[number]
+            read.append(self._side(below, sides.items(number), own, reader, False))
+        sizes, self._inside = tuple(self._inside), None
+        channels = tuple(read)
+        operator = Operator(WINDOW_JOIN, channels, definition, (*constants, *sizes))
+        membered = tuple(channel.membered for channel in channels)
+        shapes = tuple(channel.shape for channel in channels)
+        spec = WindowJoinSpec(
+            shapes, equalities, residual, emit, membered, netted, self._walk.birth
+        )
+        recipe = WindowJoinRecipe(constants, sizes)
+        sharing = self._walk.sharing(operator)
+        return self._walk.add(operator, sharing, spec, recipe, membered=True)
 
     def _side(
         self, relation: Relation, items: Items, asked: Conjuncts, port: str, speaks: bool
@@ -387,6 +444,22 @@ class _Sides:
         computed = self._computed[side.input]
         return computed.setdefault(side.expression, f"__e{len(computed)}")
 
+    def netted(self, shown: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+        """Of each input the columns in which rows are equal that are equal in the columns of the
+        join that are shown: these, and what must equal them."""
+        equal = {place(name) for name in shown}
+        pairs = [{(e.first, e.first_column), (e.second, e.second_column)} for e in self.equalities]
+        for _ in pairs:
+            equal |= {side for pair in pairs if pair & equal for side in pair}
+        return tuple(
+            tuple(
+                name
+                for name, e in self.items(number)
+                if (number, name) in equal and kind_of(e.type) not in (Kind.OPAQUE, Kind.NULL)
+            )
+            for number in range(len(self._schemas))
+        )
+
     @property
     def definition(self) -> tuple[Any, ...]:
         """What is computed for it, with the constants left out, and the columns of each input."""
@@ -442,6 +515,25 @@ def _bottom(relation: Relation) -> Relation:
     while isinstance(relation, KeepRows | MapRows):
         relation = relation.input
     return relation
+
+
+def _shown_of(relation: Relation, bottom: Relation) -> frozenset[str]:
+    """The columns of what is below selections and projections that come through as they are."""
+    names = frozenset(relation.schema.names)
+    while relation is not bottom:
+        assert isinstance(relation, KeepRows | MapRows)
+        if isinstance(relation, MapRows):
+            computed = (e for name, e in relation.items if name in names)
+            names = frozenset(e.name for e in computed if isinstance(e, Ref))
+        relation = relation.input
+    return names
+
+
+def _of_time(join: Join) -> bool:
+    """Whether all inputs of a join are windows by time, perhaps with rows chosen and computed."""
+    kinds = (WindowKind.RANGE, WindowKind.NOW)
+    below = (_bottom(relation) for relation in join.inputs)
+    return all(isinstance(window, Window) and window.kind in kinds for window in below)
 
 
 def _is_raw(node: Node) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from braid.plan.relational import WindowSpec
+from braid.plan.relational import WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
 
@@ -99,12 +99,14 @@ def ordered(mops: Mapping[str, Mop]) -> tuple[str, ...]:
 
 
 def moved_by_time(mops: Mapping[str, Mop], order: Iterable[str]) -> tuple[str, ...]:
-    """The m-ops that put out something when nothing comes but time passes, and their readers."""
+    """The m-ops that put out something, or forget it, when nothing comes but time passes, and
+    their readers."""
     moved: dict[str, None] = {}
     for signature in order:
         mop = mops[signature]
         spec = mop.spec
         leaves = isinstance(spec, WindowSpec) and spec.kind in ("range", "now")
+        leaves |= isinstance(spec, WindowJoinSpec)
         if leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
             moved[signature] = None
     return tuple(moved)

@@ -129,6 +129,30 @@ class JoinRecipe:
 
 
 @dataclass(frozen=True)
+class WindowJoinSpec(JoinSpec):
+    """A join over windows by time, whose inputs are the streams below them: for each member, what
+    comes to the combinations of events that are in its windows.
+
+    The output is a delta channel for Istream: what goes is in it only where it may be equal to what
+    comes at the same instant. `netted`: of each input, columns in which rows that Istream finds
+    equal are equal. Only events that start at `birth` or later are seen.
+    """
+
+    netted: tuple[tuple[str, ...], ...] = ()
+    birth: int | None = None
+
+    def describe(self) -> str:
+        return f"window {super().describe()}"
+
+
+@dataclass(frozen=True)
+class WindowJoinRecipe(JoinRecipe):
+    """The constants of the residual, and how long each input's window is."""
+
+    sizes: tuple[Constant | int, ...] = ()
+
+
+@dataclass(frozen=True)
 class GroupSpec:
     """For each member: one row for each group of equal `keys`, which are columns of the input.
 

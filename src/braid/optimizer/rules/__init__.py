@@ -19,6 +19,7 @@ from braid.optimizer.rules.merge_to_streams import S_STREAM
 from braid.optimizer.rules.share_joins import C_JOIN, S_JOIN
 from braid.optimizer.rules.share_windows import S_WINDOW
 from braid.optimizer.rules.template_patterns import T_MU, T_SEQ
+from braid.optimizer.rules.window_joins import S_WINDOW_JOIN
 
 RULES: tuple[Rule, ...] = (
     D_SIGMA,
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     S_WINDOW,
     S_JOIN,
     C_JOIN,
+    S_WINDOW_JOIN,
     S_ALPHA,
     C_ALPHA,
     S_STREAM,

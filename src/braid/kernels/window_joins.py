@@ -1,0 +1,305 @@
+"""The loop of a join with windows inside: each event meets what is still in the windows of others.
+
+A combination comes when the last of its events does, for the output nodes that see all of them
+and whose window of each input is at least as long as that input's event is old. It goes for a node
+at the first instant at which one of its events is too old for it; that is asked only for suspects
+(`window_joins_output.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from braid.kernels.joins import (
+    AT_HASH,
+    AT_KIND,
+    AT_SET,
+    AT_SLOT,
+    BOUND_AT,
+    FEED_BYTES,
+    FEED_ROW,
+    FEED_ROWS_AT,
+    FEED_WORDS,
+    FEEDS_AT,
+    INPUTS,
+    LEVEL_WORDS,
+    LEVELS_AT,
+    SETS_AT,
+    SHOWN,
+    STEP_FLAGS,
+    STEP_INDEX,
+    STEP_INPUT,
+    STEP_WORDS,
+    STEPS_AT,
+    WORDS_OF_SET,
+    all_hold,
+    begin,
+    can_join,
+    holds,
+    members_of,
+    next_feed,
+    same_keys,
+    show,
+)
+from braid.kernels.joins_sets import (
+    ALL,
+    BITS,
+    KIND,
+    clear_bits,
+    has_bit,
+    set_bit,
+    set_of,
+)
+from braid.kernels.joins_store import (
+    BASE,
+    CAPACITY,
+    COUNT,
+    FIRST_INDEX,
+    FOUND,
+    LINKS_AT,
+    ROWS_AT,
+    STRIDE,
+    WANTED,
+    hash_row,
+)
+from braid.kernels.rings import (
+    HASH,
+    LINK,
+    NUMBER,
+    OLDER,
+    OLDEST,
+    add_event,
+    cell_of,
+    drop_events,
+    event_at,
+    first_from,
+    index_of,
+    ring_of,
+)
+from braid.kernels.runtime import (
+    PREDICATE_TYPE,
+    WORDS,
+    address,
+    kernel,
+    load_int,
+    store_int,
+)
+from braid.kernels.window_covers import (
+    COVER_WORDS,
+    COVERS_AT,
+    DRIVER,
+    DRIVER_HASH,
+    GOING,
+    LAST_PAIRS,
+    LONGEST,
+    NOW,
+    ORDER_AT,
+    SIZED,
+    SIZES_AT,
+    SUSPECTED,
+    SUSPECTS_AT,
+    carry,
+)
+from braid.kernels.window_joins_output import emit, is_in
+
+_MOST = np.int64(9223372036854775807)
+
+
+# ---- search ----
+
+
+@kernel()
+def _next_event(frame: int, depth: int, step: int, level: int, early: Any) -> bool:
+    """Bind the next event that a probe finds and carry its nodes on; whether there is one.
+
+    What comes is asked with the windows as they are now. What goes was there an instant ago; it
+    goes with the first of its events to leave, that of the first input if there are several.
+    """
+    input_ = load_int(step, STEP_INPUT)
+    ring, index = ring_of(frame, input_), index_of(frame, load_int(step, STEP_INDEX))
+    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    links, rows, base = load_int(index, LINKS_AT), load_int(ring, ROWS_AT), load_int(ring, BASE)
+    slots, stride = load_int(ring, CAPACITY) - 1, load_int(ring, STRIDE)
+    hash_, flags, longest = (
+        load_int(level, AT_HASH),
+        load_int(step, STEP_FLAGS),
+        load_int(cover, LONGEST),
+    )
+    going, number, oldest = (
+        load_int(frame, GOING) != 0,
+        load_int(level, AT_SLOT),
+        load_int(ring, OLDEST),
+    )
+    time, latest = load_int(frame, NOW), load_int(frame, NOW)
+    if going:
+        latest -= 1
+        if input_ > load_int(frame, DRIVER):
+            time -= 1
+    while number >= oldest:
+        link = links + (number & slots) * (8 * LINK)
+        row = rows + (number & slots) * stride
+        number = load_int(link, OLDER)
+        if load_int(link, HASH) != hash_:
+            continue
+        came = load_int(row, 1)
+        if came > latest:
+            continue
+        age = time - came
+        if age < 0:
+            age = _MOST
+        if age > longest:
+            break
+        if not same_keys(frame, step, index, row, base):
+            continue
+        store_int(index, FOUND, load_int(index, FOUND) + 1)
+        store_int(load_int(frame, BOUND_AT), input_, row)
+        if load_int(feed, SHOWN) > 0:
+            show(frame, feed, row, base)
+        if flags != 0 and not holds(frame, flags, early):
+            continue
+        if carry(frame, depth, level, cell_of(ring, row), cover, age):
+            store_int(index, WANTED, load_int(index, WANTED) + 1)
+            store_int(level, AT_SLOT, number)
+            return True
+    store_int(level, AT_SLOT, -1)
+    return False
+
+
+@kernel()
+def _search(frame: int, early: Any, late: Any) -> None:
+    """All combinations of the event that is bound with those that the other inputs hold."""
+    last = load_int(frame, INPUTS) - 2
+    steps = load_int(frame, STEPS_AT) + load_int(frame, DRIVER) * (last + 1) * (8 * STEP_WORDS)
+    levels = load_int(frame, LEVELS_AT)
+    depth = np.int64(0)
+    begin(frame, steps, levels)
+    while depth >= 0:
+        step, level = steps + depth * (8 * STEP_WORDS), levels + depth * (8 * LEVEL_WORDS)
+        if not _next_event(frame, depth, step, level, early):
+            depth -= 1
+            continue
+        following = level + 8 * LEVEL_WORDS
+        if depth < last:
+            depth += 1
+            begin(frame, step + 8 * STEP_WORDS, following)
+        else:
+            emit(frame, load_int(following, AT_KIND), load_int(following, AT_SET), late)
+
+
+@kernel()
+def _drive(frame: int, input_: int, row: int, kind: int, at: int, early: Any, late: Any) -> None:
+    """Search with an event that the nodes of a set see."""
+    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
+    levels = load_int(frame, LEVELS_AT)
+    store_int(frame, DRIVER, input_)
+    store_int(frame, LAST_PAIRS, -1)
+    store_int(load_int(frame, BOUND_AT), input_, row)
+    if load_int(feed, SHOWN) > 0:
+        show(frame, feed, row, load_int(ring_of(frame, input_), BASE))
+    store_int(levels, AT_KIND, kind)
+    store_int(levels, AT_SET, at)
+    _search(frame, early, late)
+
+
+@kernel()
+def _go(frame: int, input_: int, size: int, first: int, last: int, early: Any, late: Any) -> None:
+    """Put out what goes now because an event of an input leaves windows of this size, those of
+    the nodes from one place to another, as far as they are suspects."""
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    order, suspects = load_int(cover, ORDER_AT), load_int(frame, SUSPECTS_AT)
+    ring, words = ring_of(frame, input_), load_int(frame, WORDS_OF_SET)
+    time, out = load_int(frame, NOW) - 1 - size, load_int(frame, SETS_AT)
+    number, end = first_from(ring, time), load_int(ring, NUMBER)
+    while number < end:
+        row = event_at(ring, number)
+        if load_int(row, 1) != time:
+            return
+        cell = cell_of(ring, row)
+        kind, some = load_int(cell, KIND), False
+        clear_bits(out, words)
+        for place in range(first, last):
+            node = load_int(order, place)
+            if has_bit(suspects, node) and (kind == ALL or is_in(kind, set_of(cell, words), node)):
+                set_bit(out, node)
+                some = True
+        if some:
+            _drive(frame, input_, row, np.int64(BITS), out, early, late)
+        number += 1
+
+
+@kernel()
+def _let_go(frame: int, early: Any, late: Any) -> None:
+    """Put out all that goes for suspects at this instant."""
+    store_int(frame, GOING, 1)
+    suspects = load_int(frame, SUSPECTS_AT)
+    for i in range(load_int(frame, INPUTS)):
+        if not all_hold(frame, i):
+            continue
+        cover = load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS)
+        sizes, order = load_int(cover, SIZES_AT), load_int(cover, ORDER_AT)
+        place, count = np.int64(0), load_int(cover, SIZED)
+        while place < count:
+            first, size, some = place, load_int(sizes, place), False
+            while place < count and load_int(sizes, place) == size:
+                some = some or has_bit(suspects, load_int(order, place))
+                place += 1
+            if some:
+                _go(frame, i, size, first, place, early, late)
+    clear_bits(suspects, load_int(frame, WORDS_OF_SET))
+    store_int(frame, SUSPECTED, 0)
+    store_int(frame, GOING, 0)
+
+
+@kernel()
+def _forget(frame: int, bound: int) -> None:
+    """Drop what has left all windows; all that comes is of this time or later.
+
+    What leaves at the very instant may have to go together with something that comes at it.
+    """
+    for i in range(load_int(frame, INPUTS)):
+        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
+        before = bound - 1 - longest
+        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
+            drop_events(frame, i, before)
+
+
+@kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
+def run(words: np.ndarray, early: Any, late: Any) -> None:
+    """Take all events of the feeds; output is in memory that the frame then names.
+
+    `early`: the part of the residual without constants; `late`: the part with them.
+    """
+    frame = address(words)
+    feeds, sets = load_int(frame, FEEDS_AT), load_int(frame, SETS_AT)
+    driver = next_feed(frame)
+    while driver >= 0:
+        ring, feed = ring_of(frame, driver), feeds + driver * (8 * FEED_WORDS)
+        number = load_int(feed, FEED_ROW)
+        row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
+        store_int(feed, FEED_ROW, number + 1)
+        time = load_int(row, 1)
+        if time != load_int(frame, NOW):
+            if load_int(frame, SUSPECTED) != 0:
+                _let_go(frame, early, late)
+            store_int(frame, NOW, time)
+            _forget(frame, time)
+        kind = members_of(frame, feed, number)
+        if kind != 0 and can_join(feed, row, load_int(ring, BASE)):
+            if all_hold(frame, driver):
+                index = index_of(frame, load_int(ring, FIRST_INDEX))
+                store_int(frame, DRIVER_HASH, hash_row(row, load_int(ring, BASE), index))
+                _drive(frame, driver, row, kind, sets, early, late)
+            add_event(frame, driver, row, kind)
+        driver = next_feed(frame)
+    if load_int(frame, SUSPECTED) != 0:
+        _let_go(frame, early, late)
+
+
+@kernel((WORDS, types.int64))
+def pass_time(words: np.ndarray, bound: int) -> None:
+    """Forget what has left all windows before this time."""
+    _forget(address(words), bound)

@@ -1,0 +1,148 @@
+"""Joins with windows inside: combinations of events of several streams, as they come.
+
+Members share the predicate and differ in the sizes of their windows, in selections below, and in
+constants of the residual. The m-op reads streams and not changes: an event is held once, until the
+longest window is over, and leaves once; how long each member sees it is asked when a combination
+is found (see `kernels/window_joins.py`).
+
+The law: what a member has got at an instant, less what has gone, has in it what comes at that
+instant to the product of its windows, by value; that is what Istream puts out. What only goes is
+not told, so nobody but Istream may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.kernels import joins, memory
+from braid.kernels import window_covers as covers
+from braid.kernels import window_joins as kernel
+from braid.kernels.joins_state import split_pairs
+from braid.mops.base import Context, State
+from braid.mops.batch import Batch
+from braid.mops.bit_sets import BitSets
+from braid.mops.constants import Constants
+from braid.mops.join import JoinLogic
+from braid.mops.join_rings import Rings, with_sizes
+from braid.mops.join_state import Holdings
+from braid.mops.values import Words
+from braid.mops.window import seen_since
+from braid.plan.relational import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
+
+
+class WindowJoinLogic(JoinLogic):
+    """All joins with one predicate over windows by time of the same channels."""
+
+    def __init__(self, spec: WindowJoinSpec, context: Context) -> None:
+        self._windows = spec
+        self._sizes: list[Words] = [np.full(8, -1, np.int64) for _ in spec.inputs]
+        self._resized = True
+        super().__init__(spec, context)
+        self._plain = False
+        self._holdings.frame[joins.PLAIN] = 0
+
+    def _make_holdings(self) -> Holdings:
+        self._rings = Rings(self._windows.inputs, self._keys, self._windows.netted)
+        return self._rings
+
+    # ---- members ----
+
+    def _more_content(self, recipe: JoinRecipe, constants: Constants) -> list[Words]:
+        assert isinstance(recipe, WindowJoinRecipe)
+        return [
+            np.full(1, size, np.int64) if isinstance(size, int) else constants.words(size)
+            for size in recipe.sizes
+        ]
+
+    def _note(self, nodes: Words, more: Sequence[Words]) -> np.ndarray:
+        self._sizes = with_sizes(self._sizes, nodes, more)
+        return self._sees(nodes)
+
+    def _sees(self, nodes: Words) -> np.ndarray:
+        """Which nodes see events at all: a window of less than nothing is empty."""
+        seeing = np.ones(len(nodes), np.bool_)
+        for of_all in self._sizes:
+            seeing &= of_all[nodes] >= 0
+        return seeing
+
+    def _seeing(self, nodes: Words) -> Words:
+        return nodes[self._sees(nodes)]
+
+    def _living(self) -> Words:
+        return self._seeing(super()._living())
+
+    def _count_everyone(self) -> None:
+        super()._count_everyone()
+        self._resized = True
+
+    def _point(self) -> None:
+        super()._point()
+        if self._resized:
+            self._rings.size_windows(self._living(), self._sizes)
+            self._resized = False
+
+    # ---- events ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        sides = zip(inputs, self._sides, strict=True)
+        birth = self._windows.birth
+        batches = [seen_since(batch, side.membered, birth) for batch, side in sides]
+        self._point()
+        alive = self._feed(batches)
+        kernel.run(self._rings.frame, self._early, self._late)
+        del alive
+        self._rings.pass_time(bound)
+        found = self._taken()
+        self._tend(sum(len(batch.rows) for batch in batches))
+        return found
+
+    def _taken(self) -> Batch:
+        """The output, and its memory."""
+        frame, width = self._rings.frame, self._spec.output.layout.width
+        rows = memory.taken(frame[joins.OUT_AT], int(frame[joins.OUT_ROWS]) * width)
+        index, members = split_pairs(int(frame[joins.PAIRS_AT]), int(frame[joins.PAIRS]))
+        memory.free(frame[joins.PAIRS_AT])
+        words = self._rings.set_words
+        bits = memory.taken(frame[covers.BITS_AT], int(frame[covers.BITS_ROWS]) * words)
+        frame[joins.OUT_AT : joins.FRAME] = 0
+        frame[[covers.BITS_AT, covers.BITS_ROOM, covers.BITS_ROWS]] = 0
+        sets = BitSets(bits.reshape(-1, words)) if len(bits) else None
+        return Batch(rows.reshape(-1, width), index, members, sets)
+
+    # ---- state ----
+
+    @property
+    def index_bytes(self) -> int:
+        return super().index_bytes + self._rings.window_bytes
+
+    def snapshot(self) -> State:
+        """Of each input: its slots, who sees what is in them, and what those nodes stand for."""
+        state: State = {}
+        for number, side in enumerate(self._sides):
+            local, known = side.numbered(self.nodes.high)
+            saved = self._rings.saved(number, local, len(known))
+            state |= {f"{name}{number}": array for name, array in saved.items()}
+            state[f"nodes{number}"] = known
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take up saved events, and nothing else; members are there already, under whatever
+        numbers."""
+        self._rings.forget()
+        self._point()
+        for number, side in enumerate(self._sides):
+            known = state[f"nodes{number}"].reshape(-1, 2)
+            own = {name: state[f"{name}{number}"] for name in ("marks", "rows", "cells", "sets")}
+            self._rings.take(number, own, len(known), side.found(known))
+
+    def describe(self) -> dict[str, Any]:
+        living = self._living()
+        sizes = [of_all[living] for of_all in self._sizes]
+        return {
+            **super().describe(),
+            "sizes": [len(np.unique(own)) for own in sizes],
+            "longest": [int(own.max()) if len(own) else None for own in sizes],
+        }
