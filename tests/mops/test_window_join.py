@@ -136,6 +136,7 @@ class Model:
     shown: str
     constant: int | None
     rising: bool
+    banded: bool
     seen: list[Event] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
@@ -169,21 +170,27 @@ class Model:
         if self.constant is None:
             return True
         a, b = rows[0][1], rows[1][1]
-        return a is not None and b is not None and a + self.constant < b
+        if a is None or b is None:
+            return False
+        return abs(a - b) <= -self.constant if self.banded else a + self.constant < b
 
 
 def _not_above(a: int | None, b: int | None) -> bool:
     return a is not None and b is not None and a <= b
 
 
-def _residual(inputs: int, late: bool, rising: bool) -> Expression:
+def _residual(inputs: int, late: bool, rising: bool, banded: bool) -> Expression:
     parts: list[Expression] = []
     if rising:
         sides = (Ref(Source.INPUT, "0.k", BIGINT), Ref(Source.INPUT, f"{inputs - 1}.x", BIGINT))
         parts.append(Call("le", sides, BOOLEAN))
     if late:
         total = Call("add", (Ref(Source.INPUT, "0.x", BIGINT), Parameter(0, BIGINT)), BIGINT)
-        parts.append(Call("lt", (total, Ref(Source.INPUT, "1.x", BIGINT)), BOOLEAN))
+        other = Ref(Source.INPUT, "1.x", BIGINT)
+        parts.append(Call("le" if banded else "lt", (total, other), BOOLEAN))
+        if banded:
+            least = Call("add", (other, Parameter(0, BIGINT)), BIGINT)
+            parts.append(Call("ge", (Ref(Source.INPUT, "0.x", BIGINT), least), BOOLEAN))
     return conjunction(tuple(parts))
 
 
@@ -194,6 +201,7 @@ class Case:
     shown: str
     late: bool
     rising: bool
+    banded: bool
     events: list[Event]
     splits: list[int]
     changes: list[str]
@@ -220,7 +228,7 @@ def cases(draw: st.DrawFn) -> Case:
             Member((k,) * inputs, tuple((k * (i + 1)) % 5 for i in range(inputs)), -(k % 3))
             for k in range(nodes)
         ]
-    late, rising = draw(st.booleans()), draw(st.booleans())
+    late, rising, banded = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
     value = st.sampled_from([0, 0, 0, 0, 1, 1, 2, None])
     some = st.lists(node, min_size=1, max_size=3, unique=True).map(tuple)
     most = st.tuples(st.just(0) | node, st.just(nodes)).map(lambda p: tuple(range(*p)))
@@ -246,8 +254,8 @@ def cases(draw: st.DrawFn) -> Case:
     )
     splits = draw(st.lists(st.integers(0, 12), max_size=3))
     changes = draw(st.lists(st.sampled_from(["restart", "dismiss", "admit", "again"]), max_size=4))
-    spec = spec_of(inputs, equalities, _residual(inputs, late, rising), membered, shown)
-    return Case(spec, members, shown, late, rising, events, splits, changes)
+    spec = spec_of(inputs, equalities, _residual(inputs, late, rising, banded), membered, shown)
+    return Case(spec, members, shown, late, rising, banded, events, splits, changes)
 
 
 #: Two events of each input that differ in nothing but their times: what goes is equal to what comes.
@@ -255,6 +263,7 @@ EQUALS = Case(
     spec_of(2, (Equality(0, "k", 1, "k"),)),
     [Member((0, 0), (1, 3)), Member((0, 0), (2, 3))],
     "kx",
+    False,
     False,
     False,
     [(0, 0, (0, 0), (0,)), (1, 0, (0, 0), (0,)), (0, 2, (0, 0), (0,)), (0, 3, (0, 0), (0,))],
@@ -291,7 +300,7 @@ def check(case: Case) -> None:
 
     def model(member: Member) -> Model:
         constant = member.constant if case.late else None
-        return Model(spec, member, case.shown, constant, case.rising)
+        return Model(spec, member, case.shown, constant, case.rising, case.banded)
 
     models = {o: model(m) for o, m in zip(admit(logic, context, members), members, strict=True)}
     for start, end in pairwise(sorted({0, *case.splits, 13})):

@@ -237,7 +237,9 @@ def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Ite
 
 
 def _join_lines(spec: JoinSpec, found: dict[str, Any]) -> list[str]:
-    how = "hash on the equalities" if spec.equalities else "every combination is looked at"
+    how = "every combination is looked at"
+    if spec.equalities or found["bands"]:
+        how = "hash on the equalities" if spec.equalities else "hash on a band"
     lines = [f"{counted(found['nodes'], 'output')}; {how}"]
     orders = [
         f"{first} > {' > '.join(map(str, order))}" for first, order in enumerate(found["orders"])

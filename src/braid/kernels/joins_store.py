@@ -26,7 +26,7 @@ from braid.kernels.joins_sets import (
     tidy_cells,
 )
 from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, load_int, store_int
+from braid.kernels.runtime import kernel, load_float, load_int, store_int
 
 #: Words that a slot has beyond the row.
 EXTRA = 3
@@ -47,8 +47,8 @@ EXTRA = 3
 ) = range(10)
 
 #: An index: three words of each slot (next, previous, hash), heads of chains, their number less
-#: one, number of keys, where their columns are (pairs: column, whether it is a float), next index
-#: of the input; probes, rows found, those of them that were wanted.
+#: one, number of keys, where their columns are (pairs: column, and how it is compared), next index
+#: of the input; probes, rows found, those of them that were wanted; the width of a band (0: all).
 (
     LINKS_AT,
     HEADS_AT,
@@ -59,14 +59,19 @@ EXTRA = 3
     PROBES,
     FOUND,
     WANTED,
+    BAND,
     INDEX_WORDS,
-) = range(10)
+) = range(11)
+
+#: A column of a key: equal words, equal floats, or integers or floats in a band.
+AS_WORD, AS_FLOAT, IN_BAND, FLOAT_IN_BAND = range(4)
 
 #: A link.
 LINK_NEXT, LINK_PREVIOUS, LINK_HASH, LINK_WORDS = range(4)
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
+_HIGHEST = 1 << 60
 
 
 @kernel()
@@ -80,12 +85,47 @@ def add_to_hash(value: int, row: int, base: int, column: int, floating: int) -> 
 
 
 @kernel()
+def bucket_of(word: int, width: int) -> int:
+    """Which stretch of a band's width an integer lies in: what is larger lies in none before."""
+    if width == 0:
+        return np.int64(0)
+    return np.int64(word) // np.int64(width)
+
+
+@kernel()
+def float_bucket_of(value: float, width: float) -> int:
+    """The same for floats; NaN is above all others."""
+    if width == 0.0:
+        return np.int64(0)
+    if value != value:
+        return np.int64(_HIGHEST + 1)
+    place = np.floor(value / width)
+    if place > _HIGHEST:
+        return np.int64(_HIGHEST)
+    if place < -_HIGHEST:
+        return np.int64(-_HIGHEST)
+    return np.int64(place)
+
+
+@kernel()
+def add_bucket(value: int, bucket: int) -> int:
+    return mix(value + bucket + _SEED)
+
+
+@kernel()
 def hash_row(row: int, base: int, index: int) -> int:
     value, columns = np.int64(0), load_int(index, COLUMNS_AT)
     for k in range(load_int(index, KEYS)):
-        value = add_to_hash(
-            value, row, base, load_int(columns, 2 * k), load_int(columns, 2 * k + 1)
-        )
+        column, how = load_int(columns, 2 * k), load_int(columns, 2 * k + 1)
+        if how >= IN_BAND and not is_null(row, column):
+            if how == IN_BAND:
+                bucket = bucket_of(load_int(row, base + column), load_int(index, BAND))
+            else:
+                at = row + 8 * (base + column)
+                bucket = float_bucket_of(load_float(at, 0), load_float(index, BAND))
+            value = add_bucket(value, bucket)
+        else:
+            value = add_to_hash(value, row, base, column, how)
     return value & FREE
 
 

@@ -40,6 +40,7 @@ from braid.kernels.joins import (
     can_join,
     holds,
     members_of,
+    next_chain,
     next_feed,
     same_keys,
     show,
@@ -139,7 +140,12 @@ def _next_event(frame: int, depth: int, step: int, level: int, early: Any) -> bo
         latest -= 1
         if input_ > load_int(frame, DRIVER):
             time -= 1
-    while number >= oldest:
+    while True:
+        if number < oldest:
+            if not next_chain(index, level):
+                break
+            hash_, number = load_int(level, AT_HASH), load_int(level, AT_SLOT)
+            continue
         link = links + (number & slots) * (8 * LINK)
         row = rows + (number & slots) * stride
         number = load_int(link, OLDER)
@@ -152,7 +158,8 @@ def _next_event(frame: int, depth: int, step: int, level: int, early: Any) -> bo
         if age < 0:
             age = _MOST
         if age > longest:
-            break
+            number = np.int64(-1)
+            continue
         if not same_keys(frame, step, index, row, base):
             continue
         store_int(index, FOUND, load_int(index, FOUND) + 1)

@@ -30,7 +30,8 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.fanout import Fanout
-from braid.mops.join_plan import Lookup, Orders, Probe, keys_of, residual_of
+from braid.mops.join_bands import band_words, bands_of
+from braid.mops.join_plan import Lookup, Orders, Probe, band_keys, keys_of, residual_of
 from braid.mops.join_state import Holdings, packed
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, grown, signatures
@@ -54,7 +55,8 @@ class JoinLogic:
         assert len(spec.inputs) > 1
         self._spec = spec
         self._context = context
-        self._keys = keys_of(spec)
+        self._bands = bands_of(spec)
+        self._keys = (*keys_of(spec), *band_keys(spec, self._bands))
         self._holdings = self._make_holdings()
         self._orders = Orders(self._keys, len(spec.inputs))
         self._order: list[list[Probe]] = []
@@ -191,8 +193,18 @@ class JoinLogic:
                 # Room for half as many again: members may come one by one.
                 self._holdings.size_sets(self.nodes.high + self.nodes.high // 2)
         self._count_everyone()
+        if self._bands:
+            self._size_bands()
         if state is not None:
             self.restore(state)
+
+    def _size_bands(self) -> None:
+        """As wide as the member wants that wants the widest."""
+        living = self._askers.uses[: self._askers.high] > 0
+        parameters = self._parameters[: self._askers.high][living]
+        self._holdings.size_bands(
+            [band_words(band, *band.widths(parameters)) for band in self._bands]
+        )
 
     def _count_everyone(self) -> None:
         self._everyone = packed(self._living(), self._holdings.set_words)
@@ -400,6 +412,7 @@ class JoinLogic:
                 measured[lookup] = self._measured[lookup] = measure
         return {
             "nodes": self.nodes.count,
+            "bands": len(self._bands),
             "inputs": self._holdings.describe(),
             "orders": [[probe.lookup[0] for probe in order] for order in self._order],
             "probes": [

@@ -3,7 +3,8 @@
 Columns that equalities link, directly or through others, are one *key* of the join. So with
 A.k = B.k AND B.k = C.k a row of A can be looked up in C, and every input that a key has been
 bound in helps to find the rest. A NULL in a key that some plain equality asks for joins nothing:
-such rows are not even held. Nor are rows in which two columns of the same key differ.
+such rows are not even held. Nor are rows in which two columns of the same key differ. Where no key
+leads to an input, a band may (`join_bands.py`).
 
 For each input that drives, the others are put in order by how many wanted rows a probe of them
 has found so far, those that a bound key leads to first. Any order gives the same sum.
@@ -11,7 +12,7 @@ has found so far, those that a bound key leads to first. Any order gives the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from braid.algebra.expressions import (
@@ -29,6 +30,8 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.joins import inputs_of
 from braid.algebra.types import BOOLEAN
+from braid.kernels.joins_store import IN_BAND
+from braid.mops.join_bands import Band
 from braid.plan.layout import Layout
 from braid.plan.relational import JoinSpec
 
@@ -46,6 +49,13 @@ class Key:
     columns: tuple[tuple[int, ...], ...]
     floating: bool
     null_safe: bool
+    #: The number of the band, if the columns need not be equal but are in one.
+    band: int | None = None
+
+    @property
+    def how(self) -> int:
+        """How its columns are compared."""
+        return int(self.floating) + (0 if self.band is None else int(IN_BAND))
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,17 @@ def keys_of(spec: JoinSpec) -> tuple[Key, ...]:
         floating = any(e.floating for e in linked)
         keys.append(Key(columns, floating, all(e.null_safe for e in linked)))
     return tuple(keys)
+
+
+def band_keys(spec: JoinSpec, bands: Sequence[Band]) -> Iterator[Key]:
+    """Bands as keys, to be used where no equality leads to an input."""
+    for number, band in enumerate(bands):
+        places = dict((band.first, band.second))
+        columns = tuple(
+            (shape.layout.column(places[i]),) if i in places else ()
+            for i, shape in enumerate(spec.inputs)
+        )
+        yield Key(columns, band.floating, False, number)
 
 
 class Orders:
@@ -112,16 +133,18 @@ class Orders:
         bound = [driver]
         order = []
         while len(bound) < self._inputs:
-            lookups = [
-                (i, tuple(k for k in range(len(self._keys)) if self._leads(k, bound, i)))
-                for i in range(self._inputs)
-                if i not in bound
-            ]
+            lookups = [(i, self._leading(bound, i)) for i in range(self._inputs) if i not in bound]
             best = min(lookups, key=lambda lookup: self._cost(lookup, counts))
             sources = tuple(self._source(k, bound) for k in best[1])
             order.append(Probe(best, sources, frozenset(bound)))
             bound.append(best[0])
         return order
+
+    def _leading(self, bound: Sequence[int], to: int) -> tuple[int, ...]:
+        """The keys that lead to an input: all equalities, or else a band."""
+        found = [k for k in range(len(self._keys)) if self._leads(k, bound, to)]
+        equal = tuple(k for k in found if self._keys[k].band is None)
+        return equal or tuple(found[:1])
 
     def _leads(self, key: int, bound: Sequence[int], to: int) -> bool:
         columns = self._keys[key].columns

@@ -104,6 +104,9 @@ class Rings(Holdings):
 
     def rewrite(self, number: int, words: Words, values: Rows) -> None:
         moving.write_words(self.frame, number, words, np.ascontiguousarray(values))
+        self._rehash(number)
+
+    def _rehash(self, number: int) -> None:
         moving.rehash(self.frame, number)
 
     def purge(self, gone: Words) -> None:

@@ -52,6 +52,9 @@ class Holdings:
         self._sets: Words = np.zeros((count + 1) * 1, np.int64)
         self._steps: Words = np.zeros((count, max(1, count - 1), kernel.STEP_WORDS), np.int64)
         self._parts: list[Words] = []
+        bands = sum(key.band is not None for key in keys)
+        self._widths = [0] * bands
+        self._bands: Words = np.zeros((bands, 4), np.int64)
         for shape, store in zip(shapes, self._stores, strict=True):
             store[slots.FREE_HEAD] = self._no_slot
             store[slots.FIRST_INDEX] = -1
@@ -115,6 +118,8 @@ class Holdings:
         record[:] = 0
         record[slots.KEYS] = len(columns) // 2
         record[slots.COLUMNS_AT] = address(columns)
+        band = self._band_of(what)
+        record[slots.BAND] = 0 if band is None else self._widths[band]
         # The one that finds equal rows stays the first of its input.
         if isinstance(what, int):
             record[slots.FOLLOWING] = -1
@@ -161,6 +166,7 @@ class Holdings:
                 step[kernel.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
                 flags = [int(g in ready) for g in range(len(groups))]
                 step[kernel.STEP_FLAGS] = self._kept(flags) if ready else 0
+                step[kernel.STEP_BAND] = self._band_at(probe.lookup)
 
     def _kept(self, values: list[int]) -> int:
         part = np.array([*values, 0], np.int64)
@@ -170,8 +176,45 @@ class Holdings:
     def _key_columns(self, lookup: Lookup) -> Words:
         number, keys = lookup
         chosen = (self._keys[k] for k in keys)
-        pairs = [w for k in chosen for w in (k.columns[number][0], int(k.floating))]
+        pairs = [w for k in chosen for w in (k.columns[number][0], k.how)]
         return np.array(pairs, np.int64)
+
+    # ---- bands ----
+
+    def _band_of(self, lookup: Lookup | int) -> int | None:
+        if isinstance(lookup, int):
+            return None
+        return next((b for k in lookup[1] if (b := self._keys[k].band) is not None), None)
+
+    def _band_at(self, lookup: Lookup) -> int:
+        """Where it is said how far below and above a value the band reaches that is looked up."""
+        band = self._band_of(lookup)
+        if band is None:
+            return 0
+        columns = next(k.columns for k in self._keys if k.band == band)
+        first = next(i for i, own in enumerate(columns) if own)
+        return int(address(self._bands)) + 8 * (4 * band + (0 if lookup[0] == first else 2))
+
+    def size_bands(self, words: Sequence[tuple[int, int, int]]) -> None:
+        """The width of each band, and how far the first column may be below and above the second."""
+        widths = [width for width, _, _ in words]
+        changed = widths != self._widths
+        self._widths = widths
+        for around, (_, below, above) in zip(self._bands, words, strict=True):
+            around[:] = below, above, above, below
+        if changed:
+            self._widen()
+            for number in range(len(self._shapes)):
+                self._rehash(number)
+
+    def _widen(self) -> None:
+        for lookup, number in self._numbers.items():
+            band = self._band_of(lookup)
+            if band is not None:
+                self._indexes[number, slots.BAND] = self._widths[band]
+
+    def _rehash(self, number: int) -> None:
+        moving.rehash(self.frame, number)
 
     def measures(self) -> dict[Lookup, tuple[int, int, int]]:
         """Of each index: probes, rows found, rows wanted; counted since the last call."""
@@ -199,7 +242,7 @@ class Holdings:
     def rewrite(self, number: int, words: Words, values: Rows) -> None:
         """Replace some words of all rows of an input."""
         moving.write_words(self.frame, number, words, np.ascontiguousarray(values))
-        moving.rehash(self.frame, number)
+        self._rehash(number)
 
     def purge(self, gone: Words) -> None:
         """Forget what only these output nodes hold."""
