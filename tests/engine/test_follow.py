@@ -168,3 +168,15 @@ def _swapped(current: Run, idle: Shard | None) -> Shard:
 
 def _depth(shapes: tuple[str, ...]) -> int:
     return {RELATIONAL: 2, WINDOW_JOINS: 1}.get(shapes, 3)
+
+
+def test_a_join_that_follows_forgets_what_has_left() -> None:
+    text = "SELECT A.x AS one, B.x AS two FROM S [Range 3] AS A, S [Range 3] AS B WHERE A.k = B.k"
+    known: Catalog = catalog(both=text)
+    pages: dict[str, bytes] = {}
+    one = shard(known)
+    fed(one, pages, ("a", 1.0, 1), ("z", 0.0, 2))
+    fed(shard(known, pages), pages, ("b", 5.0, 10), ("z", 0.0, 20))  # a and b have left
+    assert one.follow(pages)
+    found = fed(one, pages, ("a", 2.0, 21), ("y", 0.0, 30))
+    assert found == [(20, 20, 0.0, 0.0), (21, 21, 2.0, 2.0)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from braid.kernels.instances import FREE, any_null, is_null
 from braid.kernels.joins_sets import (
@@ -636,7 +635,7 @@ def hold(frame: int, input_: int, row: int, weight: int, kind: int) -> None:
     )
 
 
-@kernel(types.void(WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
+@kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
 def run(words: np.ndarray, early: Any, late: Any) -> None:
     """Take all deltas of the feeds; output is in memory that the frame then names.
 

@@ -62,7 +62,7 @@ def _store(frame: int, input_: int) -> int:
     return load_int(frame, STORES_AT) + input_ * (8 * STORE_WORDS)
 
 
-@kernel(types.void(WORDS, types.int64, ROWS))
+@kernel((WORDS, types.int64, ROWS))
 def copy_rows(words: np.ndarray, input_: int, out: np.ndarray) -> None:
     """The rows of an input, in order of slots; their weights are 0."""
     store = _store(address(words), input_)
@@ -78,7 +78,7 @@ def copy_rows(words: np.ndarray, input_: int, out: np.ndarray) -> None:
         count += 1
 
 
-@kernel(types.void(WORDS, types.int64, WORDS, ROWS))
+@kernel((WORDS, types.int64, WORDS, ROWS))
 def write_words(words: np.ndarray, input_: int, places: np.ndarray, values: np.ndarray) -> None:
     """Replace some words of all rows, in order of slots; hashes are stale then."""
     store = _store(address(words), input_)
@@ -93,7 +93,7 @@ def write_words(words: np.ndarray, input_: int, places: np.ndarray, values: np.n
         count += 1
 
 
-@kernel(types.void(WORDS, types.int64, types.int64, types.int64))
+@kernel((WORDS, types.int64, types.int64, types.int64))
 def build_index(words: np.ndarray, input_: int, number: int, size: int) -> None:
     """Chain all rows of an input in an index anew, with at least `size` chains."""
     frame = address(words)
@@ -105,7 +105,7 @@ def build_index(words: np.ndarray, input_: int, number: int, size: int) -> None:
     hang_all(store, index, True)
 
 
-@kernel(types.void(WORDS, types.int64))
+@kernel((WORDS, types.int64))
 def rehash(words: np.ndarray, input_: int) -> None:
     """Chain all rows of an input in all its indexes anew."""
     frame = address(words)
@@ -118,7 +118,7 @@ def rehash(words: np.ndarray, input_: int) -> None:
         number = load_int(index, FOLLOWING)
 
 
-@kernel(types.void(WORDS, types.int64))
+@kernel((WORDS, types.int64))
 def forget(words: np.ndarray, input_: int) -> None:
     """Hold nothing of an input."""
     frame = address(words)
@@ -130,7 +130,7 @@ def forget(words: np.ndarray, input_: int) -> None:
     )
 
 
-@kernel(types.void(WORDS, types.int64, WORDS))
+@kernel((WORDS, types.int64, WORDS))
 def purge(words: np.ndarray, input_: int, gone: np.ndarray) -> None:
     """Take output nodes, as bits, out of all rows of an input; rows that nobody has are dropped."""
     frame = address(words)
@@ -195,7 +195,7 @@ def pack(at: int, count: int, width: int) -> None:
         store_int(at, word, load_int(bits, word))
 
 
-@kernel(types.UniTuple(types.int64, 2)(WORDS, types.int64, WORDS, WORDS))
+@kernel((WORDS, types.int64, WORDS, WORDS))
 def copy_cells(
     words: np.ndarray, input_: int, local: np.ndarray, written: np.ndarray
 ) -> tuple[int, int]:
@@ -251,7 +251,7 @@ def copy_cells(
 _HALVES = types.Array(types.int32, 1, "C")
 
 
-@kernel(types.void(WORDS, types.int64, ROWS, ROWS, WORDS, types.int64, WORDS, _HALVES))
+@kernel((WORDS, types.int64, ROWS, ROWS, WORDS, types.int64, WORDS, _HALVES))
 def hold_cells(
     words: np.ndarray,
     input_: int,
@@ -293,7 +293,7 @@ def hold_cells(
             hold(frame, input_, base + cells[c, 0] * stride, cells[c, 1], kind)
 
 
-@kernel(types.UniTuple(_HALVES, 2)(types.int64, types.int64))
+@kernel((types.int64, types.int64))
 def split_pairs(at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of rows and nodes, apart."""
     index, members = np.empty(count, np.int32), np.empty(count, np.int32)
