@@ -10,7 +10,8 @@ import numpy as np
 from numba import types
 
 from braid.kernels.instances import FREE
-from braid.kernels.joins import (
+from braid.kernels.joins import hold
+from braid.kernels.joins_frame import (
     FEED_MEMBERS_AT,
     FEED_WORDS,
     FEEDS_AT,
@@ -20,7 +21,6 @@ from braid.kernels.joins import (
     STORES_AT,
     WORDS_OF_SET,
     expand,
-    hold,
 )
 from braid.kernels.joins_sets import (
     ALL,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.kernels.joins import (
+from braid.kernels.joins_frame import (
     FEED_MEMBERS_AT,
     FEED_WORDS,
     FEEDS_AT,

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.joins import (
-    AT_KIND,
-    AT_SET,
-    FRAME,
-    LEVEL_WORDS,
-    SETS_AT,
-    WORDS_OF_SET,
-)
+from braid.kernels.joins_frame import AT_KIND, AT_SET, FRAME, LEVEL_WORDS, SETS_AT, WORDS_OF_SET
 from braid.kernels.joins_sets import (
     ALL,
     BITS,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from braid.kernels.joins import (
+from braid.kernels.joins_frame import (
     AT_HASH,
     AT_KIND,
     AT_SET,
@@ -36,15 +36,13 @@ from braid.kernels.joins import (
     STEPS_AT,
     WORDS_OF_SET,
     all_hold,
-    begin,
     can_join,
     holds,
     members_of,
-    next_chain,
     next_feed,
-    same_keys,
     show,
 )
+from braid.kernels.joins_probe import begin, next_chain, same_keys
 from braid.kernels.joins_sets import (
     ALL,
     BITS,

@@ -20,8 +20,8 @@ import numpy as np
 from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
-from braid.kernels import joins as kernel
-from braid.kernels import memory
+from braid.kernels import joins, memory
+from braid.kernels import joins_frame as kernel
 from braid.kernels.joins_state import split_pairs
 from braid.kernels.runtime import address, always
 from braid.mops import codegen
@@ -242,7 +242,7 @@ class JoinLogic:
             return self._batch(np.empty((0, width), np.int64), 0, 0)
         alive = self._feed(inputs)
         self._point()
-        kernel.run(self._holdings.frame, self._early, self._late)
+        joins.run(self._holdings.frame, self._early, self._late)
         del alive
         frame = self._holdings.frame
         rows = memory.taken(frame[kernel.OUT_AT], int(frame[kernel.OUT_ROWS]) * width)

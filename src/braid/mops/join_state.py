@@ -1,6 +1,6 @@
 """The memory of a join: rows of each input with their members, and indexes made when needed.
 
-Everything lies behind addresses, in a *frame* that kernels read (`kernels/joins.py`).
+Everything lies behind addresses, in a *frame* that kernels read (`kernels/joins_frame.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
-from braid.kernels import joins as kernel
+from braid.kernels import joins_frame as kernel
 from braid.kernels import joins_sets as sets
 from braid.kernels import joins_state as moving
 from braid.kernels import joins_store as slots

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from braid.kernels import joins, memory
+from braid.kernels import joins_frame as joins
+from braid.kernels import memory
 from braid.kernels import window_covers as covers
 from braid.kernels import window_joins as kernel
 from braid.kernels.joins_state import split_pairs
