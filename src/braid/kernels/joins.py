@@ -16,6 +16,7 @@ from numba import types
 
 from braid.kernels.instances import FREE
 from braid.kernels.joins_frame import (
+    ALLOWED,
     AT_CELL,
     AT_HASH,
     AT_KIND,
@@ -327,7 +328,8 @@ def hold(frame: int, input_: int, row: int, weight: int, kind: int) -> None:
 def run(words: np.ndarray, early: Any, late: Any) -> None:
     """Take all deltas of the feeds; output is in memory that the frame then names.
 
-    `early`: the part of the residual without constants; `late`: the part with them.
+    `early`: the part of the residual without constants; `late`: the part with them. It stops when
+    nothing is allowed any more, and can be called again.
     """
     frame = address(words)
     stores, feeds = load_int(frame, STORES_AT), load_int(frame, FEEDS_AT)
@@ -355,4 +357,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
                 store_int(levels, AT_WEIGHT, weight)
                 _search(frame, driver, load_int(row, 1), early, late)
             hold(frame, driver, row, weight, kind)
+            store_int(frame, ALLOWED, load_int(frame, ALLOWED) - 1)
+            if load_int(frame, ALLOWED) < 0:
+                return
         driver = next_feed(frame)

@@ -35,7 +35,8 @@ from braid.kernels.runtime import (
 #: has no members. ASKED: the row that the residual looks at, the word of its first column, how many
 #: columns come before its flags, and their number. EARLY_AT: constants that all members share. LATE:
 #: whether members have constants; then ASKERS_AT has, for each node, the number of its constants,
-#: ANSWERS_AT what was answered with them last (stamp << 1 | answer).
+#: ANSWERS_AT what was answered with them last (stamp << 1 | answer). ALLOWED: how many rows may come
+#: before it is looked whether a node holds too many.
 (
     INPUTS,
     STORES_AT,
@@ -65,6 +66,7 @@ from braid.kernels.runtime import (
     PARAMETERS_AT,
     PARAMETERS,
     STRINGS_AT,
+    ALLOWED,
     OUT_AT,
     OUT_ROOM,
     OUT_ROWS,
@@ -72,7 +74,7 @@ from braid.kernels.runtime import (
     PAIRS_ROOM,
     PAIRS,
     FRAME,
-) = range(35)
+) = range(36)
 
 #: What comes from an input: rows and their number, bytes of a row, where the members of each row
 #: begin, these (of 32 bits), how far it is read, whether it has members; the first output node of each of its nodes, the number of these, the next output node of each; what must hold of a row by itself

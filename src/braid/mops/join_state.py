@@ -244,6 +244,16 @@ class Holdings:
         moving.write_words(self.frame, number, words, np.ascontiguousarray(values))
         self._rehash(number)
 
+    def held_by(self, nodes: int) -> Words:
+        """How many rows each of so many output nodes holds."""
+        counts = np.zeros(64 * self.set_words, np.int64)
+        for number in range(len(self._shapes)):
+            self._count(number, counts)
+        return counts[:nodes]
+
+    def _count(self, number: int, counts: Words) -> None:
+        moving.count_rows(self.frame, number, counts)
+
     def purge(self, gone: Words) -> None:
         """Forget what only these output nodes hold."""
         bits = packed(gone, self.set_words)
