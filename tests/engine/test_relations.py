@@ -214,3 +214,19 @@ def test_more_attributes_are_read_and_windows_keep_their_rows() -> None:
     running.query("more", "SELECT v FROM S")
     running.process({"S": events(("a", 3, 3), ("a", 3, 4))})
     assert found(running, "count") == [(2, "a", 2), (3, "a", 3)]
+
+
+def test_a_join_that_holds_too_much_is_suspended() -> None:
+    running = braid.Engine(instance_budget=4)
+    running.execute(STREAMS)
+    joined = "From S [Range {0}], T [Range {0}] Where S.k = T.k"
+    for name, kind in (("come", "Istream"), ("go", "Dstream")):
+        for size in (1, 100):
+            running.query(f"{name}{size}", f"{kind}(Select v, w {joined.format(size)})")
+    rows = [("a", n, n) for n in range(1, 9)]
+    running.process({"S": events(*rows), "T": events(("a", 0, 2), ("a", 0, 30), value="w")})
+    assert sorted(found(running, "come1")) == [(2, 1, 0), (2, 2, 0), (3, 3, 0)]
+    assert sorted(found(running, "go1")) == [(3, 1, 0), (4, 2, 0), (4, 3, 0)]
+    assert sorted(found(running, "come100")) == [(2, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0)]
+    assert set(running.suspended) == {"come100", "go100"}
+    assert running.suspended["come100"].startswith("more than 4 instances at 4")

@@ -462,3 +462,31 @@ def test_memory_is_given_back() -> None:
     feed(logic, 2, [(0, 2, row, -1, (0,)) for row in rows])
     assert logic.instances == 0
     assert logic.state_bytes < full / 20
+
+
+def test_a_node_that_holds_too_much_gives_up() -> None:
+    context = Context(instance_budget=3)
+    spec = spec_of(2, (Equality(0, "k", 1, "k"),))
+    logic = JoinLogic(spec, context)
+    outs = admit(logic, context, [(0, 0), (1, 0)])
+    deltas: list[Delta] = [(0, t, (t, t), 1, (0, 1) if t < 4 else (0,)) for t in range(1, 6)]
+    feed(logic, 2, deltas)
+    assert logic.stopped == {outs[0]: 4}
+    assert logic.instances == 3
+    last = feed(logic, 2, [(1, 7, (2, 2), 1, (0,))])  # a fourth row
+    assert last.members is not None
+    assert last.members.tolist() == [outs[1]]
+    assert logic.stopped == {outs[0]: 4, outs[1]: 7}
+    assert logic.instances == 0
+    state = {k: v.copy() for k, v in logic.snapshot().items()}
+    again = JoinLogic(spec, context)
+    outs = admit(again, context, [(1, 0), (0, 0)])
+    again.restore(state)
+    assert again.stopped == {outs[0]: 7, outs[1]: 4}
+    assert not len(feed(again, 2, [(0, 8, (9, 9), 1, (0, 1)), (1, 8, (9, 9), 1, (0,))]))
+    assert set(again.dismiss(np.array(outs)).tolist()) == set(outs)
+    assert not again.stopped
+    larger = JoinLogic(spec, Context(instance_budget=4))
+    admit(larger, context, [(1, 0), (0, 0)])
+    larger.restore(state)
+    assert not larger.stopped

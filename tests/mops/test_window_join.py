@@ -411,3 +411,22 @@ def test_memory_is_given_back() -> None:
     feed(logic, 2, [(0, 50, (k, k), (0,)) for k in range(count)], 100)
     assert logic.instances == 0
     assert logic.state_bytes < full / 20
+
+
+def test_only_what_is_in_its_own_window_counts_for_a_member() -> None:
+    context = Context(instance_budget=3)
+    spec = spec_of(2, (Equality(0, "k", 1, "k"),), membered=(False, True))
+    logic = WindowJoinLogic(spec, context)
+    members = [Member((0, 0), (2, 9)), Member((0, 0), (9, 9))]
+    short, long = admit(logic, context, members)
+    feed(logic, 2, [(0, t, (1, t), (0,)) for t in range(8)], 8)
+    assert logic.stopped == {long: 3}
+    assert logic.instances == 3
+    state = {k: v.copy() for k, v in logic.snapshot().items()}
+    again = WindowJoinLogic(spec, context)
+    long, short = admit(again, context, members[::-1])
+    again.restore(state)
+    assert again.stopped == {long: 3}
+    batch = feed(again, 2, [(1, 8, (1, 1), (0,))], 9).spelled()
+    assert batch.members is not None
+    assert batch.members.tolist() == [short, short]

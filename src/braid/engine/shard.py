@@ -388,7 +388,8 @@ class Shard:
             else:
                 self.suspended[name] = (
                     f"more than {self.options.instance_budget} instances at {until}, in it "
-                    "or in what it reads: bound the pattern with DUR, or raise instance_budget"
+                    "or in what it reads: bound the pattern with DUR or the join with windows, or "
+                    "raise instance_budget"
                 )
 
     def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:

@@ -10,7 +10,9 @@ import numpy as np
 from numba import types
 
 from braid.kernels.instances import FREE
-from braid.kernels.joins import (
+from braid.kernels.joins import hold
+from braid.kernels.joins_frame import (
+    EVERYONE_AT,
     FEED_MEMBERS_AT,
     FEED_WORDS,
     FEEDS_AT,
@@ -20,7 +22,6 @@ from braid.kernels.joins import (
     STORES_AT,
     WORDS_OF_SET,
     expand,
-    hold,
 )
 from braid.kernels.joins_sets import (
     ALL,
@@ -302,3 +303,38 @@ def split_pairs(at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         index[k] = pair >> 32
         members[k] = pair & np.int64(0xFFFFFFFF)
     return index, members
+
+
+@kernel()
+def count_set(frame: int, kind: int, at: int, counts: int) -> None:
+    """Count one more for each node of a set."""
+    words = load_int(frame, WORDS_OF_SET)
+    if kind == ALL:
+        kind, at = np.int64(BITS), load_int(frame, EVERYONE_AT)
+    if kind != BITS:
+        for k in range(kind):
+            node = load_int(at, k)
+            store_int(counts, node, load_int(counts, node) + 1)
+        return
+    for k in range(words):
+        word = load_int(at, k)
+        while word != 0:
+            node = 64 * k + lowest(word)
+            word &= word - 1
+            store_int(counts, node, load_int(counts, node) + 1)
+
+
+@kernel((WORDS, types.int64, WORDS))
+def count_rows(words: np.ndarray, input_: int, counts: np.ndarray) -> None:
+    """Add to each node's count the rows of an input that it holds."""
+    frame = address(words)
+    store, size = _store(frame, input_), load_int(frame, WORDS_OF_SET)
+    rows, stride = load_int(store, ROWS_AT), load_int(store, STRIDE)
+    for slot in range(load_int(store, HIGH)):
+        row = rows + slot * stride
+        if load_int(row, 1) == FREE:
+            continue
+        cell = first_cell(store, row)
+        while cell != 0:
+            count_set(frame, load_int(cell, KIND), set_of(cell, size), address(counts))
+            cell = load_int(cell, NEXT)

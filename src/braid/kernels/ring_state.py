@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.kernels.joins import (
+from braid.kernels.joins_frame import (
     FEED_MEMBERS_AT,
     FEED_WORDS,
     FEEDS_AT,
@@ -19,7 +19,7 @@ from braid.kernels.joins import (
     expand,
 )
 from braid.kernels.joins_sets import ALL, BITS, KIND, lowest, meet, set_of, shrink_cell
-from braid.kernels.joins_state import copy_set, pack
+from braid.kernels.joins_state import copy_set, count_set, pack
 from braid.kernels.joins_store import (
     CAPACITY,
     COUNT,
@@ -44,6 +44,7 @@ from braid.kernels.rings import (
     ring_of,
 )
 from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
+from braid.kernels.window_covers import COVER_WORDS, COVERS_AT, NOW, SIZED, covered, first_of
 
 #: Words of a set of input nodes up to which every event has room for one in its own place.
 FIXED = 16
@@ -236,3 +237,21 @@ def lay_masks(order: np.ndarray, shift: int, out: np.ndarray) -> None:
         for place in range(block << shift, last):
             node = order[place]
             out[block, node >> 6] |= np.int64(1) << np.int64(node & 63)
+
+
+@kernel((WORDS, types.int64, WORDS))
+def count_events(words: np.ndarray, input_: int, counts: np.ndarray) -> None:
+    """Add to each node's count the events of an input that are in its window now."""
+    frame = address(words)
+    ring, size, now = ring_of(frame, input_), load_int(frame, WORDS_OF_SET), load_int(frame, NOW)
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    out = load_int(frame, SETS_AT)
+    for number in range(load_int(ring, OLDEST), load_int(ring, NUMBER)):
+        row = event_at(ring, number)
+        cell, age = cell_of(ring, row), now - load_int(row, 1)
+        kind, at, first = load_int(cell, KIND), set_of(cell, size), first_of(cover, age)
+        if kind == 0 or first == load_int(cover, SIZED):
+            continue
+        if first > 0:
+            kind, at = covered(cover, first, age, kind, at, out, size), out
+        count_set(frame, kind, at, address(counts))

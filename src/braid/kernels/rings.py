@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.joins import (
+from braid.kernels.joins_frame import (
     INDEXES_AT,
     MOST_LISTED,
     POOL_AT,

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.joins import (
-    AT_KIND,
-    AT_SET,
-    FRAME,
-    LEVEL_WORDS,
-    SETS_AT,
-    WORDS_OF_SET,
-)
+from braid.kernels.joins_frame import AT_KIND, AT_SET, FRAME, LEVEL_WORDS, SETS_AT, WORDS_OF_SET
 from braid.kernels.joins_sets import (
     ALL,
     BITS,
@@ -69,7 +62,7 @@ def first_of(cover: int, age: int) -> int:
 
 
 @kernel()
-def _covered(cover: int, first: int, age: int, kind: int, at: int, out: int, words: int) -> int:
+def covered(cover: int, first: int, age: int, kind: int, at: int, out: int, words: int) -> int:
     """Of a set the nodes from a place on, that of this age, written to `out`: the kind of it."""
     if kind > 0:
         count, sizes = np.int64(0), load_int(cover, SIZE_OF_AT)
@@ -117,7 +110,7 @@ def carry(frame: int, depth: int, level: int, cell: int, cover: int, age: int) -
             kind = meet(kind, at, own, place, out, words)
             at = out
     if kind != 0 and first > 0:
-        kind = _covered(cover, first, age, kind, at, out, words)
+        kind = covered(cover, first, age, kind, at, out, words)
         at = out
     if kind == 0:
         return False

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from braid.kernels.joins import (
+from braid.kernels.joins_frame import (
+    ALLOWED,
     AT_HASH,
     AT_KIND,
     AT_SET,
@@ -36,15 +37,13 @@ from braid.kernels.joins import (
     STEPS_AT,
     WORDS_OF_SET,
     all_hold,
-    begin,
     can_join,
     holds,
     members_of,
-    next_chain,
     next_feed,
-    same_keys,
     show,
 )
+from braid.kernels.joins_probe import begin, next_chain, same_keys
 from braid.kernels.joins_sets import (
     ALL,
     BITS,
@@ -278,7 +277,8 @@ def _forget(frame: int, bound: int) -> None:
 def run(words: np.ndarray, early: Any, late: Any) -> None:
     """Take all events of the feeds; output is in memory that the frame then names.
 
-    `early`: the part of the residual without constants; `late`: the part with them.
+    `early`: the part of the residual without constants; `late`: the part with them. It stops when
+    nothing is allowed any more, and can be called again.
     """
     frame = address(words)
     feeds, sets = load_int(frame, FEEDS_AT), load_int(frame, SETS_AT)
@@ -301,6 +301,9 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
                 store_int(frame, DRIVER_HASH, hash_row(row, load_int(ring, BASE), index))
                 _drive(frame, driver, row, kind, sets, early, late)
             add_event(frame, driver, row, kind)
+            store_int(frame, ALLOWED, load_int(frame, ALLOWED) - 1)
+            if load_int(frame, ALLOWED) < 0:
+                return
         driver = next_feed(frame)
     if load_int(frame, SUSPECTED) != 0:
         _let_go(frame, early, late)

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from braid.kernels.instances import SET
-from braid.kernels.joins import (
+from braid.kernels.joins_frame import (
     BOUND_AT,
     EMITTED,
     EVERYONE_AT,

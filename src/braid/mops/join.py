@@ -12,7 +12,7 @@ inputs, of the sums of theirs, of which equalities and residual are true.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ import numpy as np
 from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
-from braid.kernels import joins as kernel
-from braid.kernels import memory
+from braid.kernels import joins, memory
+from braid.kernels import joins_frame as kernel
 from braid.kernels.joins_state import split_pairs
 from braid.kernels.runtime import address, always
 from braid.mops import codegen
@@ -49,7 +49,6 @@ class JoinLogic:
     takes_sets = False
     takes_bits = False
     saves = True
-    stopped: Mapping[int, int] = {}
 
     def __init__(self, spec: JoinSpec, context: Context) -> None:
         assert len(spec.inputs) > 1
@@ -58,6 +57,9 @@ class JoinLogic:
         self._bands = bands_of(spec)
         self._keys = (*keys_of(spec), *band_keys(spec, self._bands))
         self._holdings = self._make_holdings()
+        self._holdings.frame[kernel.ALLOWED] = context.instance_budget
+        #: Output nodes that held too many rows, and when.
+        self.stopped: dict[int, int] = {}
         self._orders = Orders(self._keys, len(spec.inputs))
         self._order: list[list[Probe]] = []
         self._measured: dict[Lookup, tuple[int, int, int]] = {}
@@ -210,12 +212,14 @@ class JoinLogic:
         self._everyone = packed(self._living(), self._holdings.set_words)
 
     def _living(self) -> Words:
-        """The output nodes that somebody uses."""
-        return np.flatnonzero(self.nodes.uses[: self.nodes.high] > 0)
+        """The output nodes that somebody uses and that have not given up."""
+        living = self.nodes.uses[: self.nodes.high] > 0
+        living[list(self.stopped)] = False
+        return np.flatnonzero(living)
 
     def _seeing(self, nodes: Words) -> Words:
         """Those of some output nodes that see events at all."""
-        return nodes
+        return nodes[~np.isin(nodes, list(self.stopped))]
 
     def dismiss(self, numbers: Words) -> Words:
         """Members leave; the output nodes that nobody uses any more, whose rows are forgotten."""
@@ -227,7 +231,9 @@ class JoinLogic:
             side.remove(seeing)
         if not is_true(self._residual.late):
             self._askers.retire(self._askers.release(self._asker_of[gone]))
-        if self.nodes.uses[: self.nodes.high].max(initial=0) <= 0:
+        for node in gone.tolist():
+            self.stopped.pop(node, None)
+        if not len(self._living()):
             self._holdings.forget()
         elif self.instances:
             self._holdings.purge(gone)
@@ -238,11 +244,11 @@ class JoinLogic:
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         width = self._spec.output.layout.width
-        if not any(len(batch) for batch in inputs) or not self.nodes.count:
+        if not any(len(batch) for batch in inputs) or not len(self._living()):
             return self._batch(np.empty((0, width), np.int64), 0, 0)
         alive = self._feed(inputs)
         self._point()
-        kernel.run(self._holdings.frame, self._early, self._late)
+        self._run(joins.run)
         del alive
         frame = self._holdings.frame
         rows = memory.taken(frame[kernel.OUT_AT], int(frame[kernel.OUT_ROWS]) * width)
@@ -253,6 +259,46 @@ class JoinLogic:
         frame[kernel.OUT_AT : kernel.FRAME] = 0
         self._tend(sum(len(b.rows) for b in inputs))
         return batch
+
+    def _run(self, run: Callable[..., None]) -> None:
+        """Take all that has come; from time to time it is looked who holds too much."""
+        frame = self._holdings.frame
+        run(frame, self._early, self._late)
+        while frame[kernel.ALLOWED] < 0:
+            self._check_budget()
+            if not len(self._living()):
+                return  # what else has come is nobody's
+            run(frame, self._early, self._late)
+
+    def _check_budget(self) -> None:
+        """Output nodes that hold more rows than they may give up."""
+        budget, living = self._context.instance_budget, self._living()
+        counts = self._holdings.held_by(self.nodes.high)[living]
+        over = living[counts > budget]
+        if len(over):
+            feeds = self._holdings.feeds
+            # The row before the next one of each input; the latest of them has just come.
+            came = feeds[feeds[:, kernel.FEED_ROW] > 0]
+            ends = (
+                came[:, kernel.FEED_ROWS_AT]
+                + (came[:, kernel.FEED_ROW] - 1) * came[:, kernel.FEED_BYTES]
+            )
+            now = max(int(memory.view(at, 2)[1]) for at in ends.tolist())
+            self._give_up(over, [now] * len(over))
+        most = int(counts[counts <= budget].max(initial=0))
+        self._holdings.frame[kernel.ALLOWED] = budget - most
+
+    def _give_up(self, nodes: Words, times: Sequence[int]) -> None:
+        """Nodes see and hold nothing from now on."""
+        seeing = self._seeing(nodes)
+        for side in self._sides:
+            side.remove(seeing)
+        self.stopped |= dict(zip(nodes.tolist(), times, strict=True))
+        self._holdings.purge(nodes)
+        self._count_everyone()
+        if not len(self._living()):
+            self._holdings.forget()
+        self._point()
 
     def _batch(self, rows: Rows, at: int, count: int) -> Batch:
         if self._plain:
@@ -339,7 +385,22 @@ class JoinLogic:
             state[f"rows{number}"] = self._holdings.rows(number)
             state[f"cells{number}"], state[f"sets{number}"] = cells, words
             state[f"nodes{number}"] = known
-        return state
+        return state | self._saved_stops()
+
+    def _saved_stops(self) -> State:
+        nodes, budget = list(self.stopped), self._context.instance_budget
+        times = [(at, budget) for at in self.stopped.values()]
+        stops = np.array(times, np.int64).reshape(-1, 2)
+        return {"stopped": np.concatenate([self.nodes.signatures[nodes], stops], axis=1)}
+
+    def _restore_stops(self, state: State) -> None:
+        """With a larger budget a node goes on from now; what it held is gone."""
+        entries = state["stopped"].reshape(-1, 4)
+        found = self.nodes.find(np.ascontiguousarray(entries[:, :2]))
+        known = (found >= 0) & (self._context.instance_budget <= entries[:, 3])
+        known &= ~np.isin(found, list(self.stopped))
+        if known.any():
+            self._give_up(found[known], entries[known, 2].tolist())
 
     def restore(self, state: State) -> None:
         """Take up saved rows, and nothing else; members are there already, under whatever
@@ -356,6 +417,7 @@ class JoinLogic:
                 len(known),
                 side.found(known),
             )
+        self._restore_stops(state)
 
     def _carried(self) -> list[tuple[int, int, str]]:
         """Columns whose words mean something only together with a table: input, column, name."""

@@ -109,6 +109,9 @@ class Rings(Holdings):
     def _rehash(self, number: int) -> None:
         moving.rehash(self.frame, number)
 
+    def _count(self, number: int, counts: Words) -> None:
+        moving.count_events(self.frame, number, counts)
+
     def purge(self, gone: Words) -> None:
         bits = packed(gone, self.set_words)
         for number in range(len(self._shapes)):

@@ -1,6 +1,6 @@
 """The memory of a join: rows of each input with their members, and indexes made when needed.
 
-Everything lies behind addresses, in a *frame* that kernels read (`kernels/joins.py`).
+Everything lies behind addresses, in a *frame* that kernels read (`kernels/joins_frame.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
-from braid.kernels import joins as kernel
+from braid.kernels import joins_frame as kernel
 from braid.kernels import joins_sets as sets
 from braid.kernels import joins_state as moving
 from braid.kernels import joins_store as slots
@@ -243,6 +243,16 @@ class Holdings:
         """Replace some words of all rows of an input."""
         moving.write_words(self.frame, number, words, np.ascontiguousarray(values))
         self._rehash(number)
+
+    def held_by(self, nodes: int) -> Words:
+        """How many rows each of so many output nodes holds."""
+        counts = np.zeros(64 * self.set_words, np.int64)
+        for number in range(len(self._shapes)):
+            self._count(number, counts)
+        return counts[:nodes]
+
+    def _count(self, number: int, counts: Words) -> None:
+        moving.count_rows(self.frame, number, counts)
 
     def purge(self, gone: Words) -> None:
         """Forget what only these output nodes hold."""

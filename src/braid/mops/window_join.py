@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from braid.kernels import joins, memory
+from braid.kernels import joins_frame as joins
+from braid.kernels import memory
 from braid.kernels import window_covers as covers
 from braid.kernels import window_joins as kernel
 from braid.kernels.joins_state import split_pairs
@@ -69,7 +70,8 @@ class WindowJoinLogic(JoinLogic):
         return seeing
 
     def _seeing(self, nodes: Words) -> Words:
-        return nodes[self._sees(nodes)]
+        seeing = super()._seeing(nodes)
+        return seeing[self._sees(seeing)]
 
     def _living(self) -> Words:
         return self._seeing(super()._living())
@@ -92,7 +94,7 @@ class WindowJoinLogic(JoinLogic):
         batches = [seen_since(batch, side.membered, birth) for batch, side in sides]
         self._point()
         alive = self._feed(batches)
-        kernel.run(self._rings.frame, self._early, self._late)
+        self._run(kernel.run)
         del alive
         self._rings.pass_time(bound)
         found = self._taken()
@@ -126,7 +128,7 @@ class WindowJoinLogic(JoinLogic):
             saved = self._rings.saved(number, local, len(known))
             state |= {f"{name}{number}": array for name, array in saved.items()}
             state[f"nodes{number}"] = known
-        return state
+        return state | self._saved_stops()
 
     def restore(self, state: State) -> None:
         """Take up saved events, and nothing else; members are there already, under whatever
@@ -137,6 +139,7 @@ class WindowJoinLogic(JoinLogic):
             known = state[f"nodes{number}"].reshape(-1, 2)
             own = {name: state[f"{name}{number}"] for name in ("marks", "rows", "cells", "sets")}
             self._rings.take(number, own, len(known), side.found(known))
+        self._restore_stops(state)
 
     def describe(self) -> dict[str, Any]:
         living = self._living()
