@@ -314,7 +314,7 @@ class Relations:
             sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
         constants = tuple(lifter.constants)
-        if join is self._coming and _of_time(join):
+        if join is self._coming and _of_time(join) and sides.tell_events_apart:
             netted = sides.netted(self._shown)
             return self._window_join(join, parts, sides, (*definition, netted), constants)
         read = []
@@ -412,6 +412,15 @@ class _Sides:
                 found.append(equality)
         self.equalities = tuple(found)
         self.rest = tuple(rest)
+
+    @property
+    def tell_events_apart(self) -> bool:
+        """Whether more is needed than what must be equal. If not, events of one key are alike, and
+        a join of rows with weights has one combination where one of events has all of them."""
+        keys = {(e.first, e.first_column) for e in self.equalities}
+        keys |= {(e.second, e.second_column) for e in self.equalities}
+        needed = {(i, n) for i, names in enumerate(self._needed) for n in names}
+        return not self.equalities or not needed <= keys
 
     def need(self, number: int, name: str) -> None:
         self._needed[number].add(name)

@@ -12,7 +12,7 @@ found. So an event comes once and leaves once, and not once for every size.
 Istream asks only what comes to a relation, and of what goes only what is equal to something that
 comes at the same instant; this the join finds where it can be. Groups, DISTINCT, Dstream, Rstream
 and further joins need all that goes: for them windows stay m-ops, as do windows by rows and
-unbounded ones.
+unbounded ones, and joins of which nothing but the keys is shown, whose rows are all alike.
 
 >>> S_WINDOW_JOIN.name
 's_window_join'
