@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "events": 60_000,
     "names": 50,
     "windows": {"tumbling": (10, 10), "sliding": (10, 2)},
-    "batches": 3,
+    "batches": 2,
     "files_per_batch": 2,
     "warm_ups": 0,
     "memory": "1g",

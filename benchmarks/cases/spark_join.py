@@ -16,7 +16,7 @@ from benchmarks.relations_on_spark import BraidJoin, SparkJoin, expected_pairs
 SMALL: dict[str, Any] = {
     "events": 60_000,
     "keys": 5_000,
-    "batches": 3,
+    "batches": 2,
     "files_per_batch": 2,
     "warm_ups": 0,
     "memory": "1g",

@@ -25,10 +25,10 @@ SMALL = {
     "seed": 1,
     "within": "10 s",
     "within_us": 10_000_000,
-    "batches": 3,
+    "batches": 2,
     "files_per_batch": 2,
     "checked_names": 1_000,
-    "warm_ups": 1,
+    "warm_ups": 0,
     "memory": "1g",
 }
 FULL = SMALL | {

@@ -32,9 +32,9 @@ SMALL: dict[str, Any] = {
     "events": 60_000,
     "rules": 1_000,
     "filters": (10,),
-    "batches": 3,
+    "batches": 2,
     "files_per_batch": 2,
-    "warm_ups": 1,
+    "warm_ups": 0,
     "memory": "1g",
     "seed": 1,
 }

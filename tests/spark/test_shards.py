@@ -19,7 +19,8 @@ from braid.spark import shards
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.envelopes import RESULT, open_table
 from braid.spark.ingest import IngestJob
-from braid.spark.shards import Hosted, ShardJob, ShardProcessor
+from braid.spark.processor import ShardProcessor
+from braid.spark.shards import Hosted, ShardJob
 from braid.spark.shipping import Shipped
 
 LABEL = 0

@@ -1,14 +1,32 @@
 """Braid on Spark: the pipeline around the engine.
 
-The only room, with the command line, that imports pyspark.
+The only room, with the command line, that imports pyspark. Names are loaded when they are first
+used: Spark's workers import this package for a part of it.
 """
 
 from __future__ import annotations
 
-from braid.spark.environment import local_spark
-from braid.spark.running import Progress, Running
-from braid.spark.session import Session
-from braid.spark.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, NoopSink, Sink
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from braid.spark.environment import local_spark
+    from braid.spark.running import Progress, Running
+    from braid.spark.session import Session
+    from braid.spark.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, NoopSink, Sink
+
+_LAZY = {
+    "ConsoleSink": "braid.spark.sinks",
+    "FileSink": "braid.spark.sinks",
+    "FunctionSink": "braid.spark.sinks",
+    "MemorySink": "braid.spark.sinks",
+    "NoopSink": "braid.spark.sinks",
+    "Progress": "braid.spark.running",
+    "Running": "braid.spark.running",
+    "Session": "braid.spark.session",
+    "Sink": "braid.spark.sinks",
+    "local_spark": "braid.spark.environment",
+}
 
 __all__ = [
     "ConsoleSink",
@@ -22,3 +40,15 @@ __all__ = [
     "Sink",
     "local_spark",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'braid.spark' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,7 +22,8 @@ from braid.spark.control import ControlJob, control_columns
 from braid.spark.envelopes import ENVELOPE_SQL, PACKED_SQL
 from braid.spark.environment import shard_labels
 from braid.spark.ingest import ARRIVAL, IngestJob
-from braid.spark.shards import ShardJob, ShardProcessor
+from braid.spark.processor import ShardProcessor
+from braid.spark.shards import ShardJob
 from braid.spark.shipping import Shipped
 from braid.spark.stateless import StatelessJob, StatelessPlan
 

@@ -17,12 +17,11 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.streaming import StatefulProcessor
 
 from braid.algebra.schema import MICROSECONDS
 from braid.algebra.templates import Members
@@ -52,12 +51,6 @@ from braid.spark.envelopes import (
 from braid.spark.ingest import ARRIVAL, not_before
 from braid.spark.live import Live, Outcome, split_pages
 from braid.spark.shipping import Shipped, settle
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import (
-        StatefulProcessorHandle,
-        TimerValues,
-    )
 
 #: Live engines that a worker process keeps.
 MAX_LIVE = 32
@@ -255,22 +248,17 @@ class Arrivals:
         return emission
 
 
-class ShardProcessor(StatefulProcessor):
-    """The shards of a streaming job, on the state store."""
+class Hosting:
+    """What a task does for the shards that it has: their pages and tokens are Spark's state."""
 
-    def __init__(self, job: Shipped[ShardJob], pipeline: str) -> None:
+    def __init__(self, job: Shipped[ShardJob], pipeline: str, token: Any, pages: Any) -> None:
         self._job = job
         self._pipeline = pipeline
+        self._token = token
+        self._pages = pages
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._token = handle.getValueState("token", "token string")
-        self._pages = handle.getMapState("pages", "name string", "page binary")
-
-    def handleInputRows(
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
-    ) -> Iterator[pd.DataFrame]:
-        (label,) = key
-        label = int(label)
+    def run(self, label: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        """Give a shard its envelopes; what comes out of it, packed."""
         hosted, is_live = self._shard(label)
         job = self._job.open()
         arrivals = Arrivals(hosted, job.arriving)
@@ -346,9 +334,6 @@ class ShardProcessor(StatefulProcessor):
         while len(_LIVE) > MAX_LIVE:
             _LIVE.popitem(last=False)
         return sum(len(page) for page in puts.values())
-
-    def close(self) -> None:
-        pass
 
 
 def _envelopes(frame: pd.DataFrame) -> Iterator[tuple[int, str, int | None, int, Any, int]]:
