@@ -202,6 +202,8 @@ def test_ctrl_c_and_resume(job: Path) -> None:
 
     change(job, 'trigger = "1 hour"', 'trigger = "available now"')
     resumed = start(job)
-    assert "201 events" in resumed.communicate()[1]
+    shown = resumed.communicate()[1]
+    # If the stop came before the first batch was committed, that one is run again.
+    assert "201 events" in shown or "301 events" in shown
     assert resumed.returncode == 0
     assert rows(job) == expected
