@@ -61,6 +61,23 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
+class Worked:
+    """A variant that only says what the others must find, worked out without any engine."""
+
+    def __init__(self, answer: Any, extra: Mapping[str, float] | None = None) -> None:
+        self.answer = answer
+        self.extra = dict(extra or {})
+
+    def prepare(self) -> Prepared:
+        return Prepared()
+
+    def measure(self) -> Measured:
+        return Measured(1.0, 1, self.answer, extra=self.extra)
+
+    def close(self) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class Ratio:
     """`key` is `a/b` as docs name it; the value is `of(a) / of(b)` in one round.

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -110,6 +112,41 @@ class Passthrough(OnSpark):
     def measure(self) -> Measured:
         seconds, rows = trigger_seconds(self.run())
         return Measured(seconds, rows, self.answer)
+
+
+class BraidOnSpark(OnSpark, ABC):
+    """A session that writes one output; a first run compiles, and writes the answer."""
+
+    output = "Found"
+
+    @abstractmethod
+    def session(self) -> Any: ...
+
+    @abstractmethod
+    def found(self) -> Any:
+        """The answer that the files in `found` have."""
+
+    def prepare(self) -> Prepared:
+        from braid.spark import FileSink
+
+        started = time.perf_counter()
+        session = self.session()
+        registered = time.perf_counter()
+        running = self.run(session, FileSink(str(self.folder / "found")))
+        self.matches = running.progress.matches
+        self.answer = self.found()
+        self.warm_up(lambda: self.run(self.session(), "noop"))
+        return Prepared(register_s=registered - started)
+
+    def run(self, session: Any, sink: Any) -> Any:
+        checkpoint = self.checkpoint()
+        running = session.start({self.output: sink}, checkpoint=checkpoint, trigger="available now")
+        running.await_termination()
+        return running
+
+    def measure(self) -> Measured:
+        running = self.run(self.session(), "noop")
+        return measured_session(running, lambda n: self.answer if n == self.matches else n)
 
 
 def measured_session(running: Any, answer: Callable[[int], Any]) -> Measured:

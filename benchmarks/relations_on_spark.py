@@ -7,7 +7,6 @@ that are worked out in arrays.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.engines import digest
 from benchmarks.harness import Measured, Prepared, Size
-from benchmarks.on_spark import OnSpark, measured_session, trigger_seconds
+from benchmarks.on_spark import BraidOnSpark, OnSpark, trigger_seconds
 from benchmarks.workloads import OPENING, STEP, Ints
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -88,24 +87,11 @@ class Variant(OnSpark, ABC):
         return digest(np.stack([column.to_numpy() for column in table.columns], axis=1))
 
 
-class Braid(Variant):
+class Braid(Variant, BraidOnSpark):
     """A query over `input` and `other`, under the names that it has for them."""
 
     names: tuple[str, str]
     query: str
-
-    def prepare(self) -> Prepared:
-        """A first run compiles, and writes the answer."""
-        from braid.spark import FileSink
-
-        started = time.perf_counter()
-        session = self.session()
-        registered = time.perf_counter()
-        running = self.run(session, FileSink(str(self.folder / "found")))
-        self.matches = running.progress.matches
-        self.answer = self.found()
-        self.warm_up(lambda: self.run(self.session(), "noop"))
-        return Prepared(register_s=registered - started)
 
     def session(self) -> Any:
         import braid
@@ -116,15 +102,8 @@ class Braid(Variant):
         session.query("found", self.query)
         return session
 
-    def run(self, session: Any, sink: Any) -> Any:
-        checkpoint = self.checkpoint()
-        running = session.start({"Found": sink}, checkpoint=checkpoint, trigger="available now")
-        running.await_termination()
-        return running
-
     def measure(self) -> Measured:
-        running = self.run(self.session(), "noop")
-        run = measured_session(running, lambda n: self.answer if n == self.matches else n)
+        run = super().measure()
         return replace(run, events=self.events(run.events))
 
 

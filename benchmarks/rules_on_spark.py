@@ -6,7 +6,6 @@ a variant puts out beside these times, a lost, doubled or moved result changes t
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ import pyarrow.parquet as pq
 
 from benchmarks import selections
 from benchmarks.engines import digest
-from benchmarks.harness import Measured, Prepared, Size
-from benchmarks.on_spark import OnSpark, measured_session
+from benchmarks.harness import Size
+from benchmarks.on_spark import BraidOnSpark
 from benchmarks.workloads import OPENING, SCHEMA, STEP, Ints, Quotes, name_texts
 
 
@@ -27,26 +26,12 @@ def quotes(size: Size) -> Quotes:
     return Quotes(OPENING + STEP * ticks, drawn.code, drawn.price, ticks % 1_000)
 
 
-class ManyRules(OnSpark):
+class ManyRules(BraidOnSpark):
     """Braid with one prepared query and a table of its parameters."""
 
     def __init__(self, size: Size, text: str, rows: pa.Table, question: str = "all") -> None:
         super().__init__(size, quotes(size))
         self.text, self.rows, self.question = text, rows, question
-
-    def prepare(self) -> Prepared:
-        """A first run compiles, and writes the answer."""
-        from braid.spark import FileSink
-
-        started = time.perf_counter()
-        session = self.session()
-        registered = time.perf_counter()
-        found = self.folder / "found"
-        running = self.run(session, FileSink(str(found)))
-        self.matches = running.progress.matches
-        self.answer = {self.question: times_digest(pq.read_table(found, columns=["start", "end"]))}
-        self.warm_up(lambda: self.run(self.session(), "noop"))
-        return Prepared(register_s=registered - started)
 
     def session(self) -> Any:
         import braid
@@ -58,15 +43,9 @@ class ManyRules(OnSpark):
         session.query("rules", self.text, self.rows, ids="id")
         return session
 
-    def run(self, session: Any, sink: Any) -> Any:
-        checkpoint = self.checkpoint()
-        running = session.start({"Found": sink}, checkpoint=checkpoint, trigger="available now")
-        running.await_termination()
-        return running
-
-    def measure(self) -> Measured:
-        running = self.run(self.session(), "noop")
-        return measured_session(running, lambda n: self.answer if n == self.matches else n)
+    def found(self) -> Any:
+        table = pq.read_table(self.folder / "found", columns=["start", "end"])
+        return {self.question: times_digest(table)}
 
 
 def times_digest(found: pa.Table) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from benchmarks.engines import (
     label,
     use_one_core,
 )
-from benchmarks.harness import Measured, Prepared, Ratio, Size, Variants
+from benchmarks.harness import Measured, Prepared, Ratio, Size, Variants, Worked
 from benchmarks.workloads import Ints
 
 #: Queries that share less than they could are measured on fewer events where they are many.
@@ -91,22 +91,13 @@ class Together:
         pass
 
 
-class OneByOne:
+class OneByOne(Worked):
     """The checked queries, worked out without any engine."""
 
     def __init__(self, size: Size, answers: Callable[[Size], Mapping[str, Ints]]) -> None:
-        self.found = answers(size)
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        answer = {question: digest(rows) for question, rows in self.found.items()}
-        extra = {f"found: {question}": float(len(rows)) for question, rows in self.found.items()}
-        return Measured(1.0, 1, answer, extra=extra)
-
-    def close(self) -> None:
-        pass
+        found = answers(size)
+        answer = {question: digest(rows) for question, rows in found.items()}
+        super().__init__(answer, {f"found: {q}": float(len(rows)) for q, rows in found.items()})
 
 
 def variants(workload: Workload, size: Size) -> Variants:

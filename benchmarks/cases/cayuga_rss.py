@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.articles import SOURCE, TEMPLATES, Articles, articles, expected, queries
 from benchmarks.engines import NO_RULES, Checked, Rules, Standing, digest, label, use_one_core
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
+from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants, Worked
 from benchmarks.subscribed import ENVIRONMENT
 
 SMALL: dict[str, Any] = {
@@ -61,26 +61,17 @@ class Subscribers:
         pass
 
 
-class OneByOne:
+class OneByOne(Worked):
     """The checked subscriptions of all templates, worked out without any engine."""
 
     def __init__(self, size: Size) -> None:
         seen, ticks = articles(size["events"], size["seed"]), size["checked_ticks"]
         part = Articles(seen.site[:ticks], seen.channel[:ticks], seen.popularity[:ticks])
-        self.answer = {
+        answer = {
             template: digest(expected(template, size["checked"], size["seed"], part))
             for template in TEMPLATES
         }
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        found = {f"checked_{name}": count for name, (count, _) in self.answer.items()}
-        return Measured(1.0, 1, self.answer, extra=found)
-
-    def close(self) -> None:
-        pass
+        super().__init__(answer, {f"checked_{name}": n for name, (n, _) in answer.items()})
 
 
 def variants(size: Size) -> Variants:

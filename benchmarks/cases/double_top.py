@@ -17,7 +17,7 @@ from benchmarks import double_top
 from benchmarks.data import real_data
 from benchmarks.double_top import ANSWERS, RISE, Closings, Found
 from benchmarks.engines import Pass, one_pass, use_one_core
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
+from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants, Worked
 from benchmarks.subscribed import ENVIRONMENT
 
 SMALL: dict[str, Any] = {
@@ -77,27 +77,20 @@ class Formulation:
         pass
 
 
-class OneByOne:
+class OneByOne(Worked):
     """All answers, stock by stock without any engine."""
 
     def __init__(self, size: Size) -> None:
-        self.answer = {}
+        answers = {}
         for smoothing in size["smoothing"]:
             quotes = seen(size, smoothing)
             for formulation, answer in ANSWERS.items():
                 for rise in (RISE, size["flat"]):
                     asked = question(formulation, smoothing, rise)
-                    self.answer[asked] = digest(answer(quotes, rise))
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        found = {f"found: {asked}": float(count) for asked, (count, _) in self.answer.items()}
-        return Measured(1.0, 1, self.answer, extra=found)
-
-    def close(self) -> None:
-        pass
+                    answers[asked] = digest(answer(quotes, rise))
+        super().__init__(
+            answers, {f"found: {asked}": float(n) for asked, (n, _) in answers.items()}
+        )
 
 
 def name_of(formulation: str, smoothing: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import nexmark
 from benchmarks.engines import NO_RULES, Rules, one_pass, use_one_core
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
+from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants, Worked
 from benchmarks.nexmark_answers import ANSWERS, rows_in, words
 from benchmarks.subscribed import ENVIRONMENT
 
@@ -54,22 +54,13 @@ class Queries:
         pass
 
 
-class OneByOne:
+class OneByOne(Worked):
     """What is in each relation at the end, without any engine."""
 
     def __init__(self, size: Size) -> None:
         market = nexmark.drawn(size["events"], size["seed"])
-        self.answer = {query: digest(words(ANSWERS[query](market))) for query in QUERIES}
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        extra = {f"rows: {query}": float(count) for query, (count, _) in self.answer.items()}
-        return Measured(1.0, 1, self.answer, extra=extra)
-
-    def close(self) -> None:
-        pass
+        answer = {query: digest(words(ANSWERS[query](market))) for query in QUERIES}
+        super().__init__(answer, {f"rows: {query}": float(n) for query, (n, _) in answer.items()})
 
 
 def variants(size: Size) -> Variants:

@@ -23,7 +23,17 @@ import pyarrow as pa
 
 from benchmarks import cayuga, selections, subscribed
 from benchmarks.engines import Standing, label, use_one_core
-from benchmarks.harness import Case, Figure, Measured, Prepared, Ratio, Ratios, Size, Variants
+from benchmarks.harness import (
+    Case,
+    Figure,
+    Measured,
+    Prepared,
+    Ratio,
+    Ratios,
+    Size,
+    Variants,
+    Worked,
+)
 from benchmarks.memory import resident
 from benchmarks.workloads import name_texts
 
@@ -121,25 +131,17 @@ class Registering:
         pass
 
 
-class Expected:
+class Expected(Worked):
     """How many matches the registered rules have, by a joined table."""
 
     def __init__(self, size: Size) -> None:
-        self.answer = {}
+        answer = {}
         table = selections.quotes(2_000, size["seed"]).feed(2_000).tables(0)[0]["Stock"]
         for count in {size["texts"], size["rows"]}:
             joined = selections.RulesTable(selections.rules(count, size["seed"]))
             rows, _ = joined.join(table)
-            self.answer[f"matches@{count}"] = len(rows)
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        return Measured(1.0, 1, self.answer)
-
-    def close(self) -> None:
-        pass
+            answer[f"matches@{count}"] = len(rows)
+        super().__init__(answer)
 
 
 class Running:

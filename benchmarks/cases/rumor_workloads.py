@@ -29,7 +29,7 @@ from benchmarks.engines import (
     use_one_core,
     without,
 )
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
+from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants, Worked
 from benchmarks.subscribed import ENVIRONMENT
 
 SMALL: dict[str, Any] = {
@@ -139,13 +139,13 @@ def hybrid_points(size: Size) -> dict[str, tuple[int, float]]:
     return {"hybrid": (size["hybrid_queries"], size["hybrid_share"]), **few}
 
 
-class OneByOne:
+class OneByOne(Worked):
     """The checked queries of all workloads, worked out without any engine."""
 
     def __init__(self, size: Size) -> None:
         ticks, checked = size["checked_ticks"], size["checked"]
         seen = rumor.tuples(ticks, size["seed"])
-        self.answer = {
+        answer = {
             workload: digest(rumor.expected(workload, checked, size["seed"], seen))
             for workload in rumor.TEMPLATES
         }
@@ -153,17 +153,8 @@ class OneByOne:
         part = rumor.Loads(loads.pid[:ticks], loads.load[:ticks])
         for count, share in hybrid_points(size).values():
             found = rumor.expected_ramps(min(checked, count), share, part)
-            self.answer[hybrid_question(count, share)] = digest(found)
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        found = {f"checked_{name}": count for name, (count, _) in self.answer.items()}
-        return Measured(1.0, 1, self.answer, extra=found)
-
-    def close(self) -> None:
-        pass
+            answer[hybrid_question(count, share)] = digest(found)
+        super().__init__(answer, {f"checked_{name}": n for name, (n, _) in answer.items()})
 
 
 def variants(size: Size) -> Variants:

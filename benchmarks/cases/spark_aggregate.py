@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
+from benchmarks.harness import Case, Ratio, Size, Variants, Worked
 from benchmarks.relations_on_spark import (
     BraidAggregate,
     Sliding,
@@ -40,24 +40,15 @@ FULL: dict[str, Any] = SMALL | {
 }
 
 
-class InArrays:
+class InArrays(Worked):
     """The answers, without any engine."""
 
     def __init__(self, size: Size) -> None:
-        self.answer = {
+        answer = {
             kind: expected_windows(size, Sliding(*windows))
             for kind, windows in size["windows"].items()
         }
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        extra = {f"{kind}: rows": float(count) for kind, (count, _) in self.answer.items()}
-        return Measured(1.0, 1, self.answer, extra=extra)
-
-    def close(self) -> None:
-        pass
+        super().__init__(answer, {f"{kind}: rows": float(n) for kind, (n, _) in answer.items()})
 
 
 class Braid(BraidAggregate):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size
+from benchmarks.harness import Case, Ratio, Size, Worked
 from benchmarks.relations_on_spark import BraidJoin, SparkJoin, expected_pairs
 
 SMALL: dict[str, Any] = {
@@ -30,20 +30,12 @@ FULL: dict[str, Any] = SMALL | {
 }
 
 
-class InArrays:
+class InArrays(Worked):
     """The answer, without any engine."""
 
     def __init__(self, size: Size) -> None:
-        self.answer = expected_pairs(size)
-
-    def prepare(self) -> Prepared:
-        return Prepared()
-
-    def measure(self) -> Measured:
-        return Measured(1.0, 1, self.answer, extra={"pairs": self.answer[0]})
-
-    def close(self) -> None:
-        pass
+        answer = expected_pairs(size)
+        super().__init__(answer, {"pairs": answer[0]})
 
 
 CASE = Case(

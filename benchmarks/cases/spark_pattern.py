@@ -8,14 +8,13 @@ writes, and must be that of a plain loop; the measured runs must find as many ma
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from benchmarks import on_spark
-from benchmarks.harness import Case, Measured, Prepared, Ratio, Size
-from benchmarks.on_spark import OnSpark, measured_session
+from benchmarks.harness import Case, Ratio, Size
+from benchmarks.on_spark import BraidOnSpark
 from benchmarks.workloads import Quotes, answer_of, expected_jumps, pattern, quotes
 
 SMALL = {
@@ -51,23 +50,11 @@ class Passthrough(on_spark.Passthrough):
         super().__init__(size, data, lambda: expected_jumps(seen, size))
 
 
-class Braid(OnSpark):
+class Braid(BraidOnSpark):
+    output = "Jump"
+
     def __init__(self, size: Size) -> None:
         super().__init__(size, quotes(size))
-
-    def prepare(self) -> Prepared:
-        """A first run compiles, and writes the answer."""
-        from braid.spark import FileSink
-
-        started = time.perf_counter()
-        session = self.session()
-        registered = time.perf_counter()
-        found = self.folder / "found"
-        running = self.run(session, FileSink(str(found)))
-        self.matches = running.progress.matches
-        self.answer = answer_of([pq.read_table(found)], self.size)
-        self.warm_up(lambda: self.run(self.session(), "noop"))
-        return Prepared(register_s=registered - started)
 
     def session(self) -> Any:
         import braid
@@ -79,15 +66,8 @@ class Braid(OnSpark):
         session.query("jump", pattern(self.size["within"]))
         return session
 
-    def run(self, session: Any, sink: Any) -> Any:
-        checkpoint = self.checkpoint()
-        running = session.start({"Jump": sink}, checkpoint=checkpoint, trigger="available now")
-        running.await_termination()
-        return running
-
-    def measure(self) -> Measured:
-        running = self.run(self.session(), "noop")
-        return measured_session(running, lambda n: self.answer if n == self.matches else n)
+    def found(self) -> Any:
+        return answer_of([pq.read_table(self.folder / "found")], self.size)
 
 
 CASE = Case(

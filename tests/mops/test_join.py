@@ -33,6 +33,7 @@ from braid.mops.membership import Origin
 from braid.mops.nodes import signatures
 from braid.plan.layout import END, START
 from braid.plan.relational import Equality, JoinRecipe, JoinSpec, with_weight
+from tests.mops.joining import belong
 
 #: A delta: input, instant, row, weight, nodes of the input that get it.
 Delta = tuple[int, int, tuple[Any, ...], int, tuple[int, ...]]
@@ -157,21 +158,12 @@ class Model:
         return Counter({r: n for r, n in change.items() if n})
 
     def joins(self, rows: tuple[tuple[Any, ...], ...]) -> bool:
-        for e in self.equalities:
-            a = rows[e.first]["kx".index(e.first_column)]
-            b = rows[e.second]["kx".index(e.second_column)]
-            if a != b or (a is None and not e.null_safe):
-                return False
-        if self.rising and not _not_above(rows[0][0], rows[-1][1]):
+        if not belong(rows, self.equalities, rising=self.rising):
             return False
         if self.least is None:
             return True
         a, b = rows[0][1], rows[1][1]
         return a is not None and b is not None and a + self.least < b
-
-
-def _not_above(a: int | None, b: int | None) -> bool:
-    return a is not None and b is not None and a <= b
 
 
 def expected(models: dict[int, Model], deltas: list[Delta], sums: Sums) -> None:

@@ -28,6 +28,7 @@ from braid.mops.window_join import WindowJoinLogic
 from braid.plan.layout import END, START
 from braid.plan.relational import Equality, WindowJoinRecipe, WindowJoinSpec
 from braid.plan.specs import Shape
+from tests.mops.joining import belong
 
 #: An event: input, instant, row, nodes of the input that see it.
 Event = tuple[int, int, tuple[Any, ...], tuple[int, ...]]
@@ -160,12 +161,7 @@ class Model:
         return self.rows(at) - self.rows(at - 1)
 
     def joins(self, rows: tuple[Row, ...]) -> bool:
-        for e in self.spec.equalities:
-            a = rows[e.first]["kx".index(e.first_column)]
-            b = rows[e.second]["kx".index(e.second_column)]
-            if a != b or (a is None and not e.null_safe):
-                return False
-        if self.rising and not _not_above(rows[0][0], rows[-1][1]):
+        if not belong(rows, self.spec.equalities, rising=self.rising):
             return False
         if self.constant is None:
             return True
@@ -173,10 +169,6 @@ class Model:
         if a is None or b is None:
             return False
         return abs(a - b) <= -self.constant if self.banded else a + self.constant < b
-
-
-def _not_above(a: int | None, b: int | None) -> bool:
-    return a is not None and b is not None and a <= b
 
 
 def _residual(inputs: int, late: bool, rising: bool, banded: bool) -> Expression:
