@@ -152,6 +152,21 @@ class Churn(RuleBasedStateMachine):
         self.live.update(zip(ids.tolist(), bound, strict=True))
         self.next += len(bound)
 
+    @rule(
+        name=small,
+        bounds=st.lists(st.tuples(columns, ends, ends), min_size=8, max_size=30),
+        sided=st.sampled_from(["low", "high", "both"]),
+    )
+    def add_rules_of_a_name(
+        self, name: int, bounds: list[tuple[int, int, int]], sided: str
+    ) -> None:
+        rules = []
+        for column, a, b in bounds:
+            lo = int(LOWEST) if sided == "high" else min(a, b)
+            hi = int(HIGHEST) if sided == "low" else max(a, b)
+            rules.append([Atom(INTERVAL, 0, name, name), Atom(INTERVAL, column, lo, hi)])
+        self.add(rules, 1)
+
     @precondition(lambda self: self.live)
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
@@ -230,6 +245,36 @@ def test_many_clauses_at_once_and_one_by_one_are_the_same() -> None:
         found = index.match(keys)
         got = sorted(zip(found.rows.tolist(), found.clauses.tolist(), strict=True))
         assert got == [tuple(pair) for pair in truth.tolist()]
+
+
+@pytest.mark.parametrize("sided", ["low", "high"])
+def test_rules_of_a_name_are_in_the_order_of_their_bounds(sided: str) -> None:
+    names, rules = 5, 60
+    kinds = np.zeros(2 * names * rules, np.int64)
+    name, bound = np.divmod(np.random.default_rng(3).permutation(names * rules), rules)
+    lo = bound if sided == "low" else np.full(len(bound), LOWEST)
+    hi = bound if sided == "high" else np.full(len(bound), HIGHEST)
+    given = Clauses(
+        2 * np.arange(names * rules + 1),
+        np.tile([0, 1], names * rules),
+        kinds,
+        np.stack([name, lo], 1).ravel(),
+        np.stack([name, hi], 1).ravel(),
+        np.empty(0, np.int64),
+    )
+    index = AccessIndex(2)
+    index.add(given, np.arange(names * rules, dtype=np.int32))
+    value = 3 if sided == "low" else rules - 4
+    for row_name in range(names):
+        found = index.match(np.array([[row_name, value]]))
+        assert sorted(bound[found.clauses]) == sorted([value, *(_beyond(value, sided))])
+        assert set(name[found.clauses]) == {row_name}
+    shown = index.describe()
+    assert shown["candidates_per_row"] <= 6  # of 60
+
+
+def _beyond(value: int, sided: str) -> range:
+    return range(value) if sided == "low" else range(value + 1, 60)
 
 
 def test_memory_falls_when_clauses_are_removed() -> None:

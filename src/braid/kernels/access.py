@@ -13,7 +13,8 @@ The store is one pool of words. A bucket is a chain of segments; the first one b
 words only. Then follow records, one after the other:
 [id | intervals << 32 | others << 44 | flags, (kind << 32 | column, lo, hi) ..., link]. Intervals
 come first, then other atoms, then, with the flag `SPARE`, an atom that the bucket implies, which is
-kept because the clause may have to move. A clause with several records links them.
+kept because the clause may have to move. A clause with several records links them. Records with
+one interval each may lie in a run, sorted (see `access_runs`).
 
 Slots of the hash table are single words, offset << 30 | lines << 24 | tag: the values in the bucket
 decide, the tag only spares a look at them, and `lines` says how much memory to ask for. A bit for
@@ -42,6 +43,9 @@ SPARE = np.int64(1 << 56)
 SECOND = np.int64(1 << 57)
 LINKED = np.int64(1 << 58)
 DEAD = NULL_KEY
+#: Flags of what looks like a dead record and begins a run (see `access_runs`).
+RUN = np.int64(1 << 59)
+NESTED = np.int64(1 << 60)
 
 #: Words before the values of a bucket, and before the records of a further segment.
 HEADER = 3
@@ -176,9 +180,10 @@ def _aligned(offset: int, words: int) -> int:
 
 @kernel()
 def room_in_bucket(
-    places: Places, hash_: int, what: int, values: int, words: int, wish: int, most: int
+    places: Places, hash_: int, what: int, values: int, words: int, wish: int, most: int, ahead: int
 ) -> int:
-    """Where a record may be written; a new segment gets room for `wish` words, or for `most`."""
+    """Where records may be written; a new segment gets room for `wish` words, or for `most`, and
+    `ahead` words of a new bucket are asked for when it is met."""
     pool, numbers = places.pool, places.numbers
     slot = find_slot(places, hash_, what, values)
     new = load_int(numbers, USED)
@@ -191,7 +196,7 @@ def room_in_bucket(
         store_int(pool, new + 2, what)
         for k in range(what & 255):
             store_int(pool, new + HEADER + k, load_int(values, k))
-        store_int(places.slots, -1 - slot, slot_word(new, start + wish, hash_))
+        store_int(places.slots, -1 - slot, slot_word(new, start + min(ahead, wish), hash_))
         set_bit(places.bits, places.bits_mask, hash_)
         store_int(numbers, BUCKETS, load_int(numbers, BUCKETS) + 1)
         store_int(numbers, USED, new + start + wish)

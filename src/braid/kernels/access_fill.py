@@ -34,8 +34,8 @@ from braid.kernels.access_build import (
     cover_next,
     cover_start,
     equal_to,
-    is_equality,
 )
+from braid.kernels.access_runs import SINGLE, equality, run_head
 from braid.kernels.clauses import IN, INTERVAL, IS_NULL, NOT_IN, NULL_KEY, Clauses
 from braid.kernels.memory import release, resized
 from braid.kernels.runtime import address, kernel, load_int, store_int
@@ -74,15 +74,6 @@ def own_sets(clauses: Clauses, base: int, sets: np.ndarray) -> int:
 
 
 @kernel()
-def _equality(atoms: Atoms, clause: int, column: int) -> int:
-    """The first atom of a clause that compares a column for equality, or -1."""
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-        if load_int(atoms.column, atom) == column and is_equality(atoms, atom):
-            return atom
-    return -1
-
-
-@kernel()
 def _enter(entries: Entries, at: int, hash_: int, clause: int, code: int, value: int) -> int:
     entries.hash[at], entries.clause[at] = hash_, clause
     entries.code[at], entries.value[at] = code, value
@@ -110,7 +101,7 @@ def fill_entries(
             for k in range(widths[code]):
                 column = classes[code, k]
                 if column != listed:
-                    key = equal_to(atoms, _equality(atoms, clause, column))
+                    key = equal_to(atoms, equality(atoms, clause, column))
                     hash_ += hash_of(column, key)
             if atom < 0:
                 at = _enter(entries, at, hash_, clause, code, 0)
@@ -192,9 +183,12 @@ def insert_entries(
     order: np.ndarray,
     classes: np.ndarray,
     widths: np.ndarray,
+    runs: np.ndarray,
     begin: int,
 ) -> int:
     """Write the records of entries, in an order in which equal hashes are neighbours.
+
+    `runs` says where runs begin and how many records they have (see `access_runs`).
 
     The caller saw to room in the pool for all of them with `OVERHEAD`. If slots become scarce it
     stops, and says before which entry.
@@ -208,10 +202,11 @@ def insert_entries(
     for e in range(begin, n):
         rest += OVERHEAD + access.words[entries.clause[order[e]]]
     until, wish = begin, np.int64(0)
+    in_run, at = np.int64(0), np.int64(0)
     fullest = places.mask - (places.mask >> 2)
     end = n
     for e in range(begin, n):
-        if numbers[BUCKETS] > fullest:
+        if in_run == 0 and numbers[BUCKETS] > fullest:
             end = e
             break
         entry = order[e]
@@ -232,7 +227,7 @@ def insert_entries(
                 if spare >= 0 and load_int(atoms.column, spare) == column:
                     store_int(values, k, entries.value[entry])
                     continue
-                atom = _equality(atoms, clause, column)
+                atom = equality(atoms, clause, column)
                 store_int(values, k, equal_to(atoms, atom))
                 store_int(implied, skipped, atom)
                 skipped += 1
@@ -241,9 +236,21 @@ def insert_entries(
             if code < TEXTS:  # the cover may be wider than the interval
                 spare = np.int64(-1)
         store_int(implied, skipped, -1)
-        most = size - numbers[USED] - OVERHEAD - rest
-        at = room_in_bucket(places, hash_, (code << 8) | width, values, words, wish, most)
-        wish -= words
+        if in_run == 0:
+            in_run = max(runs[e] & LOW, np.int64(1))
+            taken, ahead = words, wish
+            if runs[e] != 0:
+                # Few rows get far: more than the first lines would be asked for in vain.
+                taken, ahead = 1 + in_run * words, np.int64(1 + 2 * SINGLE)
+                wish += 1
+            most = size - numbers[USED] - OVERHEAD - (rest - (in_run - 1) * words)
+            what = (code << 8) | width
+            at = room_in_bucket(places, hash_, what, values, taken, wish, most, ahead)
+            wish -= taken
+            if runs[e] != 0:
+                store_int(places.pool, at, run_head(taken - 1, runs[e]))
+                at += 1
+        in_run -= 1
         record = places.pool + 8 * at
         number = np.int64(ids[clause])
         head = _write_record(record, atoms, clause, implied, spare) | number
@@ -254,6 +261,7 @@ def insert_entries(
             store_int(record, words - 1, max(position[number], np.int64(0)))
         store_int(record, 0, head)
         position[number] = at
+        at += words
         numbers[RECORDS] += 1
     release(values)
     release(implied)

@@ -23,6 +23,7 @@ from braid.kernels.access import (
     LOW,
     PROBES,
     ROWS,
+    RUN,
     SPARE,
     TAG,
     TEXTS,
@@ -34,6 +35,7 @@ from braid.kernels.access import (
     places_of,
     tag_of,
 )
+from braid.kernels.access_runs import search_run
 from braid.kernels.clauses import NULL_KEY, PATTERN, atom_holds
 from braid.kernels.memory import release, resized
 from braid.kernels.runtime import address, kernel, load_int, prefetch, store_int
@@ -295,6 +297,12 @@ def _verify(
         elif what == 2:
             holds &= _within(row, atom) & _within(row, atom + 24)
             atom += 48
+        elif head < 0 and head & RUN:
+            held, compared = search_run(atom, head, row, label, out + 8 * count)
+            count += held
+            seen += compared
+            record = atom + 8 * (head & LOW)
+            continue
         else:
             for _ in range(what & COUNT_MASK):
                 holds &= _within(row, atom)

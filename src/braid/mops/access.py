@@ -42,6 +42,7 @@ from braid.kernels.access_fill import (
     own_sets,
 )
 from braid.kernels.access_match import MEMO, Probing, match_rows, most_extra_probes, split_pairs
+from braid.kernels.access_runs import find_runs
 from braid.kernels.clauses import PATTERN, Clauses
 from braid.mops.access_plan import CANDIDATE, PROBE, Plan
 from braid.mops.clause_index import Keys, Numbers, Pairs
@@ -154,12 +155,13 @@ class AccessIndex:
         entries = Entries(*(np.empty(int(access.copies.sum()), _WORD) for _ in Entries._fields))
         fill_entries(clauses, access, plan.classes, plan.widths, plan.beliefs.bounds, entries)
         order = np.argsort(entries.hash)
+        classes, widths = plan.classes, plan.widths
+        runs = find_runs(clauses, access, entries.hash, entries.clause, order, classes, widths)
         self._make_room(entries, int((access.copies * access.words).sum()), order)
         done = 0
         while done < len(order):
-            store, classes, widths = self._store(), plan.classes, plan.widths
             done = insert_entries(
-                store, clauses, ids, access, entries, order, classes, widths, done
+                self._store(), clauses, ids, access, entries, order, classes, widths, runs, done
             )
             if done < len(order):  # only if different buckets have equal hashes
                 self._more_slots(2 * len(self._slots))
