@@ -27,7 +27,7 @@ from braid.spark.checkpoint import SavedPlan
 from braid.spark.control import ControlJob
 from braid.spark.ingest import IngestJob
 from braid.spark.live import Outcome
-from braid.spark.shards import PLAN_PAGE, Arrivals, Hosted, ShardJob
+from braid.spark.shards import Arrivals, Hosted, ShardJob
 from tests.spark.support import (
     BEGIN,
     CHAINED,
@@ -56,6 +56,7 @@ class Cluster:
     queries: dict[str, str]
     standing: frozenset[Standing] = frozenset()
     pages: dict[int, dict[str, bytes]] = field(default_factory=dict)
+    plans: dict[int, bytes] = field(default_factory=dict)
     hosted: dict[int, Hosted] = field(default_factory=dict)
     found: Counter[Result] = field(default_factory=Counter)
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class Cluster:
     def _run(self, label: int, envelopes: list[dict[str, Any]]) -> Outcome:
         hosted = self.hosted.pop(label, None)
         if hosted is None and label in self.pages:
-            hosted = self.job.restored(label, dict(self.pages[label]), resumed=True)
+            hosted = self.job.restored(label, dict(self.pages[label]), self.plans[label])
         hosted = hosted or self.job.fresh(label)
         arrivals = Arrivals(hosted, frozenset(), now=1)
         for row in envelopes:
@@ -132,7 +133,8 @@ class Cluster:
         self.written = sum(map(len, (*puts.values(), *delta.puts.values())))
         for name in (*delta.removals, *removals):
             del pages[name]
-        pages |= {**delta.puts, **puts, f"{PLAN_PAGE}0": self.job.saved}
+        pages |= {**delta.puts, **puts}
+        self.plans[label] = self.job.saved
         self.hosted[label] = hosted
         self.bound = hosted.shard.bound("us")
 

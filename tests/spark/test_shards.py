@@ -15,9 +15,10 @@ from braid.engine.ingest import Ingest
 from braid.engine.shard import Options
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.plan.distribution import distribute
-from braid.spark import shards
+from braid.spark import hosting
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.envelopes import RESULT, open_table
+from braid.spark.environment import shard_labels
 from braid.spark.ingest import IngestJob
 from braid.spark.processor import ShardProcessor
 from braid.spark.shards import Hosted, ShardJob
@@ -74,41 +75,53 @@ class Store:
 
 
 class Cluster:
-    """One shard that several worker processes run in turn."""
+    """Shards that several worker processes run in turn."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, labels: tuple[int, ...] = (LABEL,)) -> None:
         self.catalog = Catalog()
         self.catalog.add_stream(stream_from_schema("S", SCHEMA, time="t"))
         assert self.catalog.streams["S"].unit == TICKS
         self.catalog.add_query(compile_query(PAIR, self.catalog, query_id="pair").query)
-        self.distribution = distribute(self.catalog.members(), self.catalog.streams, 1)
+        self.distribution = distribute(self.catalog.members(), self.catalog.streams, len(labels))
         saved = SavedPlan.of(self.distribution).to_json().encode()
         options = Options(idle_timeout=None)
-        self.job = Shipped(ShardJob(self.distribution, (LABEL,), options, saved))
-        self.store = Store()
+        self.job = Shipped(ShardJob(self.distribution, labels, options, saved))
+        self.labels = labels
+        self.stores = {label: Store() for label in labels}
         self.alive: dict[str, OrderedDict[Any, Any]] = {}
         self.patch = monkeypatch
+        self.batches = 0
 
-    def batch(self, worker: str, *rows: tuple[str, int, int]) -> list[tuple[Any, ...]]:
-        """What a worker puts out for these events."""
-        self.patch.setattr(shards, "_LIVE", self.alive.setdefault(worker, OrderedDict()))
+    @property
+    def store(self) -> Store:
+        return self.stores[LABEL]
+
+    def batch(self, workers: str | tuple[str, ...], *rows: tuple[str, int, int]) -> list[Any]:
+        """What comes out for these events; which worker runs which shard."""
+        self.batches += 1
+        self.patch.setattr(hosting, "_stage", lambda: self.batches)
         columns = zip(*rows, strict=True)
         table = pa.table(dict(zip(SCHEMA.names, map(list, columns), strict=True)), SCHEMA)
         routes = self.distribution.routes["S"]
-        ingest = IngestJob("S", Ingest(self.catalog.streams["S"]), routes, (LABEL,), True)
+        ingest = IngestJob("S", Ingest(self.catalog.streams["S"]), routes, self.labels, True)
         envelopes = [b.to_pandas().assign(now=1) for b in ingest(iter(table.to_batches()))]
-        processor = ShardProcessor(self.job, "pipeline")
-        processor.init(self.store)
         found: list[tuple[Any, ...]] = []
-        for frame in processor.handleInputRows((LABEL,), iter(envelopes), None):
-            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
-                if kind == RESULT:
-                    found += [tuple(row.values()) for row in open_table(payload).to_pylist()]
-        return found
+        running = (workers,) if isinstance(workers, str) else workers
+        for label, worker in zip(self.labels, running, strict=True):
+            self.patch.setattr(hosting, "_LIVE", self.alive.setdefault(worker, OrderedDict()))
+            processor = ShardProcessor(self.job, "pipeline")
+            processor.init(self.stores[label])
+            own = [frame[frame["shard"] == label] for frame in envelopes]
+            for frame in processor.handleInputRows((label,), iter(own), None):
+                for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
+                    if kind == RESULT:
+                        found += [tuple(row.values()) for row in open_table(payload).to_pylist()]
+        return sorted(found)
 
-    def engine(self, worker: str) -> Hosted:
-        (_, _, hosted) = self.alive[worker]["pipeline", LABEL]
-        return hosted
+    def engine(self, worker: str, label: int = LABEL) -> Hosted:
+        kept = self.alive[worker]["pipeline", label]
+        assert isinstance(kept, hosting.Kept)
+        return kept.hosted
 
 
 def test_the_same_worker_goes_on_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +165,36 @@ def test_another_job_makes_its_own_engine(monkeypatch: pytest.MonkeyPatch) -> No
     cluster.job = Shipped(cluster.job.open())
     assert cluster.batch("one", ("a", 2, 3), ("z", 0, 4)) == [(1, 3, "a", 1, 2)]
     assert cluster.engine("one") is not first
+
+
+def test_workers_that_change_shards_keep_one_engine_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, tuple(shard_labels(2)))
+    one, two = cluster.labels
+    keys = [f"k{i}" for i in range(8)]
+
+    def rows(tick: int) -> list[tuple[str, int, int]]:
+        return [(key, tick, 10 * tick + i) for i, key in enumerate(keys)]
+
+    assert cluster.batch(("a", "b"), *rows(1)) == []
+    engines = {cluster.engine("a", one).name, cluster.engine("b", two).name}
+    for tick, workers in enumerate([("b", "a"), ("b", "a"), ("a", "b"), ("b", "a")], 2):
+        found = cluster.batch(workers, *rows(tick))
+        # The last instant waits for the next batch.
+        ended = [10 * (tick - 1) + 7, *(10 * tick + i for i in range(7))]
+        assert sorted(row[1] for row in found) == (ended if tick > 2 else ended[1:])
+        at_work = {cluster.engine(workers[0], one).name, cluster.engine(workers[1], two).name}
+        assert at_work == engines
+    assert all(len(kept) == 1 for kept in cluster.alive.values())
+
+
+def test_a_worker_with_several_shards_has_an_engine_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch, tuple(shard_labels(2)))
+    one, two = cluster.labels
+    cluster.batch(("a", "a"), ("x", 1, 1), ("y", 1, 2), ("z", 1, 3))
+    first, second = cluster.engine("a", one), cluster.engine("a", two)
+    assert first is not second
+    found = cluster.batch(("a", "a"), ("x", 2, 4), ("y", 2, 5), ("z", 2, 6), ("w", 0, 7))
+    assert [row[2] for row in found] == ["x", "y", "z"]
+    assert (cluster.engine("a", one), cluster.engine("a", two)) == (first, second)

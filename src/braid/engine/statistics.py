@@ -56,6 +56,26 @@ def statistics(
     }
 
 
+#: What an m-op or a shard holds now, as opposed to what it has counted.
+_HELD = frozenset({"instances", "state_bytes", "index_bytes", "held"})
+
+
+def counted(figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures of an engine that has no shard any more: what it counted remains, what it held went
+    to another."""
+    return {
+        **figures,
+        "totals": _without_held(figures["totals"]),
+        "watermarks": {},
+        "mops": [_without_held(mop) for mop in figures["mops"]],
+        "queries": {name: _without_held(query) for name, query in figures["queries"].items()},
+    }
+
+
+def _without_held(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: 0 if name in _HELD else value for name, value in figures.items()}
+
+
 def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The figures of several shards as those of one.
 

@@ -34,7 +34,7 @@ class ShardProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        from braid.spark.shards import Hosting
+        from braid.spark.hosting import Hosting
 
         (label,) = key
         hosting = Hosting(self._job, self._pipeline, self._token, self._pages)

@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from braid.engine.statistics import merged
+from braid.engine.statistics import counted, merged
 from braid.errors import BraidError, CheckpointError, ConfigError
 from braid.plan.distribution import Standing
 from braid.spark import emit
@@ -74,7 +74,10 @@ class BatchWriter:
         self._changed = threading.Condition(self._lock)
         self._progress = Progress()
         self._suspended: dict[str, str] = {}
+        #: By engine: workers change shards, and an engine tells what it has done itself.
         self._statistics: dict[str, dict[str, Any]] = {}
+        #: By shard, the engine that ran it last.
+        self._engines: dict[str, str] = {}
         self._changes: dict[str, Any] = {}
         self._time: str | None = None
         self._wanted: tuple[int, frozenset[Standing]] | None = None
@@ -102,9 +105,15 @@ class BatchWriter:
             return self._wanted
 
     def statistics(self) -> dict[str, Any]:
-        """The shards' figures of the last batch of each, together."""
+        """The shards' figures of the last batch of each, and what was counted before, together."""
         with self._lock:
-            found = merged(list(self._statistics.values()))
+            present = set(self._engines.values())
+            found = merged(
+                [
+                    figures if engine in present else counted(figures)
+                    for engine, figures in self._statistics.items()
+                ]
+            )
             progress = asdict(self._progress)
             head = {"batch": self._progress.batch, "time": self._time}
             return {**head, **found, "progress": progress, "changes": self._changes}
@@ -178,7 +187,8 @@ class BatchWriter:
 
     def _note_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> None:
         for shard in stats:
-            self._statistics[str(shard["shard"])] = shard["statistics"]
+            self._statistics[shard["engine"]] = shard["statistics"]
+            self._engines[str(shard["shard"])] = shard["engine"]
             if "changes" in shard:
                 self._changes = shard["changes"]
                 applied = self._progress.changes + self._changes["applied"]

@@ -1,25 +1,17 @@
 """Shards: the stateful part of the pipeline, one engine for each share of the events.
 
-In a streaming job a shard is a group of Spark's `transformWithState`; its pages live in the
-state store, and Spark decides with its checkpoint which version of them is the true one. A
-worker keeps the engines that it ran, because loading one costs more than a small batch. Such a
-live engine is used only if it is exactly what the store has: every run writes a fresh token
-beside the pages, and an engine is kept under the token it wrote. A batch that is run again after
-a failure, or by another worker, finds another token and loads from the store. An engine that fell
-behind because another worker had the shard meanwhile keeps what it knows of the queries, which is
-what takes long to make, and takes its state from the store.
+What a job gives all shards, what a shard does with the envelopes of a batch, and how what comes
+out of it is packed. Which engine that is, and where its state lies, is a matter of `hosting`.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,9 +30,7 @@ from braid.spark.envelopes import (
     CONTROL,
     HEARTBEAT,
     LATE,
-    PACKED,
     REFUSED,
-    REJECTED,
     STATS,
     Rows,
     add_results,
@@ -50,17 +40,6 @@ from braid.spark.envelopes import (
 )
 from braid.spark.ingest import ARRIVAL, not_before
 from braid.spark.live import Live, Outcome, split_pages
-from braid.spark.shipping import Shipped, settle
-
-#: Live engines that a worker process keeps.
-MAX_LIVE = 32
-
-#: The pages that say how the shard's state was distributed; the others are the engine's.
-PLAN_PAGE = "~plan/"
-PLAN_BYTES = 1 << 20
-
-#: The page that says which run wrote the state: time that passed between runs makes nobody idle.
-RUN_PAGE = "~run"
 
 #: What figures show: queries with most matches, m-ops, queries that came or went.
 MOST_QUERIES, MOST_MOPS, MOST_CHANGED = 20, 1_000, 1_000
@@ -72,10 +51,8 @@ class Hosted:
 
     shard: Shard
     live: Live | None = None
-
-
-#: By pipeline and shard: the job that ran there last, the token that it wrote, and the engine.
-_LIVE: OrderedDict[tuple[str, int], tuple[str, str, Hosted]] = OrderedDict()
+    #: Figures count from when it was made: they are those of this engine.
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 @dataclass(frozen=True)
@@ -105,25 +82,32 @@ class ShardJob:
     def fresh(self, label: int) -> Hosted:
         return self._hosted(label, {}, resumed=False)
 
-    def restored(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Hosted:
-        """A shard with the state that was saved; queries of it may have come and gone."""
-        page = _take_plan(pages)
-        if page != self.saved:
-            saved = SavedPlan.from_json(page.decode())
+    @property
+    def are_alike(self) -> bool:
+        """Whether all shards run the same queries over the same channels."""
+        parts, standing = self.distribution.components, self.distribution.standing
+        is_spread = all(part.shard is None and not part.is_split for part in parts)
+        return is_spread and all(home is None for _, home in standing)
+
+    def restored(self, label: int, pages: dict[str, bytes], plan: bytes | None) -> Hosted:
+        """A shard with the state that was saved; queries of it may have come and gone.
+
+        `plan`: as the store has it; None if this job has written the state itself.
+        """
+        if plan is not None and plan != self.saved:
+            saved = SavedPlan.from_json(plan.decode())
             saved.check(self.distribution)
             changed = saved.changed(members for members, _ in self.distribution.placed())
             pages["roster"] = _without(pages["roster"], changed)
-        return self._hosted(label, pages, resumed=resumed)
+        return self._hosted(label, pages, resumed=plan is not None)
 
-    def follow(self, hosted: Hosted, pages: dict[str, bytes], *, resumed: bool) -> bool:
-        """Bring an engine that fell behind to the state that was saved, if it can follow.
+    def follow(self, hosted: Hosted, pages: dict[str, bytes]) -> bool:
+        """Bring an engine of this job to the state that the job has saved, if it can follow.
 
-        It has run the same queries of the same job, so that only its state is out of date. With a
-        control stream the queries themselves may be.
+        It has run the same queries, so that only its state is another. With a control stream the
+        queries themselves may be.
         """
-        if hosted.live is not None or _take_plan(pages) != self.saved:
-            return False
-        return hosted.shard.follow(pages, resumed=resumed)
+        return hosted.live is None and hosted.shard.follow(pages)
 
     def _hosted(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Hosted:
         plan, live = self.plan(label), None
@@ -165,12 +149,6 @@ class ShardJob:
         }
         part = pa.RecordBatch.from_pydict(columns)
         rows.add(REFUSED, NAME, part.num_rows, batches=[part])
-
-
-def _take_plan(pages: dict[str, bytes]) -> bytes:
-    """Take the pages of the plan out of a shard's."""
-    count = sum(name.startswith(PLAN_PAGE) for name in pages)
-    return b"".join(pages.pop(f"{PLAN_PAGE}{i}") for i in range(count))
 
 
 def _without(roster: bytes, names: frozenset[str]) -> bytes:
@@ -248,105 +226,6 @@ class Arrivals:
         return emission
 
 
-class Hosting:
-    """What a task does for the shards that it has: their pages and tokens are Spark's state."""
-
-    def __init__(self, job: Shipped[ShardJob], pipeline: str, token: Any, pages: Any) -> None:
-        self._job = job
-        self._pipeline = pipeline
-        self._token = token
-        self._pages = pages
-
-    def run(self, label: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Give a shard its envelopes; what comes out of it, packed."""
-        hosted, is_live = self._shard(label)
-        job = self._job.open()
-        arrivals = Arrivals(hosted, job.arriving)
-        out = Rows(PACKED)
-        for frame in rows:
-            for kind, name, time, count, payload, now in _envelopes(frame):
-                if kind == REJECTED:
-                    out.add(REFUSED, name, count, batches=open_payload(payload))
-                else:
-                    arrivals.take(kind, name, time, count, payload, now)
-        emission = arrivals.run()
-        job.pack(label, emission, out)
-        job.pack_changes(label, arrivals.outcome, out)
-        saved = self._save(label, hosted, loaded=not is_live)
-        numbers = {
-            **emission.stats,
-            "events": arrivals.events,
-            "envelopes": arrivals.envelopes,
-            "saved_bytes": saved,
-            "restored": 0 if is_live else 1,
-        }
-        add_stats(out, job.shard(label), numbers, emission.suspended, hosted, arrivals.outcome)
-        yield out.batch().to_pandas()
-        if self._is_new:
-            settle()
-
-    def _shard(self, label: int) -> tuple[Hosted, bool]:
-        """The engine in the state that the store has, and whether it was alive."""
-        self._is_new = False
-        stored = self._token.get() if self._token.exists() else None
-        # Taken out: should this run fail, what it did to the engine must not be seen again.
-        known = _LIVE.pop((self._pipeline, label), None)
-        self._old_plan: dict[str, bytes] = {}
-        if known is not None and stored is not None and known[:2] == (self._job.id, stored[0]):
-            return known[2], True
-        stale = known[2] if known is not None and known[0] == self._job.id else None
-        del known
-        job = self._job.open()
-        if stored is None:
-            self._is_new = True
-            return job.fresh(label), False
-        names = [name for (name,) in list(self._pages.keys())]
-        values = {name: self._pages.getValue((name,)) for name in names}
-        pages = {name: bytes(value[0]) for name, value in values.items() if value is not None}
-        self._old_plan = {n: page for n, page in pages.items() if n.startswith(PLAN_PAGE)}
-        resumed = pages.pop(RUN_PAGE, b"").decode() != self._job.id
-        if stale is not None and job.follow(stale, dict(pages), resumed=resumed):
-            return stale, False
-        del stale
-        self._is_new = True
-        return job.restored(label, pages, resumed=resumed), False
-
-    def _save(self, label: int, hosted: Hosted, *, loaded: bool) -> int:
-        """Write what changed and the token that belongs to it; how many bytes that was."""
-        delta = hosted.shard.save()
-        token = uuid.uuid4().hex
-        puts, removals = dict(delta.puts), list(delta.removals)
-        if hosted.live is not None:
-            own, gone = hosted.live.save()
-            puts |= own
-            removals += gone
-        if loaded:
-            puts[RUN_PAGE] = self._job.id.encode()
-            plan = _plan_pages(self._job.open().saved)
-            puts |= {n: page for n, page in plan.items() if self._old_plan.get(n) != page}
-            removals += [name for name in self._old_plan if name not in plan]
-        for name in removals:
-            self._pages.removeKey((name,))
-        for name, page in puts.items():
-            self._pages.updateValue((name,), (page,))
-        self._token.update((token,))
-        _LIVE[self._pipeline, label] = (self._job.id, token, hosted)
-        while len(_LIVE) > MAX_LIVE:
-            _LIVE.popitem(last=False)
-        return sum(len(page) for page in puts.values())
-
-
-def _envelopes(frame: pd.DataFrame) -> Iterator[tuple[int, str, int | None, int, Any, int]]:
-    columns = (frame[c] for c in ("kind", "channel", "time", "rows", "payload", "now"))
-    for kind, name, time, rows, payload, now in zip(*columns, strict=True):
-        yield int(kind), name, None if pd.isna(time) else int(time), int(rows), payload, int(now)
-
-
-def _plan_pages(plan: bytes) -> dict[str, bytes]:
-    starts = range(0, len(plan), PLAN_BYTES)
-    return {f"{PLAN_PAGE}{i}": plan[at : at + PLAN_BYTES] for i, at in enumerate(starts)}
-
-
 def add_stats(
     rows: Rows,
     shard: int | str,
@@ -361,6 +240,7 @@ def add_stats(
     figures["mops"] = figures["mops"][:MOST_MOPS]
     said: dict[str, Any] = {
         "shard": shard,
+        "engine": hosted.name,
         "numbers": numbers,
         "suspended": suspended,
         "watermarks": {clock: time for clock, time in watermarks.items() if time > NEVER},

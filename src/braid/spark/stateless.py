@@ -64,7 +64,9 @@ class StatelessJob:
                 yield rows.batch()
         rows = Rows(PACKED)
         # Workers, not shards: each tells what it has done so far.
-        add_stats(rows, f"worker {os.getpid()}", {"events": seen}, {}, Hosted(plan.shard))
+        worker = f"worker {os.getpid()}"
+        hosted = Hosted(plan.shard, name=f"{worker} {self.plan.id}")
+        add_stats(rows, worker, {"events": seen}, {}, hosted)
         yield rows.batch()
         settle(self.plan.id)
 
