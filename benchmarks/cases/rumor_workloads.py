@@ -55,7 +55,7 @@ FULL: dict[str, Any] = SMALL | {
     "batch": 50_000,
     "channel_queries": 1_000,
     "capacities": (1, 2, 5, 10, 20),
-    "channel_events": 20_000,
+    "channel_events": 400_000,
     "hybrid_queries": 100,
     "hybrid_shares": (0.1, 0.5, 0.9),
     "hybrid_events": 104_000,

@@ -267,7 +267,9 @@ class Engine:
         if stream is None:
             known = ", ".join(self._catalog.streams) or "none"
             raise ConfigError("E303", f"there is no stream {name!r}", f"streams: {known}")
-        return self._ingests.setdefault(name, Ingest(stream))
+        if name not in self._ingests:
+            self._ingests[name] = Ingest(stream)
+        return self._ingests[name]
 
     def _emit(self, emission: Emission) -> Tables:
         self._emission = emission

@@ -61,8 +61,28 @@ def view(base: int, words: int) -> np.ndarray:
     return np.ctypeslib.as_array(pointer, (int(words),))
 
 
+#: Memory of more words is not copied when it becomes an array.
+_LARGE = 1 << 12
+
+
+class _Owner:
+    """Memory that lives as long as the arrays over it."""
+
+    def __init__(self, base: int, words: int) -> None:
+        self._base = base
+        data = {"data": (base, False), "shape": (words,), "typestr": "<i8", "version": 3}
+        self.__array_interface__ = data
+
+    def __del__(self) -> None:
+        free(self._base)
+
+
 def taken(base: int, words: int) -> np.ndarray:
-    """A copy of the memory as an array; the memory is given back."""
+    """The memory as an array, which gives it back when nobody has it any more."""
+    if words > _LARGE:
+        # What a kernel made room for and did not use goes back at once.
+        kept = _libc.realloc(int(base), 8 * int(words)) or int(base)
+        return np.asarray(_Owner(kept, int(words)))
     copied = view(base, words).copy()
     free(base)
     return copied
