@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 import braid
-from braid.engine.statistics import merged, statistics
+from braid.engine.statistics import counted, merged, statistics
 
 STOCK = pa.schema([("Name", pa.string()), ("Price", pa.float64()), ("t", pa.int64())])
 JUMP = "FROM Stock NEXT{$1.Name = $2.Name AND $2.Price > $1.Price AND DUR <= 100} Stock"
+
+LOWS = pa.table({"low": [0.0, 1.0, 2.0, 3.0]})
 
 
 def engine(**options: object) -> braid.Engine:
@@ -144,3 +146,25 @@ def test_figures_of_shards_together() -> None:
     assert mop["events_out"] == 2
     assert found["queries"]["jump"]["matches"] == 2
     assert merged([])["totals"] == {"queries": 0, "suspended": 0}
+
+
+def test_an_engine_that_has_no_shard_any_more_has_counted_and_holds_nothing() -> None:
+    e = engine()
+    e.query("jump", JUMP)
+    e.process({"Stock": stock(("a", 1.0, 1), ("a", 2.0, 2), ("a", 3.0, 3), ("a", 1.0, 4))})
+    present = figures(e)
+    assert present["totals"]["instances"] > 0
+    found = merged([counted(present), present])
+    for name in ("instances", "state_bytes", "index_bytes", "held"):
+        assert found["totals"][name] == present["totals"][name]
+    assert found["totals"]["matches"] == 2 * present["totals"]["matches"] > 0
+    assert found["watermarks"] == present["watermarks"]
+    assert found["mops"][0]["instances"] == present["mops"][0]["instances"]
+    assert found["queries"]["jump"]["matches"] == 2 * present["queries"]["jump"]["matches"]
+
+
+def test_the_busiest_of_many_shards() -> None:
+    e = engine()
+    e.query("q", "CREATE QUERY q FOR EACH (low DOUBLE) AS FROM FILTER{Price > :low} Stock", LOWS)
+    e.process({"Stock": stock(*(("a", float(i), i) for i in range(6)))})
+    assert list(merged([figures(e)] * 2, most=2)["queries"]) == ["q/0", "q/1"]

@@ -105,8 +105,9 @@ def test_a_thousand_members_in_batch_and_streaming_equal_the_engine(
     assert counted(sinks["matches"].rows) == engines_answer(table, until=bound)
     figures = running.statistics()
     written = json.loads((tmp_path / "c" / "braid-stats.json").read_text())
-    # Of each shard since it was last loaded.
-    assert 0 < figures["totals"]["matches"] == written["totals"]["matches"]
+    # Whichever workers ran the shards.
+    assert figures["totals"]["matches"] == written["totals"]["matches"]
+    assert figures["totals"]["matches"] == running.progress.matches > 0
     assert len(figures["queries"]) <= 40
     assert any(mop["members"] > 300 for mop in figures["mops"])
 

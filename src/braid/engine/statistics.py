@@ -76,8 +76,9 @@ def _without_held(figures: dict[str, Any]) -> dict[str, Any]:
     return {name: 0 if name in _HELD else value for name, value in figures.items()}
 
 
-def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of several shards as those of one.
+def merged(parts: Sequence[dict[str, Any]], *, most: int | None = None) -> dict[str, Any]:
+    """The figures of several shards as those of one; of queries those of `most`, if it is given,
+    the busiest, and of those that are suspended.
 
     Events, instances and bytes are summed. Queries may be on many shards or on one: their number
     is that of the shard that has most. What an m-op has become is told of one shard.
@@ -98,6 +99,13 @@ def merged(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     found["totals"]["queries"] = max(counts, default=0)
     stopped = sum(1 for figures in found["queries"].values() if figures.get("suspended"))
     found["totals"]["suspended"] = stopped
+    if most is not None:
+        busiest = sorted(found["queries"].items(), key=lambda item: -item[1]["matches"])
+        found["queries"] = {
+            query: figures
+            for place, (query, figures) in enumerate(busiest)
+            if place < most or figures.get("suspended")
+        }
     return found
 
 

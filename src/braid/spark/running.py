@@ -21,7 +21,7 @@ from braid.errors import BraidError, CheckpointError, ConfigError
 from braid.plan.distribution import Standing
 from braid.spark import emit
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
-from braid.spark.shards import open_stats
+from braid.spark.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
 
 _LOG = logging.getLogger("braid")
@@ -112,7 +112,8 @@ class BatchWriter:
                 [
                     figures if engine in present else counted(figures)
                     for engine, figures in self._statistics.items()
-                ]
+                ],
+                most=MOST_QUERIES * max(1, len(self._engines)),
             )
             progress = asdict(self._progress)
             head = {"batch": self._progress.batch, "time": self._time}
