@@ -122,11 +122,12 @@ class Hosting:
             self._is_new = True
             return job.fresh(label), False
         pages, is_own = self._read()
-        hosted = known.hosted if known is not None else self._taken_over(job)
+        if is_own:
+            hosted = known.hosted if known is not None else self._taken_over(job)
+            if hosted is not None and job.follow(hosted, pages):
+                return hosted, False
+            del hosted
         del known
-        if is_own and hosted is not None and job.follow(hosted, pages):
-            return hosted, False
-        del hosted
         self._is_new = True
         plan = None if self._old_plan is None else b"".join(self._old_plan.values())
         return job.restored(label, pages, plan), False
