@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,6 +17,7 @@ from braid.engine.ingest import Ingest
 from braid.engine.shard import Options
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.plan.distribution import distribute
+from braid.reference import answer, events_from_table
 from braid.spark import hosting
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.envelopes import RESULT, open_table
@@ -198,3 +201,25 @@ def test_a_worker_with_several_shards_has_an_engine_for_each(
     found = cluster.batch(("a", "a"), ("x", 2, 4), ("y", 2, 5), ("z", 2, 6), ("w", 0, 7))
     assert [row[2] for row in found] == ["x", "y", "z"]
     assert (cluster.engine("a", one), cluster.engine("a", two)) == (first, second)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whichever_workers_run_the_shards_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The law over batch splits and simultaneous events, with workers at random."""
+    random = np.random.default_rng(seed)
+    ticks = np.sort(random.integers(0, 60, 120))  # several events at most instants
+    rows = [(f"k{random.integers(6)}", x, t) for x, t in enumerate(ticks.tolist())]
+    ending = [("end", 0, 1_000)]
+    cuts = sorted(random.choice(np.arange(1, len(rows)), 7, replace=False).tolist())
+    cluster = Cluster(monkeypatch, tuple(shard_labels(2)))
+    found: list[Any] = []
+    for first, last in itertools.pairwise([0, *cuts, len(rows)]):
+        found += cluster.batch(tuple(random.choice(["a", "b", "c"], 2)), *rows[first:last])
+    found += cluster.batch(("a", "b"), *ending)
+    columns = dict(zip(SCHEMA.names, map(list, zip(*rows, *ending, strict=True)), strict=True))
+    events = events_from_table(cluster.catalog.streams["S"], pa.table(columns, SCHEMA))
+    ((_, expected),) = answer([cluster.catalog.queries["pair"]], {"S": events}).items()
+    assert expected
+    assert sorted(found) == sorted((e.start, e.end, *e.values) for e in expected)
