@@ -117,6 +117,26 @@ def _note(items: int, count: int, begin: int, runs: np.ndarray) -> None:
 
 
 @kernel()
+def _sortable(
+    atoms: Atoms, access: Access, clause: int, leader: int, classes: np.ndarray, widths: np.ndarray
+) -> int:
+    """The interval by which a clause can lie in a run with `leader` (-1: it is the first), or -1."""
+    code = access.code[clause]
+    if code >= TREE or access.atom[clause] >= 0:
+        return -1
+    if access.words[clause] != SINGLE or access.copies[clause] != 1:
+        return -1
+    width = widths[code]
+    if leader >= 0:
+        # Equal hashes are most likely one bucket, but need not be.
+        if access.code[leader] != code:
+            return -1
+        if not _is_same_bucket(atoms, leader, clause, code, classes, width):
+            return -1
+    return _left_over(atoms, clause, code, classes, width)
+
+
+@kernel()
 def find_runs(
     clauses: Clauses,
     access: Access,
@@ -133,48 +153,37 @@ def find_runs(
     runs = np.zeros(n, np.int64)
     room = np.int64(0)
     items, others = resized(0, 1), resized(0, 1)
-    begin = np.int64(0)
-    while begin < n:
-        hash_ = hashes[order[begin]]
-        end = begin + 1
-        while end < n and hashes[order[end]] == hash_:
+    begin, end = np.int64(0), np.int64(0)
+    while end < n:
+        begin, end = end, end + 1
+        while end < n and hashes[order[end]] == hashes[order[begin]]:
             end += 1
-        if end - begin >= FEWEST:
-            if end - begin > room:
-                room = max(end - begin, 2 * room)
-                items, others = resized(items, ITEM * room), resized(others, room)
-            count, left = np.int64(0), np.int64(0)
-            leader = np.int64(-1)
-            for e in range(begin, end):
-                clause = entry_clauses[order[e]]
-                code = access.code[clause]
-                atom = np.int64(-1)
-                if access.words[clause] == SINGLE and access.copies[clause] == 1:
-                    if code < TREE and access.atom[clause] < 0:
-                        width = widths[code]
-                        if leader < 0 or (
-                            access.code[leader] == code
-                            and _is_same_bucket(atoms, leader, clause, code, classes, width)
-                        ):
-                            atom = _left_over(atoms, clause, code, classes, width)
-                if atom < 0:
-                    store_int(others, left, order[e])
-                    left += 1
-                    continue
-                leader = clause
-                item = items + 8 * ITEM * count
-                store_int(item, 0, clauses.column[atom])
-                store_int(item, 1, clauses.lo[atom])
-                store_int(item, 2, clauses.hi[atom])
-                store_int(item, 3, order[e])
-                count += 1
-            _sort(items, count)
-            for k in range(count):
-                order[begin + k] = load_int(items, ITEM * k + 3)
-            for k in range(left):
-                order[begin + count + k] = load_int(others, k)
-            _note(items, count, begin, runs)
-        begin = end
+        if end - begin < FEWEST:
+            continue
+        if end - begin > room:
+            room = max(end - begin, 2 * room)
+            items, others = resized(items, ITEM * room), resized(others, room)
+        count, left, leader = np.int64(0), np.int64(0), np.int64(-1)
+        for e in range(begin, end):
+            clause = entry_clauses[order[e]]
+            atom = _sortable(atoms, access, clause, leader, classes, widths)
+            if atom < 0:
+                store_int(others, left, order[e])
+                left += 1
+                continue
+            leader = clause
+            item = items + 8 * ITEM * count
+            store_int(item, 0, clauses.column[atom])
+            store_int(item, 1, clauses.lo[atom])
+            store_int(item, 2, clauses.hi[atom])
+            store_int(item, 3, order[e])
+            count += 1
+        _sort(items, count)
+        for k in range(count):
+            order[begin + k] = load_int(items, ITEM * k + 3)
+        for k in range(left):
+            order[begin + count + k] = load_int(others, k)
+        _note(items, count, begin, runs)
     release(items)
     release(others)
     return runs
