@@ -1,0 +1,72 @@
+"""What is known of how events arrive: constraints that a stream keeps, to within k.
+
+A constraint with k = 0 is kept strictly; a larger k says by how much it may be missed, in events
+of a stream or in time. Joins use constraints to forget what can no longer find a partner.
+
+- KEY: no two events have the same values of these attributes.
+- REFERENCES: the event of `target` that an event of `stream` joins has come before it, or comes
+  within k events of `target` after it.
+- CLUSTERED: between two events with the same value come at most k events with other values.
+- ASCENDING, DESCENDING: an event that comes more than k events after another has no smaller
+  (larger) value.
+
+>>> Constraint("order", ConstraintKind.ASCENDING, "Quotes", ("day",), k=3).describe()
+'Quotes (day) ascending within 3 rows'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class ConstraintKind(Enum):
+    """The ways in which arrivals can be regular."""
+
+    KEY = "key"
+    REFERENCES = "references"
+    CLUSTERED = "clustered"
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class ConstraintMode(Enum):
+    """What joins may do with constraints.
+
+    EXACT: no result is ever lost: what a constraint that was only observed would discard is put
+    aside, out of memory, and comes back when it joins. MONITORED: it is discarded, and what that
+    may have cost is estimated. OFF: constraints are neither looked for nor used.
+    """
+
+    EXACT = "exact"
+    MONITORED = "monitored"
+    OFF = "off"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A declared constraint. `k` counts rows, or the stream's units of time if `timed`."""
+
+    name: str
+    kind: ConstraintKind
+    stream: str
+    attributes: tuple[str, ...]
+    target: str | None = None
+    target_attributes: tuple[str, ...] = ()
+    k: int = 0
+    timed: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.k >= 0, "how far a constraint may be missed is never negative"
+        references = self.kind is ConstraintKind.REFERENCES
+        assert references == (self.target is not None), "only references have a target"
+        assert len(self.target_attributes) == (len(self.attributes) if references else 0)
+
+    def describe(self) -> str:
+        """The constraint in words, as `explain` shows it."""
+        about = f"{self.stream} ({', '.join(self.attributes)}) {self.kind.value}"
+        if self.target is not None:
+            about += f" {self.target} ({', '.join(self.target_attributes)})"
+        if self.kind is ConstraintKind.KEY:
+            return about
+        return f"{about} within {self.k} {'units of time' if self.timed else 'rows'}"
