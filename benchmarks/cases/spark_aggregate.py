@@ -31,11 +31,11 @@ SMALL: dict[str, Any] = {
     "seed": 1,
 }
 FULL: dict[str, Any] = SMALL | {
-    "events": 10_000_000,
+    "events": 8_000_000,
     "names": 1_000,
     "windows": {"tumbling": (60, 60), "sliding": (60, 10)},
-    "batches": 5,
-    "warm_ups": 2,
+    "batches": 4,
+    "warm_ups": 1,
     "memory": "4g",
 }
 

@@ -24,8 +24,8 @@ SMALL: dict[str, Any] = {
 }
 FULL: dict[str, Any] = SMALL | {
     "events": 4_000_000,
-    "batches": 5,
-    "warm_ups": 2,
+    "batches": 4,
+    "warm_ups": 1,
     "memory": "4g",
 }
 

@@ -31,13 +31,13 @@ SMALL = {
     "memory": "1g",
 }
 FULL = SMALL | {
-    "events": 10_000_000,
+    "events": 8_000_000,
     "names": 10_000,
     "within": "1 min",
     "within_us": 60_000_000,
-    "batches": 5,
+    "batches": 4,
     "checked_names": 500,
-    "warm_ups": 2,
+    "warm_ups": 1,
     "memory": "4g",
 }
 

@@ -27,11 +27,11 @@ SMALL: dict[str, Any] = {
     "seed": 1,
 }
 FULL: dict[str, Any] = SMALL | {
-    "events": 10_000_000,
+    "events": 8_000_000,
     "rules": 100_000,
     "crowds": ("sparse", "dense"),
-    "batches": 5,
-    "warm_ups": 2,
+    "batches": 4,
+    "warm_ups": 1,
     "memory": "4g",
 }
 
