@@ -85,6 +85,7 @@ ids = "key"
 
 [engine]
 rules = { c_seq = false }
+constraints = "monitored"
 
 [control]
 path = "changes"
@@ -100,6 +101,7 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
     assert job.control == str(folder / "changes")
     plain = read(folder, GOOD)
     assert (plain.prepared, plain.rules, plain.control) == ((), None, None)
+    assert (job.constraints, plain.constraints) == ("monitored", "exact")
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,8 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
         ("ids =", "id =", "E453", "did you mean 'ids'?"),
         ("{ c_seq = false }", "7", "E455", "are not rules"),
         ("{ c_seq = false }", '["c_sec"]', "E305", "there is no rule 'c_sec'"),
+        ('"monitored"', '"sloppy"', "E468", "'sloppy' is not a mode"),
+        ('"monitored"', "true", "E468", "True is not a mode"),
         ('path = "changes"', "", "E454", "[control] lacks 'path'"),
         ("[control]", "[contrl]", "E453", "did you mean 'control'?"),
     ],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.nodes import Node
 from braid.algebra.templates import Members, Output, Template
 
@@ -29,12 +30,17 @@ class Query:
     _outputs: tuple[Output, ...] | None
 
     def __init__(
-        self, id: str, text: str, outputs: tuple[Output, ...], views: tuple[str, ...] = ()
+        self,
+        id: str,
+        text: str,
+        outputs: tuple[Output, ...],
+        views: tuple[str, ...] = (),
+        mode: ConstraintMode | None = None,
     ) -> None:
         """A query that shares its template with no other."""
         self.id = id
         self.text = text
-        self.template = Template(outputs, views=views)
+        self.template = Template(outputs, views=views, mode=mode)
         self.values = ()
         self._outputs = outputs
 

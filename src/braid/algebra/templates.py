@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from braid.algebra.bounds import bound_durations
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression, Literal, Parameter, transform
 from braid.algebra.nodes import (
     Iterate,
@@ -45,13 +46,15 @@ class Template:
     `types` are the types of the parameters. The last output is the query's own; the others are
     published sub-queries, in an order in which each reads only earlier ones. `base` is the
     template that this one is another name of: their nodes are the same objects. `views` are the
-    views that a text of it names; what they stand for is written out in the nodes.
+    views that a text of it names; what they stand for is written out in the nodes. `mode` is what
+    its joins may do with constraints, None if the session says it.
     """
 
     outputs: tuple[Output, ...]
     types: tuple[pa.DataType, ...] = ()
     base: Template | None = None
     views: tuple[str, ...] = ()
+    mode: ConstraintMode | None = None
     publishes: tuple[str, ...] = field(init=False, repr=False)
     reads: tuple[str, ...] = field(init=False, repr=False)
 
@@ -84,7 +87,8 @@ class Template:
     def publishing(self, name: str) -> Template:
         """The same template under another name of its own stream; the nodes are shared."""
         own = Output(self.outputs[-1].node, name)
-        return Template((*self.outputs[:-1], own), self.types, self.base or self, self.views)
+        outputs = (*self.outputs[:-1], own)
+        return Template(outputs, self.types, self.base or self, self.views, self.mode)
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,8 @@ def explain_command(
         raise ConfigError("E460", f"there is no query '{query}'", f"queries: {some}")
     if rules is None and job is not None:
         rules = job.rules
-    explained = explained_plan(catalog, rules, query)
+    constraints = "exact" if job is None else job.constraints
+    explained = explained_plan(catalog, rules, query, constraints)
     shards = (job.shards if job is not None else None) or 1
     _write(_rendered(explained, form, catalog, shards, query), output)
     return 0
@@ -82,13 +83,17 @@ def _write(text: str, output: Path | None) -> None:
         raise ConfigError("E463", f"cannot write {output}: {error}") from None
 
 
-def explained_plan(catalog: Catalog, rules: Rules, query: str | None) -> Explained:
+def explained_plan(
+    catalog: Catalog, rules: Rules, query: str | None, constraints: str = "exact"
+) -> Explained:
     """The plan that an engine with these streams and queries would run; nothing runs in it."""
+    from braid.engine.constraints import constraint_mode
     from braid.engine.explain import explained
     from braid.engine.shard import Options, Shard
     from braid.optimizer.rules import enabled
 
-    options = Options(rules=enabled(rules))
+    declared, mode = tuple(catalog.constraints.values()), constraint_mode(constraints)
+    options = Options(rules=enabled(rules), constraints=declared, mode=mode)
     return explained(Shard(catalog.members(), catalog.streams, options=options), catalog, query)
 
 

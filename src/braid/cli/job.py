@@ -31,6 +31,7 @@
 
     [engine]
     rules = "all"                           # or "none", names of some, { c_seq = false }
+    constraints = "exact"                   # or "monitored", "off": what joins do with them
 
     [control]
     path = "changes"                        # where `braid query` asks for changes while it runs
@@ -107,6 +108,7 @@ class Job:
     prepared: tuple[PreparedConfig, ...] = ()
     rules: Rules = None
     control: str | None = None
+    constraints: str = "exact"
 
 
 def load_job(path: str | Path) -> Job:
@@ -138,7 +140,7 @@ class _Reader:
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
         engine = self.table(data, "engine")
-        self.known(engine, "[engine]", ("rules",))
+        self.known(engine, "[engine]", ("rules", "constraints"))
         control = self.table(data, "control")
         self.known(control, "[control]", ("path",))
         job = Job(
@@ -155,6 +157,7 @@ class _Reader:
             prepared=tuple(self.prepared(t, i) for i, t in self.tables(data, "prepared")),
             rules=self.rules(engine),
             control=self.control(control) if "control" in data else None,
+            constraints=self.constraints(engine),
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -208,6 +211,14 @@ class _Reader:
         except ConfigError as error:
             self.problem(error.code, f"[engine] {error.message}", error.hint)
             return None
+
+    def constraints(self, engine: dict[str, Any]) -> str:
+        value = engine.get("constraints", "exact")
+        if value in ("exact", "monitored", "off"):
+            return str(value)
+        hint = '"exact", "monitored" or "off"'
+        self.problem("E468", f"[engine] constraints = {value!r} is not a mode", hint)
+        return "exact"
 
     def control(self, control: dict[str, Any]) -> str | None:
         return self.location(self.text(control, "[control]", "path", required=True))

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
+from braid.engine.constraints import constraint_mode
 from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
 from braid.engine.pages import Delta
@@ -23,6 +25,7 @@ from braid.engine.results import Emission
 from braid.engine.shard import Options, Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
+from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused, prepare, restored
 from braid.optimizer.rules import enabled
 
@@ -60,13 +63,18 @@ class Engine:
         idle_timeout: str | int | None = "60 s",
         clock: Callable[[], int] | None = None,
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
+        constraints: str | ConstraintMode = "exact",
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
-        or a mapping that switches some off."""
+        or a mapping that switches some off. `constraints`: what joins may do with what is known
+        or observed of how events arrive: "exact", "monitored" or "off"; a query may say it
+        itself."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._options = Options(instance_budget, timeout, rules=enabled(rules))
+        self._options = Options(
+            instance_budget, timeout, rules=enabled(rules), mode=constraint_mode(constraints)
+        )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}
@@ -102,6 +110,40 @@ class Engine:
         self._catalog.add_stream(
             stream_from_schema(name, schema, time=time, lateness=lateness, sequence=sequence)
         )
+
+    def constraint(
+        self,
+        name: str,
+        kind: str,
+        stream: str,
+        attributes: str | Sequence[str],
+        *,
+        target: str | None = None,
+        target_attributes: str | Sequence[str] = (),
+        within: int | str | None = None,
+    ) -> None:
+        """Declare how events of a stream arrive, as CREATE CONSTRAINT does.
+
+        `kind` is "key", "references" (of `target`), "clustered", "ascending" or "descending";
+        `within` a number of rows, or a text such as "10 minutes".
+        """
+        found = declared_constraint(
+            self._catalog,
+            name,
+            kind,
+            stream,
+            attributes,
+            target=target,
+            target_attributes=target_attributes,
+            within=within,
+        )
+        self._catalog.add_constraint(found)
+        self._change()
+
+    @property
+    def constraints(self) -> Mapping[str, Constraint]:
+        """What is declared, by name."""
+        return dict(self._catalog.constraints)
 
     def query(
         self, id: str, text: str, rows: Any = None, *, ids: str | None = None, at: int | None = None
@@ -183,7 +225,7 @@ class Engine:
             self._going.append(id)
 
     def execute(self, text: str, *, name: str | None = None) -> None:
-        """Run statements (CREATE STREAM, CREATE QUERY, DROP QUERY, bare queries), ended by ';'."""
+        """Run statements (CREATE and DROP of all kinds, bare queries), ended by ';'."""
         loaded = load(text, self._catalog, name=name)
         if self._shard is not None:
             self._going += loaded.dropped
@@ -318,6 +360,8 @@ class Engine:
         self._make_changes()
         if self._shard is None:
             queries, streams = self._catalog.members(), self._catalog.streams
+            declared = tuple(self._catalog.constraints.values())
+            self._options = replace(self._options, constraints=declared)
             if self._saved:
                 self._shard = Shard.load(
                     self._saved,
@@ -367,11 +411,14 @@ class Engine:
             idle_timeout=saved.idle_timeout,
             clock=clock,
             rules=saved.rules,
+            constraints=saved.mode,
         )
         for function in functions:
             engine.function(*function)
         for stream in saved.streams:
             engine._catalog.add_stream(stream)
+        for constraint in saved.constraints:
+            engine._catalog.add_constraint(constraint)
         views = engine._define(saved.views)
         for query in saved.queries:
             views = engine._define(views)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra import nodes as algebra
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression, refs
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.relations import (
@@ -185,7 +186,7 @@ class Planner:
             self._need(name)
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
         if key not in self._routes:
-            self._routes[key] = self._route(self._outputs(template), birth)
+            self._routes[key] = self._route(self._outputs(template), birth, template.mode)
         route = self._routes[key]
         if not len(members):
             if route is not None:
@@ -212,9 +213,11 @@ class Planner:
                 self._need(name)
         return tuple(outputs)
 
-    def _route(self, outputs: Sequence[Output], birth: int | None) -> Route | None:
+    def _route(
+        self, outputs: Sequence[Output], birth: int | None, mode: ConstraintMode | None
+    ) -> Route | None:
         try:
-            return self._driver.route(outputs, birth=birth)
+            return self._driver.route(outputs, birth=birth, mode=mode)
         except NeedsOneQuery:
             return None
 
@@ -238,7 +241,7 @@ class Planner:
         template = Template(self._outputs(members.template), members.template.types)
         outputs = template.instantiate(members.row(row))
         name: str = members.ids[row].as_py()
-        route = self._driver.route(outputs, name, birth)
+        route = self._driver.route(outputs, name, birth, members.template.mode)
         one = Members(Template(outputs), pa.array([name], pa.string()), ())
         self._admit(route, one, births, np.array([row]) if births is not None else np.zeros(1, int))
 

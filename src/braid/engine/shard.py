@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, plain
 from braid.engine.lives import Lives
@@ -50,6 +52,9 @@ class Options:
     rules: frozenset[str] = frozenset(NAMES)
     #: Read all attributes of each stream, so that queries which come later find what they need.
     whole_streams: bool = False
+    #: What is declared of the streams, and what joins do with it unless their query says it.
+    constraints: tuple[Constraint, ...] = ()
+    mode: ConstraintMode = ConstraintMode.EXACT
 
 
 class Shard:
@@ -100,7 +105,9 @@ class Shard:
         self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
-        driver = Driver(self._streams, shapes, options.rules, {}, self._sharable)
+        declared = of_channels(options.constraints, names)
+        rules, shared = options.rules, self._sharable
+        driver = Driver(self._streams, shapes, rules, {}, shared, declared, options.mode)
         self._planner = Planner(self._executor, driver)
         self._lives = Lives(_pages, births)
         for members, single in groups:

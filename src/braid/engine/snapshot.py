@@ -13,8 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
+from braid.engine.constraints import constraint_from_json, constraint_to_json
 from braid.engine.shard import STATE_FORMAT, Options
 from braid.errors import CheckpointError
 from braid.lang import Catalog
@@ -48,6 +50,8 @@ class Saved:
     idle_timeout: int | None
     rules: tuple[str, ...]
     pages: dict[str, bytes]
+    constraints: tuple[Constraint, ...]
+    mode: str
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -62,6 +66,8 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "instance_budget": options.instance_budget,
         "idle_timeout": options.idle_timeout,
         "rules": sorted(options.rules),
+        "constraints": [constraint_to_json(c) for c in catalog.constraints.values()],
+        "mode": options.mode.value,
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -97,6 +103,8 @@ def read(data: bytes) -> Saved:
         header["idle_timeout"],
         tuple(header["rules"]),
         pages,
+        tuple(constraint_from_json(c) for c in header.get("constraints", ())),
+        header.get("mode", "exact"),
     )
 
 

@@ -5,6 +5,7 @@ grammar.lark    the grammar; parser.py builds the syntax tree (syntax.py)
 scopes.py       what names mean; expressions.py, calls.py, casts.py: scalar expressions
 binder.py       streams; algebra/bounds.py: how long instances can live
 words.py        words that are keywords only in windows, relations and views
+constraints.py  constraints of streams, and what a query does with them; constraint_syntax.py
 relations.py    windows and relations; tables.py: the inputs of FROM; grouping.py: GROUP BY
 views.py        views, which are written into what reads them
 catalog.py      what exists; compile.py: one query; load.py: a file of statements

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
+from braid.algebra.constraints import Constraint
 from braid.algebra.nodes import Read, reads
 from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from braid.lang.views import View
 
 
-#: What was added: "stream", "view", "query" or "rows", its name, how many members of how many rows.
+#: What was added: "stream", "view", "constraint", "query" or "rows", its name, how many members of how many rows.
 _Change = tuple[str, str, int, int]
 
 
@@ -36,6 +37,7 @@ class Catalog:
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.views: dict[str, View] = {}
+        self.constraints: dict[str, Constraint] = {}
         self.queries = Queries()
         self.functions = Functions()
         self.skeletons = Skeletons()
@@ -102,6 +104,21 @@ class Catalog:
     def _forget_view(self, name: str) -> None:
         view = self.views.pop(name)
         self._forget_reader(f"view {name}", (*view.reads, *view.views))
+
+    # --- constraints ---
+
+    def add_constraint(self, constraint: Constraint) -> None:
+        if constraint.name in self.constraints:
+            raise BraidError("E195", f"there is a constraint {constraint.name!r} already")
+        self.constraints[constraint.name] = constraint
+        self._changed(("constraint", constraint.name, 0, 0))
+
+    def remove_constraint(self, name: str) -> None:
+        if name not in self.constraints:
+            hint = alternatives("constraints", name, self.constraints)
+            raise BraidError("E196", f"there is no constraint {name!r}", hint)
+        self._before_removal()
+        del self.constraints[name]
 
     # --- queries ---
 
@@ -196,6 +213,8 @@ class Catalog:
                 self._forget(name)
             case "view":
                 self._forget_view(name)
+            case "constraint":
+                del self.constraints[name]
             case "rows":
                 self.queries.prepared[name].take_back(members, rows)
             case _:
@@ -211,6 +230,7 @@ class Catalog:
         other = Catalog()
         other.streams = dict(self.streams)
         other.views = dict(self.views)
+        other.constraints = dict(self.constraints)
         other.queries = self.queries.copy()
         other.functions = self.functions.copy()
         other.skeletons = self.skeletons  # what it says is checked against the catalog that asks
@@ -220,7 +240,9 @@ class Catalog:
         return other
 
     def _become(self, other: Catalog) -> None:
-        for name in ("streams", "views", "queries", "_publishers", "_readers", "_sources"):
+        for name in ("streams", "views", "constraints", "queries"):
+            setattr(self, name, getattr(other, name))
+        for name in ("_publishers", "_readers", "_sources"):
             setattr(self, name, getattr(other, name))
 
     # --- what is linked to what ---

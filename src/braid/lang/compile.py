@@ -17,6 +17,7 @@ from braid.lang import syntax
 from braid.lang.binder import Binder
 from braid.lang.catalog import Catalog
 from braid.lang.constants import Constants
+from braid.lang.constraints import bind_mode, settled_mode
 from braid.lang.lifting import plain, untraced
 from braid.lang.lookups import Sources, lookup_in
 from braid.lang.notices import Warnings, unbounded
@@ -109,19 +110,24 @@ def bind_query(
         hint = "give them to prepare(), or load the statement and give them later"
         message = "this is a prepared query: it needs rows of parameters"
         raise Problem("E164", message, statement.name.at, hint)
-    query = statement.query if isinstance(statement, syntax.CreateQuery) else statement
+    query, asked = statement, None
+    if isinstance(statement, syntax.CreateQuery):
+        query, asked = statement.query, bind_mode(statement.mode)
+    assert isinstance(query, syntax.AnyQuery)
     sources: Sources = {}
     constants = Constants()
     outputs, found = bind_outputs(query, catalog, constants, failed, sources)
     ready = tuple(Output(bound_durations(o.node), o.publish) for o in plain(outputs))
-    warnings = (*unbounded(ready), *found)
+    mode, told = settled_mode(asked, ready)
+    warnings = (*unbounded(ready), *found, *told)
     shape = None
     if source.outline is not None:
         shape = catalog.skeletons.parsed(source.outline, statement, source.piece.tokens)
     if shape is None or source.outline is None:
-        query_ = Query(source.id, source.text, ready, view_names(sources.items()))
+        query_ = Query(source.id, source.text, ready, view_names(sources.items()), mode)
         return Registered(query_, notices(source.id, warnings))
-    bound = Bound(outputs, ready, constants.traces, source.piece.tokens, sources, warnings)
+    tokens = source.piece.tokens
+    bound = Bound(outputs, ready, constants.traces, tokens, sources, warnings, mode)
     known = catalog.skeletons.learn(source.outline, shape, bound, catalog)
     return registered(known, source.id, source.text)
 

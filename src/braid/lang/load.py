@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePath
 
+from braid.algebra.constraints import Constraint
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.errors import BraidError, Notice, Origin, QueryErrors
@@ -29,6 +30,7 @@ from braid.lang.compile import (
     query_errors,
     registered,
 )
+from braid.lang.constraints import bind_constraint
 from braid.lang.dependencies import Dependencies, dependencies
 from braid.lang.outlines import Outline, outlines
 from braid.lang.parser import parse
@@ -40,7 +42,7 @@ from braid.lang.tokens import Piece, piece_at, published_by
 from braid.lang.views import View
 
 _QueryStatement = syntax.AnyQuery | syntax.CreateQuery | syntax.CreateView
-_Drop = syntax.DropQuery | syntax.DropView
+_Drop = syntax.DropQuery | syntax.DropView | syntax.DropConstraint
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Loaded:
     notices: tuple[Notice, ...]
     prepared: tuple[Prepared, ...] = ()
     views: tuple[View, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
 
 class _Job:
@@ -143,6 +146,7 @@ class _File:
     notices: dict[str, tuple[Notice, ...]] = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
+    constraints: dict[str, Constraint] = field(default_factory=dict)
 
     def fail(self, error: Problem | Problems, query: str | None = None) -> None:
         origin = Origin(self.name, query)
@@ -164,6 +168,9 @@ def _load(file: _File) -> Loaded:
         if isinstance(statement, syntax.CreateStream):
             _create_stream(file, statement)
     for segment in _segments(statements):
+        for statement in segment:
+            if isinstance(statement, syntax.CreateConstraint):
+                _create_constraint(file, statement)
         _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
         for statement in segment:
             if isinstance(statement, _Drop):
@@ -180,10 +187,11 @@ def _load(file: _File) -> Loaded:
         tuple(notice for found in file.notices.values() for notice in found),
         tuple(file.prepared.values()),
         tuple(file.views.values()),
+        tuple(file.constraints.values()),
     )
 
 
-_Parsed = syntax.CreateStream | _Drop | _Job
+_Parsed = syntax.CreateStream | syntax.CreateConstraint | _Drop | _Job
 
 
 def _statements(file: _File) -> Iterator[_Parsed]:
@@ -204,7 +212,7 @@ def _statements(file: _File) -> Iterator[_Parsed]:
             file.failed.update(published_by(piece.tokens))
             file.fail(error, _id_in(piece))
             continue
-        if isinstance(statement, syntax.CreateStream | _Drop):
+        if isinstance(statement, syntax.CreateStream | syntax.CreateConstraint | _Drop):
             yield statement
             continue
         if isinstance(statement, syntax.CreateView) or (
@@ -306,9 +314,23 @@ def _create_stream(file: _File, node: syntax.CreateStream) -> None:
     file.streams.append(stream)
 
 
+def _create_constraint(file: _File, node: syntax.CreateConstraint) -> None:
+    try:
+        constraint = bind_constraint(node, file.catalog, file.failed)
+    except (Problem, Problems) as error:
+        file.fail(error)
+        return
+    file.catalog.add_constraint(constraint)
+    file.constraints[constraint.name] = constraint
+
+
 def _drop(file: _File, node: _Drop) -> None:
     name = node.name.name
     try:
+        if isinstance(node, syntax.DropConstraint):
+            file.catalog.remove_constraint(name)
+            file.constraints.pop(name, None)
+            return
         if isinstance(node, syntax.DropView):
             file.catalog.remove_view(name)
             file.views.pop(name, None)

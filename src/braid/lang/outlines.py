@@ -19,7 +19,8 @@ from braid.lang.tokens import KEYWORDS, Piece, piece_at, unquote
 
 _NAME = r"[^\W\d]\w*+|`(?:[^`\n]|``)++`"
 _SKIP = re.compile(r"(?:\s++|--[^\n]*+)*+")
-_HEAD = re.compile(rf"(?i:CREATE)\s+(?i:QUERY)\s+({_NAME})\s+(?i:AS)\b\s*+")
+_MODE = r"(?i:CONSTRAINTS)\s+(?i:(EXACT|MONITORED|OFF))\s+"
+_HEAD = re.compile(rf"(?i:CREATE)\s+(?i:QUERY)\s+({_NAME})\s+(?:{_MODE})?(?i:AS)\b\s*+")
 _TAIL = re.compile(rf"(?<!\w)(?i:PUBLISH)\s+({_NAME})\Z")
 
 #: Everything up to the next constant, and that: a whole number, another number, a string; or a
@@ -48,10 +49,11 @@ class Outline:
     """A statement cut at its constants.
 
     `texts` are the constants as written; `name` that of CREATE QUERY, which stands at `named`;
-    `publish` the name that the query publishes at its end.
+    `publish` the name that the query publishes at its end; `mode` what CONSTRAINTS says, which is
+    part of the key.
     """
 
-    __slots__ = ("end", "key", "name", "named", "publish", "start", "texts")
+    __slots__ = ("end", "key", "mode", "name", "named", "publish", "start", "texts")
 
     def __init__(self, key: str, texts: list[str], start: int, end: int) -> None:
         self.key = key
@@ -61,6 +63,7 @@ class Outline:
         self.name: str | None = None
         self.named: At | None = None
         self.publish: str | None = None
+        self.mode: str | None = None
 
 
 def outlines(text: str) -> Iterator[Outline | Piece]:
@@ -130,6 +133,9 @@ def _outline(text: str, start: int) -> tuple[Outline | None, int]:
     outline.key = "".join(parts)
     if head is not None:
         outline.name, outline.named = _named(head[1]), head.span(1)
+        if head[2] is not None:
+            outline.mode = head[2].upper()
+            outline.key = f"\0c{outline.mode} {outline.key}"
     return outline, position
 
 

@@ -11,11 +11,12 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple, cast
 
-from lark import Lark, Token, Transformer, UnexpectedToken, v_args
+from lark import Lark, Token, UnexpectedToken, v_args
 from lark.lexer import Lexer
 
 from braid.algebra.functions import AGGREGATES
 from braid.lang import syntax
+from braid.lang.constraint_syntax import ConstraintBuilder
 from braid.lang.durations import microseconds
 from braid.lang.expectations import explain
 from braid.lang.problems import At, Problem, Problems
@@ -51,7 +52,7 @@ def _given(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @v_args(inline=True)
-class _Builder(Transformer[Token, Any]):
+class _Builder(ConstraintBuilder):
     """One method for each alternative of the grammar, called with what it kept."""
 
     # --- names and types ---
@@ -345,9 +346,13 @@ class _Builder(Transformer[Token, Any]):
         return syntax.DropView(name, name.at)
 
     def create_query(
-        self, name: syntax.Ident, parameters: tuple[Any, ...] | None, query: syntax.AnyQuery
+        self,
+        name: syntax.Ident,
+        mode: syntax.Ident | None,
+        parameters: tuple[Any, ...] | None,
+        query: syntax.AnyQuery,
     ) -> syntax.CreateQuery:
-        return syntax.CreateQuery(name, parameters or (), query, name.at)
+        return syntax.CreateQuery(name, parameters or (), query, name.at, mode)
 
     def drop_query(self, name: syntax.Ident) -> syntax.DropQuery:
         return syntax.DropQuery(name, name.at)

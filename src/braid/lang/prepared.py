@@ -29,6 +29,7 @@ from braid.lang import syntax
 from braid.lang.catalog import Catalog
 from braid.lang.compile import bind_outputs, notices, only_query, query_errors, together
 from braid.lang.constants import Constants
+from braid.lang.constraints import bind_mode, settled_mode
 from braid.lang.conversion import converted, derived
 from braid.lang.lifting import plain
 from braid.lang.lookups import Sources
@@ -176,11 +177,12 @@ def bind_statement(
         for o in outputs
     )
     types = tuple(chain[-1] if chain else constants.types[index] for index, chain in ways)
-    template = Template(changed, types, views=view_names(sources.items()))
+    mode, told = settled_mode(bind_mode(statement.mode), changed)
+    template = Template(changed, types, views=view_names(sources.items()), mode=mode)
     query = name or statement.name.name
     endless = unbounded(template.instantiate([_some(type_) for type_ in types]))
     declared = tuple(zip(constants.names, constants.types, strict=True))
-    known = notices(query, (*endless, *warnings))
+    known = notices(query, (*endless, *warnings, *told))
     return Statement(query, text, declared, template, tuple(ways), known, _smallest(template, ways))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from lark import Token
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.templates import Output, Template
@@ -125,8 +126,8 @@ def _surely_short(number: str) -> bool:
     return len(number) <= _SURELY_SHORT and "e" not in number and "E" not in number
 
 
-#: What tells templates apart: outputs, types of parameters, views.
-_Key = tuple[Outputs, tuple[pa.DataType, ...], tuple[str, ...]]
+#: What tells templates apart: outputs, types of parameters, views, what is done with constraints.
+_Key = tuple[Outputs, tuple[pa.DataType, ...], tuple[str, ...], ConstraintMode | None]
 
 
 class Skeletons:
@@ -141,7 +142,7 @@ class Skeletons:
         """The shape of a text that therefore need not be parsed to know what it depends on."""
         shape = self._shapes.get(outline.key)
         if shape is None:
-            known = self._assembler.known(outline)
+            known = self._assembler.known(outline) if outline.mode is None else None
             if known is None:
                 return None
             shape = self._new(outline.key, Shape(*known))
@@ -170,7 +171,7 @@ class Skeletons:
 
     def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
         """A text that is new as a whole, but not in its parts."""
-        made = self._assembler.assemble(outline, catalog)
+        made = self._assembler.assemble(outline, catalog) if outline.mode is None else None
         if made is None:
             return None
         if shape is None:
@@ -192,15 +193,17 @@ class Skeletons:
         shape = self._shapes.get(outline.key)
         if shape is not None:
             return shape
-        query, name = statement, None
+        query, name, mode = statement, None, None
         if isinstance(statement, syntax.CreateQuery):
-            query, name = statement.query, statement.name.name
+            query, name, mode = statement.query, statement.name.name, statement.mode
             if statement.parameters:
                 return None
         assert isinstance(query, syntax.AnyQuery)
         publish = query.publish.name if query.publish else None
         constants = [str(t) for t in tokens if t.type in ("NUMBER", "STRING")]
         if (name, publish, constants) != (outline.name, outline.publish, outline.texts):
+            return None
+        if (None if mode is None else mode.name.upper()) != outline.mode:
             return None
         return self._new(outline.key, Shape.of(query, outline, tokens))
 
@@ -212,7 +215,9 @@ class Skeletons:
             outputs, ready = _unnamed(outputs), _unnamed(ready)
         lifted = lift(outputs, ready, bound.traces, Places(bound.tokens), shape.pinned)
         views = view_names(bound.sources.items())
-        template = replace(lifted.template, views=views) if views else lifted.template
+        template = lifted.template
+        if views or bound.mode is not None:
+            template = replace(template, views=views, mode=bound.mode)
         variant = _Variant(
             self._shared(template),
             lifted.replays,
@@ -228,7 +233,7 @@ class Skeletons:
         """The one template of its kind: texts of different outlines may mean the same."""
         if len(self._templates) >= _MOST:
             self._templates.clear()
-        key = (template.outputs, template.types, template.views)
+        key = (template.outputs, template.types, template.views, template.mode)
         return self._templates.setdefault(key, template)
 
 
@@ -241,6 +246,7 @@ class Bound(NamedTuple):
     tokens: Sequence[Token]
     sources: dict[str, Read | View]
     warnings: Warnings
+    mode: ConstraintMode | None = None
 
 
 def _unnamed(outputs: Outputs) -> Outputs:

@@ -365,12 +365,14 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """`parameters` are those of FOR EACH: with any, the query is a prepared one."""
+    """`parameters` are those of FOR EACH: with any, the query is a prepared one. `mode` is what
+    stands after CONSTRAINTS."""
 
     name: Ident
     parameters: tuple[tuple[Ident, TypeName], ...]
     query: AnyQuery
     at: At
+    mode: Ident | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,4 +397,43 @@ class DropQuery:
     at: At
 
 
-Statement = CreateStream | CreateQuery | CreateView | DropQuery | DropView | Query | Relational
+@dataclass(frozen=True, slots=True)
+class Within:
+    """How far a constraint may be missed; `unit` is rows, ticks or time."""
+
+    amount: Number | Period
+    unit: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConstraint:
+    """`kind` is the word that says what is kept: key, references, clustered, ..."""
+
+    name: Ident
+    kind: str
+    stream: Ident
+    attributes: tuple[Ident, ...]
+    target: Ident | None
+    target_attributes: tuple[Ident, ...]
+    within: Within | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    name: Ident
+    at: At
+
+
+Statement = (
+    CreateStream
+    | CreateQuery
+    | CreateView
+    | CreateConstraint
+    | DropQuery
+    | DropView
+    | DropConstraint
+    | Query
+    | Relational
+)

@@ -13,13 +13,14 @@ from enum import Enum
 
 from lark import Token
 
+from braid.lang.constraint_syntax import CONSTRAINT_WORDS, constraint_word
 from braid.lang.tokens import KEYWORDS, SOFT
 
 #: Terminals by word, for messages; words of several terminals are left out.
 RELATIONAL = {
     "WHERE": "_WHERE", "GROUP": "_GROUP", "BY": "_BY", "HAVING": "_HAVING", "RANGE": "_RANGE",
     "ROWS": "_ROWS", "PARTITION": "_PARTITION", "NOW": "_NOW", "UNBOUNDED": "_UNBOUNDED",
-    "VIEW": "_VIEW",
+    "VIEW": "_VIEW", **CONSTRAINT_WORDS,
 }  # fmt: skip
 TO_STREAM = frozenset({"ISTREAM", "DSTREAM", "RSTREAM"})
 
@@ -105,7 +106,7 @@ class _Words:
                 return self._clause(index, word) if word != "WHERE" else None
         if word == "VIEW" and index == 1 and self._type(0) in ("_CREATE", "_DROP"):
             return "_VIEW"
-        return None
+        return constraint_word(self._tokens, index) if token.type == "NAME" else None
 
     def _makes_stream(self, index: int) -> bool:
         """Istream(Select ...), or Select Istream(...); anything else is a function's name."""

@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from braid.algebra.constraint_modes import safe_mode
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
     Expression,
     Parameter,
@@ -139,15 +141,23 @@ class Driver:
     #: The streams that a stream is one channel with, itself included; none if it is not read
     #: by a channel.
     sharable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What is declared of the streams, and what joins do with it unless their query says it.
+    constraints: tuple[Constraint, ...] = ()
+    mode: ConstraintMode = ConstraintMode.EXACT
 
     def route(
-        self, outputs: SequenceOf[Output], alone: str | None = None, birth: int | None = None
+        self,
+        outputs: SequenceOf[Output],
+        alone: str | None = None,
+        birth: int | None = None,
+        mode: ConstraintMode | None = None,
     ) -> Route:
         """The stages of a query. `alone`: its id, if it is planned by itself; without one, a rule
         that is off may make it a `NeedsOneQuery`. `birth`: since when it sees events, if that
-        makes a difference to its operators (`depends_on_birth`).
+        makes a difference to its operators (`depends_on_birth`). `mode`: what it says of
+        constraints itself.
         """
-        walk = _Walk(self, alone, birth)
+        walk = _Walk(self, alone, birth, safe_mode(mode or self.mode, outputs))
         exits = tuple(walk.exit(output) for output in outputs)
         return Route(tuple(walk.stages), exits)
 
@@ -169,8 +179,15 @@ class _Walk:
     driver: Driver
     alone: str | None
     birth: int | None
+    #: What joins may do with constraints.
+    mode: ConstraintMode
     stages: list[Stage] = field(default_factory=list)
     frozen: bool = False
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """All that are declared, of whatever streams."""
+        return self.driver.constraints
 
     def exit(self, output: Output) -> Exit:
         node = rearrange(lower(output.node))

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
     Call,
     Expression,
@@ -99,6 +100,10 @@ class Planning(Protocol):
     """What the walk through a query's streams gives to that through its relations."""
 
     birth: int | None
+    mode: ConstraintMode
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]: ...
 
     def has_rule(self, name: str) -> bool: ...
 

@@ -282,7 +282,7 @@ class Renamer:
             Output(_rename(output.node, iter(names)), output.publish)
             for output, names in zip(template.outputs, routes, strict=True)
         )
-        return Template(outputs, template.types)
+        return Template(outputs, template.types, mode=template.mode)
 
 
 def _rename(node: Node, names: Iterator[str]) -> Node:

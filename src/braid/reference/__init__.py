@@ -6,6 +6,7 @@ mistake can be shared with what it judges.
 
 from __future__ import annotations
 
+from braid.reference.constraints import Arrival, Counterexample, adherence, counterexample, keeps
 from braid.reference.events import Bindings, Event, Udfs
 from braid.reference.groups import Overflow
 from braid.reference.operators import Streams, TooMany, evaluate
@@ -16,17 +17,22 @@ from braid.reference.tables import events_from_result, events_from_table, table_
 
 __all__ = [
     "Answers",
+    "Arrival",
     "Bindings",
+    "Counterexample",
     "Event",
     "Overflow",
     "Streams",
     "TooMany",
     "Udfs",
+    "adherence",
     "answer",
+    "counterexample",
     "evaluate",
     "events_from_result",
     "events_from_table",
     "holds",
+    "keeps",
     "order_key",
     "table_from_events",
     "value",

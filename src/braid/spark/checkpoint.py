@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
+from braid.engine.constraints import constraint_from_json, constraint_to_json
+from braid.engine.shard import Options
 from braid.errors import CheckpointError
 from braid.plan.distribution import Distribution, Kept, Placement, Standing
 from braid.plan.hashing import hash_values, mix
@@ -51,10 +53,16 @@ class SavedPlan:
     placements: tuple[Placement, ...]
     #: Every query with its digest and the number of its placement.
     queries: pa.Table
+    #: What was declared of the streams and what joins did with it; None in an older checkpoint.
+    constraints: Mapping[str, Any] | None = None
 
     @staticmethod
     def of(
-        distribution: Distribution, *, stateful: bool = True, control: bool = False
+        distribution: Distribution,
+        *,
+        stateful: bool = True,
+        control: bool = False,
+        options: Options | None = None,
     ) -> SavedPlan:
         known: dict[Placement, int] = {}
         digester = Digester()
@@ -71,6 +79,7 @@ class SavedPlan:
             distribution.filled if control else distribution.standing,
             tuple(known),
             pa.concat_tables(parts) if parts else _QUERIES.empty_table(),
+            None if options is None else describe_constraints(options),
         )
 
     def to_json(self) -> str:
@@ -84,6 +93,7 @@ class SavedPlan:
                 "standing": sorted(self.standing, key=str),
                 "placements": [[p.mode, p.shard, p.routes] for p in self.placements],
                 "queries": _packed(self.queries),
+                "constraints": self.constraints,
             },
             indent=1,
         )
@@ -114,6 +124,7 @@ class SavedPlan:
                 for mode, shard, routes in data["placements"]
             ),
             _unpacked(data["queries"]),
+            data.get("constraints"),
         )
 
     def check_frame(self, streams: Mapping[str, Stream], shards: int) -> None:
@@ -141,6 +152,19 @@ class SavedPlan:
                 f"the checkpoint was written {then} a control stream, this session is {now} one",
                 f"start it {then} session.control(...), or {_NEW}",
             )
+
+    def check_constraints(self, options: Options) -> None:
+        """Refuse other constraints: by them it was decided what joins still have."""
+        now = describe_constraints(options)
+        if self.constraints in (None, now):
+            return
+        assert self.constraints is not None
+        differences = constraint_differences(self.constraints, now)
+        raise CheckpointError(
+            "E316",
+            "the checkpoint was written with other constraints:\n    " + "\n    ".join(differences),
+            f"declare them as they were, or {_NEW}",
+        )
 
     def check_state(self, distribution: Distribution) -> None:
         """Refuse to add the first query with state to a pipeline that has no shards."""
@@ -224,6 +248,8 @@ class Digester:
 
     def _template(self, template: Template) -> bytes:
         whole = hashlib.sha256(repr(template.types).encode())
+        if template.mode is not None:
+            whole.update(template.mode.value.encode())
         for output in template.outputs:
             whole.update(self._node(output.node))
             whole.update(repr(output.publish).encode())
@@ -258,6 +284,30 @@ def describe(stream: Stream) -> dict[str, Any]:
         "time": list(stream.time),
         "sequence": stream.sequence,
     }
+
+
+def describe_constraints(options: Options) -> dict[str, Any]:
+    """What joins were told of how events arrive."""
+    declared = sorted(options.constraints, key=lambda constraint: constraint.name)
+    return {
+        "mode": options.mode.value,
+        "declared": [constraint_to_json(constraint) for constraint in declared],
+    }
+
+
+def constraint_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    found = []
+    if saved["mode"] != now["mode"]:
+        found.append(f"constraints were {saved['mode']} then, are {now['mode']} now")
+    then, today = (
+        {c.name: c.describe() for c in map(constraint_from_json, side["declared"])}
+        for side in (saved, now)
+    )
+    for name in sorted({*then, *today}):
+        if then.get(name) != today.get(name):
+            old, new = then.get(name, "not declared"), today.get(name, "not declared")
+            found.append(f"{name}: {old} then, {new} now")
+    return found
 
 
 def stream_differences(

@@ -58,7 +58,9 @@ class Pipeline:
     def saved(self) -> SavedPlan:
         """The plan as a checkpoint has it."""
         control = self.control is not None
-        return SavedPlan.of(self.distribution, stateful=self.has_state, control=control)
+        return SavedPlan.of(
+            self.distribution, stateful=self.has_state, control=control, options=self.options
+        )
 
     def packed(self) -> DataFrame:
         """Everything that comes out, as rows of `envelopes.PACKED`."""

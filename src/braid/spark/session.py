@@ -22,13 +22,16 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
+from braid.engine.constraints import constraint_mode
 from braid.engine.explain import Explained, Explanation
 from braid.engine.shard import Options, Shard
 from braid.errors import CheckpointError, ConfigError, Notice
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
+from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused
 from braid.lang.prepared import prepare as prepare_query
 from braid.optimizer.rules import enabled
@@ -57,6 +60,8 @@ class Session:
     one shard before it is suspended. `idle_timeout`: a stream that has sent nothing for so long
     no longer holds back the others; None waits for ever. `rules`: which rules of the optimizer are
     on: all by default, "none", the names of some, or a mapping that switches some off.
+    `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
+    "monitored" or "off".
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Session:
         instance_budget: int | None = None,
         idle_timeout: str | int | None = "60 seconds",
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
+        constraints: str | ConstraintMode = "exact",
     ) -> None:
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
@@ -74,7 +80,8 @@ class Session:
             raise ConfigError("E409", f"shards={shards}: at least one is needed")
         self._shards = shards
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._limits = Options(idle_timeout=timeout, rules=enabled(rules))
+        mode = constraint_mode(constraints)
+        self._limits = Options(idle_timeout=timeout, rules=enabled(rules), mode=mode)
         if instance_budget is not None:
             self._limits = replace(self._limits, instance_budget=instance_budget)
         self._catalog = Catalog()
@@ -130,6 +137,31 @@ class Session:
         stream = stream_from_schema(name, schema, time=time, lateness=lateness, sequence=sequence)
         self._catalog.add_stream(stream)
         self._frames[name] = frame
+
+    def constraint(
+        self,
+        name: str,
+        kind: str,
+        stream: str,
+        attributes: str | Sequence[str],
+        *,
+        target: str | None = None,
+        target_attributes: str | Sequence[str] = (),
+        within: int | str | None = None,
+    ) -> None:
+        """Declare how events of a stream arrive, as CREATE CONSTRAINT does: see `Engine.constraint`."""
+        self._catalog.add_constraint(
+            declared_constraint(
+                self._catalog,
+                name,
+                kind,
+                stream,
+                attributes,
+                target=target,
+                target_attributes=target_attributes,
+                within=within,
+            )
+        )
 
     def function(
         self,
@@ -189,7 +221,7 @@ class Session:
             self.execute(Path(file).read_text(encoding="utf-8"), name=file)
 
     def execute(self, text: str, *, name: str | None = None) -> None:
-        """Run statements: CREATE STREAM, CREATE QUERY, DROP QUERY, bare queries."""
+        """Run statements: CREATE and DROP of all kinds, bare queries."""
         self.notices.extend(load(text, self._catalog, name=name).notices)
 
     def remove(self, query_id: str) -> None:
@@ -293,7 +325,8 @@ class Session:
     def _options(self) -> Options:
         functions = {function.name: function.call for function in self._catalog.functions}
         whole = self._control is not None
-        return replace(self._limits, functions=functions, whole_streams=whole)
+        declared = tuple(self._catalog.constraints.values())
+        return replace(self._limits, functions=functions, whole_streams=whole, constraints=declared)
 
     def _pipeline(
         self, distribution: Distribution, *, stateful: bool = False, name: str | None = None
@@ -322,6 +355,7 @@ class Session:
         shards = self._shards or saved.shards
         saved.check_frame(self._attached(), shards)
         saved.check_control(self._control is not None)
+        saved.check_constraints(self._options())
         kept = saved.kept(self._catalog.members())
         distribution = self._distribution(kept, shards, saved.standing | wanted)
         saved.check_state(distribution)
