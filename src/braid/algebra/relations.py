@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.algebra.checks import check_refs
+from braid.algebra.detection import ANSWER, Settings
 from braid.algebra.expressions import Expression, Literal, Parameter, Ref, Source
 from braid.algebra.schema import Attribute, Schema
 
@@ -217,13 +218,44 @@ class DistinctRows:
         return self.input.unit
 
 
-Relation = Window | KeepRows | MapRows | Join | GroupRows | DistinctRows
+@dataclass(frozen=True)
+class Detection:
+    """DETECT: at the instant at which a batch of an input of the join ends, a row that says that
+    the join has, or may have, a result in which an event of the batch is the newest.
+
+    The inputs of the join are windows, and its predicate relates them by equalities. What a batch
+    is and how an answer is found is in `reference/detection.py`. Only `ToStream` of the kind
+    DETECT may be above it.
+    """
+
+    join: Join
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        assert all(isinstance(relation, Window) for relation in self.join.inputs)
+        assert len(self.settings.labels) == len(self.join.inputs)
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.join,)
+
+    @property
+    def schema(self) -> Schema:
+        return ANSWER
+
+    @property
+    def unit(self) -> str:
+        return self.join.unit
+
+
+Relation = Window | KeepRows | MapRows | Join | GroupRows | DistinctRows | Detection
 
 
 class StreamKind(Enum):
     ISTREAM = "Istream"
     DSTREAM = "Dstream"
     RSTREAM = "Rstream"
+    DETECT = "Detect"
 
 
 @dataclass(frozen=True)
@@ -232,7 +264,8 @@ class ToStream:
 
     ISTREAM has at `t` the rows of `R(t) - R(t - 1)`, DSTREAM those of `R(t - 1) - R(t)`: the
     difference of multisets by value, at every instant, also at those at which rows only leave.
-    RSTREAM has all rows of `R(t)` at every instant at which one of `inputs` has an event.
+    RSTREAM has all rows of `R(t)` at every instant at which one of `inputs` has an event. DETECT
+    has the rows of a `Detection`.
     """
 
     relation: Relation
@@ -310,7 +343,7 @@ def row_expressions(relation: Relation) -> Iterator[Expression]:
             case GroupRows():
                 yield from part.keys
                 yield from (arg for a in part.aggregates for arg in a.args)
-            case DistinctRows():
+            case DistinctRows() | Detection():
                 pass
 
 
@@ -341,6 +374,10 @@ def rebuilt(
             return GroupRows(below(relation.input), keys, aggregates)
         case DistinctRows():
             return DistinctRows(below(relation.input))
+        case Detection():
+            join = below(relation.join)
+            assert isinstance(join, Join)
+            return replace(relation, join=join)
 
 
 def _same(expression: Expression) -> Expression:
@@ -359,7 +396,7 @@ def keeps_everything(relation: Relation) -> bool:
             return keeps_everything(below)
         case Join(inputs=inputs):
             return any(map(keeps_everything, inputs))
-        case GroupRows() | DistinctRows():
+        case GroupRows() | DistinctRows() | Detection():
             return False
 
 

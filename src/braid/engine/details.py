@@ -9,6 +9,7 @@ from braid.algebra.schema import TICKS
 from braid.algebra.text import show_duration
 from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
+from braid.plan.detection import DetectionSpec, detection_lines
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -62,6 +63,8 @@ def details(view: MopView) -> list[str]:
         case ToStreamSpec() if spec.kind == "Rstream":
             rows = counted(found["rows"], "distinct row")
             return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
+        case DetectionSpec():
+            return detection_lines(found)
         case ProjectSpec() if spec.constants:
             return [f"computed for each member: {counted(spec.constants, 'constant')}"]
         case ProjectSpec() if spec.membered:

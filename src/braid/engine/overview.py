@@ -16,6 +16,7 @@ from braid.algebra.types import sql_name
 from braid.engine.members import Admitted, ExitPoint
 from braid.engine.shard import Shard
 from braid.mops.values import Words
+from braid.plan.detection import DetectionSpec
 from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
 from braid.plan.routes import Route
@@ -127,6 +128,8 @@ def kind_of_mop(spec: Spec) -> str:
             return "grouping"
         case ToStreamSpec():
             return "relation stream"
+        case DetectionSpec():
+            return "detection"
     raise AssertionError(f"no word for {type(spec).__name__}")
 
 

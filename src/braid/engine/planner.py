@@ -13,6 +13,7 @@ from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression, refs
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.relations import (
+    Detection,
     DistinctRows,
     GroupRows,
     Join,
@@ -128,6 +129,8 @@ def _name_rows(relation: Relation, wanted: set[str], used: dict[str, set[str]]) 
             _name_rows(relation.input, _named(*relation.keys, *args), used)
         case DistinctRows():
             _name_rows(relation.input, set(relation.schema.names), used)
+        case Detection(join=join):
+            _name_rows(join, set(), used)
 
 
 def _named(*expressions: Expression) -> set[str]:

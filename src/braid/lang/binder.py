@@ -15,6 +15,7 @@ from braid.lang import syntax
 from braid.lang.aggregates import bind_aggregates
 from braid.lang.casts import NUMERIC, coerce, kind
 from braid.lang.constants import Constants
+from braid.lang.detection import bind_detection
 from braid.lang.expressions import Expressions
 from braid.lang.functions import Functions
 from braid.lang.naming import default_name
@@ -71,6 +72,8 @@ class Binder:
         """What a query is, whether it publishes that or not."""
         if isinstance(query, syntax.Relational):
             return bind_relational(self, query)
+        if isinstance(query, syntax.Detect):
+            return bind_detection(self, query)
         input_ = self.either(query.stream)
         if isinstance(input_, Table):
             return bind_relational(self, as_relational(query), input_)
@@ -358,6 +361,7 @@ _BINDERS: dict[type, Callable[[Binder, Any], Bound | Table]] = {
     syntax.Source: Binder._source,
     syntax.Query: Binder._subquery,
     syntax.Relational: Binder._subquery,
+    syntax.Detect: Binder._subquery,
     syntax.Windowed: Binder._windowed,
     syntax.Filter: Binder._filter,
     syntax.SameTime: Binder._sametime,

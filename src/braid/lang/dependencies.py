@@ -30,7 +30,10 @@ def _gather(stream: syntax.Stream, found: Dependencies) -> None:
             _gather(inner, found)
             if publish is not None:
                 found.publishes.setdefault(publish.name, publish.at)
-        case syntax.Relational(inputs=inputs, publish=publish):
+        case (
+            syntax.Relational(inputs=inputs, publish=publish)
+            | syntax.Detect(inputs=inputs, publish=publish)
+        ):
             for input_ in inputs:
                 _gather(input_.stream, found)
             if publish is not None:

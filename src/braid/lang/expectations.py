@@ -9,7 +9,7 @@ from lark import Token, UnexpectedToken
 from braid.lang.features import unavailable
 from braid.lang.problems import At, Problem, similar
 from braid.lang.tokens import KEYWORDS, SYMBOLS
-from braid.lang.words import RELATIONAL
+from braid.lang.words import DETECTION, RELATIONAL, SETTINGS
 
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
@@ -32,7 +32,7 @@ _WORDS = {
     "TO_STREAM": "Istream",
     "$END": "the end of the statement",
     **{terminal: f"'{symbol}'" for symbol, terminal in SYMBOLS.items() if terminal != "COMPARE"},
-    **{terminal: word for word, terminal in (KEYWORDS | RELATIONAL).items()},
+    **{t: word for word, t in (KEYWORDS | RELATIONAL | SETTINGS | DETECTION).items()},
 }
 _SOFT_TERMINALS = frozenset(
     {"_CREATE", "_DROP", "_STREAM", "_QUERY", "_TIME", "_SEQUENCE", "_LATENESS", "_SHARABLE"}
@@ -121,7 +121,9 @@ def _after_number(tokens: Sequence[Token], token: Token) -> bool:
     return index > 0 and tokens[index - 1].type == "NUMBER"
 
 
-KEYWORDS_BY_TERMINAL = {terminal: word for word, terminal in (KEYWORDS | RELATIONAL).items()}
+KEYWORDS_BY_TERMINAL = {
+    terminal: word for word, terminal in (KEYWORDS | RELATIONAL | SETTINGS).items()
+}
 
 
 def _expected(terminals: set[str]) -> str:

@@ -217,6 +217,21 @@ class _Builder(ConstraintBuilder):
     def to_stream(self, kind: Token, query: Any, _: Token, publish: Any) -> syntax.Relational:
         return _to_stream(syntax.Ident(str(kind), _at(kind)), query, publish)
 
+    def detect(
+        self, word: Token, name: Any, inputs: Any, where: Any, *settings: Any
+    ) -> syntax.Detect:
+        return syntax.Detect(inputs, where, settings, name, name.at if name else _at(word))
+
+    def setting(self, word: Token, *rest: Token) -> syntax.Setting:
+        values = tuple(
+            self.number(t) if t.type == "NUMBER" else syntax.Ident(str(t), _at(t)) for t in rest
+        )
+        last = rest[-1] if rest else word
+        return syntax.Setting(word.upper(), values, None, _from_to(word, last))
+
+    def batch(self, word: Token, size: Any, length: Any) -> syntax.Setting:
+        return syntax.Setting("BATCH", (size,), length, _from_to(word, length or size))
+
     # --- relations ---
 
     def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
@@ -398,6 +413,8 @@ def _to_stream(
         query = syntax.Relational(
             query.items, False, None, (only,), None, (), None, query.publish, query.at
         )
+    if isinstance(query, syntax.Detect):
+        raise Problem("E179", f"{kind.name} takes a relation", kind.at, "DETECT gives a stream")
     if query.to_stream is not None:
         hint = f"{query.to_stream.name} has made a stream of it already"
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, hint)

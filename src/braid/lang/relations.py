@@ -47,6 +47,11 @@ def bind_relational(
     return _RelationalBinder(binder, query, bound).bind()
 
 
+def bind_join(binder: Binder, query: syntax.Relational) -> tuple[list[Entry], Expression]:
+    """The inputs of FROM, and what WHERE asks of their combinations."""
+    return _RelationalBinder(binder, query, None).inputs_and_predicate()
+
+
 def as_relational(query: syntax.Query) -> syntax.Relational:
     """`SELECT items FROM x` where x turned out to be a relation."""
     only = syntax.Input(query.stream, None, None, query.stream.at)
@@ -196,6 +201,11 @@ class _RelationalBinder:
         return self._finished(relation)
 
     # --- FROM and WHERE ---
+
+    def inputs_and_predicate(self) -> tuple[list[Entry], Expression]:
+        where = self._query.where
+        predicate = TRUE if where is None else self._expressions("WHERE").predicate(where)
+        return self._entries, predicate
 
     def _bind_inputs(self, bound: Bound | Table | None) -> list[Entry]:
         alone = len(self._query.inputs) == 1

@@ -328,8 +328,29 @@ class Relational:
     at: At
 
 
-AnyQuery = Query | Relational
-Stream = Source | Filter | Next | Fold | Union | SameTime | Query | Relational | Windowed
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A clause of DETECT: `word` as in the language, what stands after it, a length of time."""
+
+    word: str
+    values: tuple[Number | Ident, ...]
+    length: Period | Number | None
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Detect:
+    """`DETECT name FROM inputs WHERE predicate`, and how it is to be answered."""
+
+    inputs: tuple[Input, ...]
+    where: Scalar | None
+    settings: tuple[Setting, ...]
+    publish: Ident | None
+    at: At
+
+
+AnyQuery = Query | Relational | Detect
+Stream = Source | Filter | Next | Fold | Union | SameTime | Query | Relational | Windowed | Detect
 
 
 # --- types and statements ---

@@ -150,5 +150,6 @@ def published_by(tokens: Sequence[Token]) -> Iterator[str]:
     """The streams that a statement would make, read off its tokens: it may not parse."""
     for before, token in pairwise(tokens):
         makes = before.type in ("_PUBLISH", "_STREAM") or _is_view(before, tokens)
+        makes = makes or (before.type == "NAME" and before.upper() == "DETECT")
         if makes and token.type in ("NAME", "QUOTED"):
             yield unquote(token) if token.type == "QUOTED" else str(token)

@@ -73,6 +73,8 @@ def bind_view(binder: Binder, statement: syntax.CreateView) -> Bound | Table:
 def _named(statement: syntax.CreateView) -> tuple[syntax.AnyQuery, bool]:
     """The query with the view's names in its SELECT; or that they have to be given afterwards."""
     query, columns = statement.query, statement.columns
+    if isinstance(query, syntax.Detect):
+        return query, bool(columns)
     items = query.items
     if not columns or items is None or not all(isinstance(i, syntax.Item) for i in items):
         return query, bool(columns)

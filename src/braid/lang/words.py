@@ -1,4 +1,4 @@
-"""Words that are keywords only where they stand: those of windows, relations and views.
+"""Words that are keywords only where they stand: those of windows, relations, views and DETECT.
 
 WHERE, GROUP, ROWS and the like may be names of streams and attributes, in patterns as well. A
 word becomes a keyword here, between lexer and parser, only where no name could stand: WHERE after
@@ -22,6 +22,12 @@ RELATIONAL = {
     "ROWS": "_ROWS", "PARTITION": "_PARTITION", "NOW": "_NOW", "UNBOUNDED": "_UNBOUNDED",
     "VIEW": "_VIEW", **CONSTRAINT_WORDS,
 }  # fmt: skip
+#: The words of DETECT, which stand after its inputs and its WHERE.
+SETTINGS = {
+    "PACKING": "PACKING", "BATCH": "BATCH", "BUCKETS": "BUCKETS", "MEMORY": "MEMORY",
+    "VERIFY": "VERIFY", "COUNTS": "COUNTS", "BITMAPS": "BITMAPS",
+}  # fmt: skip
+DETECTION = {"DETECT": "DETECT", "WITHIN": "_WITHIN", "ALWAYS": "ALWAYS", "NEVER": "NEVER"}
 TO_STREAM = frozenset({"ISTREAM", "DSTREAM", "RSTREAM"})
 
 _NAMES = frozenset({"NAME", "QUOTED", "ALIAS"} | {KEYWORDS[word] for word in SOFT})
@@ -39,6 +45,7 @@ class _Place(Enum):
     FROM = 1
     CLAUSE = 2
     WINDOW = 3
+    SETTINGS = 4
 
 
 def with_relational_words(tokens: Sequence[Token]) -> list[Token]:
@@ -51,6 +58,8 @@ class _Words:
         self._tokens = tokens
         self._done: list[Token] = []
         self._places = [_Place.ELSEWHERE]
+        #: How many brackets are open where a DETECT is under way.
+        self._detects: set[int] = set()
 
     def run(self) -> list[Token]:
         for index, token in enumerate(self._tokens):
@@ -75,9 +84,14 @@ class _Words:
             self._places.append(self._inside(kind, index))
         elif kind in _CLOSING:
             if len(self._places) > 1:
+                self._detects.discard(len(self._places))
                 self._places.pop()
         elif kind == "_FROM":
             self._places[-1] = _Place.FROM
+        elif kind == "DETECT":
+            self._detects.add(len(self._places))
+        elif kind in SETTINGS:
+            self._places[-1] = _Place.SETTINGS
         elif kind in ("_WHERE", "_GROUP", "_HAVING"):
             self._places[-1] = _Place.CLAUSE
         elif kind in ("_PUBLISH", "_SELECT"):
@@ -97,6 +111,11 @@ class _Words:
         word = token.upper() if token.type == "NAME" else ""
         if word in TO_STREAM and self._makes_stream(index):
             return "TO_STREAM"
+        if word == "DETECT" and self._detects_here(index):
+            return "DETECT"
+        setting = self._setting(index, word)
+        if setting is not None:
+            return setting
         match self._places[-1]:
             case _Place.WINDOW:
                 return self._in_window(index, word)
@@ -116,6 +135,28 @@ class _Words:
             return True
         before = self._type(index - 1)
         return before == "_SELECT" or (before == "DISTINCT" and self._type(index - 2) == "_SELECT")
+
+    def _detects_here(self, index: int) -> bool:
+        """DETECT begins a query: FROM comes next, or a name and then FROM."""
+        named = self._type(index + 1) in _NAMES and self._type(index + 2) == "_FROM"
+        if not named and self._type(index + 1) != "_FROM":
+            return False
+        before = {str(token.type) for token in self._done}
+        after_create = self._type(index - 1) == "_AS" and not before & {"_SELECT", "_FROM"}
+        return index == 0 or after_create or self._type(index - 1) == "_LPAR"
+
+    def _setting(self, index: int, word: str) -> str | None:
+        """How a DETECT is to be answered: after its inputs, its WHERE, or another setting."""
+        if len(self._places) not in self._detects:
+            return None
+        before, place = self._type(index - 1), self._places[-1]
+        if word in ("ALWAYS", "NEVER") and before == "VERIFY":
+            return word
+        if place is _Place.SETTINGS:
+            return SETTINGS.get(word) or ("_WITHIN" if word == "WITHIN" else None)
+        follows = self._type(index + 1) in ("NUMBER", "COLON", "MINUS", "", "NAME", "RPAR")
+        ends = {_Place.FROM: _ENDS_INPUT, _Place.CLAUSE: _ENDS_EXPRESSION}.get(place, frozenset())
+        return SETTINGS.get(word) if before in ends and follows else None
 
     def _in_window(self, index: int, word: str) -> str | None:
         before = self._type(index - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.detection import DetectionLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.group import GroupLogic
 from braid.mops.join import JoinLogic
@@ -16,6 +17,7 @@ from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
+from braid.plan.detection import DetectionSpec
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -65,4 +67,6 @@ def build(spec: Spec, context: Context) -> Logic:
             return NothingLogic(spec, context)
         case ToStreamSpec():
             return ToStreamLogic(spec, context)
+        case DetectionSpec():
+            return DetectionLogic(spec, context)
     raise AssertionError(f"no m-op for {type(spec).__name__}")

@@ -44,6 +44,7 @@ from braid.algebra.expressions import (
 from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join, parts_of
 from braid.algebra.nodes import Node, Read, Select
 from braid.algebra.relations import (
+    Detection,
     DistinctRows,
     GroupRows,
     Join,
@@ -58,6 +59,7 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.optimizer.detection import detected
 from braid.optimizer.operators import (
     GROUP,
     JOIN,
@@ -142,6 +144,8 @@ class Relations:
     def to_stream(self, node: ToStream, wanted: frozenset[str]) -> Channel:
         """The events. Only Rstream can leave columns out: the others compare whole rows."""
         relation, speaks = node.relation, node.kind is StreamKind.RSTREAM
+        if isinstance(relation, Detection):
+            return detected(self._walk, relation)
         names = tuple(n for n in relation.schema.names if not speaks or n in wanted)
         self._only_changes = None if speaks else _bottom(relation)
         if node.kind is StreamKind.ISTREAM and self._walk.has_rule("s_window_join"):
@@ -214,6 +218,8 @@ class Relations:
                 source = self._exactly(below, names, asked, reader, speaks)
                 spec = GroupSpec(source.shape, names, (), source.membered, distinct=True)
                 return self._grouped(source, definition, spec)
+            case Detection():
+                raise AssertionError("only ToStream is above a detection")
 
     def _selected(self, source: Channel, asked: Conjuncts, port: str) -> Channel:
         if not asked:

@@ -28,6 +28,7 @@ from braid.algebra.functions import is_vector
 from braid.algebra.joins import in_own_names, inputs_of
 from braid.algebra.nodes import Node, Project
 from braid.algebra.relations import (
+    Detection,
     DistinctRows,
     GroupRows,
     Join,
@@ -68,6 +69,8 @@ def lower_rows(relation: Relation, stream: Callable[[Node], Node]) -> Relation:
                 return _group(lower(part.input), part)
             case DistinctRows():
                 return DistinctRows(lower(part.input))
+            case Detection(join=join):
+                return replace(part, join=_bare(lower(join)))
 
     return lower(relation)
 
@@ -100,6 +103,14 @@ def _join(inputs: tuple[Relation, ...], predicate: Expression) -> Relation:
         assert isinstance(richer, Join)
         joined = _as_before(replace(richer, predicate=changed), plain)
     return _keep(joined, conjunction(mixed)) if mixed else joined
+
+
+def _bare(relation: Relation) -> Join:
+    """The join itself, hidden columns and all: nobody sees its rows."""
+    while isinstance(relation, MapRows):
+        relation = relation.input
+    assert isinstance(relation, Join)
+    return relation
 
 
 def _group(below: Relation, group: GroupRows) -> Relation:
@@ -172,7 +183,7 @@ def _computed(relation: Relation, vectors: Sequence[Expression]) -> tuple[Relati
             return MapRows(below, (*relation.items, *named)), _refs(named)
         case Join():
             return _computed_in_join(relation, vectors)
-        case GroupRows() | DistinctRows():
+        case GroupRows() | DistinctRows() | Detection():
             return _computed_here(relation, vectors)
 
 

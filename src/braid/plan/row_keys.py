@@ -11,6 +11,7 @@ routing channel every stream below it reads, and which columns of its rows have 
 | Join         | equalities of located columns that link all inputs; the located ones of all  |
 | GroupRows    | a located key; the located keys                                              |
 | DistinctRows | a located column: equal rows must meet; as the input                         |
+| Detection | never: a batch is cut from all events of an input                               |
 
 A stream of a relation tells of rows by value, so equal rows must meet here too: some column must
 be located, unless nothing ever leaves. Rstream shows all rows whenever an event occurs anywhere;
@@ -27,6 +28,7 @@ from braid.algebra.expressions import Ref
 from braid.algebra.joins import Comparison, parts_of
 from braid.algebra.nodes import Node
 from braid.algebra.relations import (
+    Detection,
     DistinctRows,
     GroupRows,
     Join,
@@ -89,6 +91,8 @@ def _options(relation: Relation, streams: Streams) -> list[Option]:
         case DistinctRows(input=below):
             found = [option for option in _options(below, streams) if option.located]
             return found or _refuse("DISTINCT compares rows without the routing attribute")
+        case Detection():
+            return _refuse("DETECT cuts batches of all events of an input")
 
 
 def _window(window: Window, found: list[Option]) -> list[Option]:
@@ -151,6 +155,8 @@ def _only_now(relation: Relation) -> bool:
             return any(map(_only_now, inputs))
         case GroupRows(keys=keys, input=below):
             return bool(keys) and _only_now(below)
+        case Detection():
+            return False
 
 
 def _only_grows(relation: Relation) -> bool:
@@ -162,7 +168,7 @@ def _only_grows(relation: Relation) -> bool:
             return _only_grows(below)
         case Join(inputs=inputs):
             return all(map(_only_grows, inputs))
-        case GroupRows() | DistinctRows():
+        case GroupRows() | DistinctRows() | Detection():
             return False
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from braid.algebra.expressions import Literal, Source, conjuncts
 from braid.algebra.joins import inputs_of
 from braid.algebra.relations import (
+    Detection,
     DistinctRows,
     GroupRows,
     Join,
@@ -29,6 +30,7 @@ from braid.algebra.relations import (
     windows,
 )
 from braid.algebra.schema import Schema
+from braid.reference.detection import detect
 from braid.reference.events import Bindings, Event, Udfs
 from braid.reference.groups import Overflow, group_aggregate
 from braid.reference.ordering import order_key
@@ -50,6 +52,8 @@ def to_stream(
 
     `until`: only what stands before this instant.
     """
+    if isinstance(node.relation, Detection):
+        return detect(node.relation, inputs, udfs, until)
     found = list(windows(node.relation))
     contents = {id(w): events for w, events in zip(found, inputs, strict=True)}
     occurring = {event.end for events in inputs for event in events}
@@ -68,6 +72,8 @@ def to_stream(
                 made = difference(before, now)
             case StreamKind.RSTREAM:
                 made = now if instant in occurring else []
+            case StreamKind.DETECT:
+                raise AssertionError("only a detection is detected")
         results += [Event(row, instant, instant) for row in made]
         before = now
     return results
@@ -124,6 +130,8 @@ def rows_at(relation: Relation, instant: int, contents: Contents, udfs: Udfs) ->
                 raise Overflow(error.aggregate, instant) from None
         case DistinctRows(input=below):
             return list({order_key(r): r for r in rows_at(below, instant, contents, udfs)}.values())
+        case Detection():
+            raise AssertionError("a detection is a stream of answers, and no table")
 
 
 def _bound(row: Row, schema: Schema, udfs: Udfs) -> Bindings:

@@ -1,0 +1,257 @@
+"""DETECT: syntax -> algebra. Its inputs and WHERE are those of a join; the rest says how exactly
+it is to be answered.
+
+    DETECT name FROM inputs WHERE equalities
+      [PACKING p | VERIFY ALWAYS | VERIFY NEVER] [BATCH n [WITHIN time]]
+      [BUCKETS n {, n} | MEMORY n unit] [COUNTS | BITMAPS]
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from braid.algebra.detection import (
+    DEFAULT_BUCKETS,
+    DEFAULT_PACKING,
+    MOST_BUCKETS,
+    Settings,
+)
+from braid.algebra.join_graphs import Graph, graph_of
+from braid.algebra.joins import Comparison, JoinParts, parts_of
+from braid.algebra.relations import (
+    Detection,
+    Join,
+    Relation,
+    StreamKind,
+    ToStream,
+    Window,
+    keeps_everything,
+)
+from braid.algebra.schema import TICKS
+from braid.algebra.text import show
+from braid.algebra.types import Kind, kind_of
+from braid.lang import syntax
+from braid.lang.problems import At, Problem, listing
+from braid.lang.relations import bind_join
+from braid.lang.scopes import Bound
+from braid.lang.tables import Entry
+
+if TYPE_CHECKING:
+    from braid.lang.binder import Binder
+
+_BYTES = {"B": 1, "BYTES": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
+#: Settings of which only one can be given.
+_ALTERNATIVES = (("PACKING", "VERIFY"), ("BUCKETS", "MEMORY"), ("COUNTS", "BITMAPS"))
+#: More inputs than this are surely a mistake, and their paths are too many to look through.
+_MOST_INPUTS = 16
+
+
+def bind_detection(binder: Binder, query: syntax.Detect) -> Bound:
+    """The stream of the answers."""
+    relational = syntax.Relational(
+        None, False, None, query.inputs, query.where, (), None, None, query.at
+    )
+    if not 2 <= len(query.inputs) <= _MOST_INPUTS:
+        hint = "FROM lists what is joined: DETECT Fraud FROM A [Rows 100], B [Rows 100] WHERE ..."
+        message = f"DETECT joins two to {_MOST_INPUTS} inputs, and here are {len(query.inputs)}"
+        raise Problem("E200", message, query.at, hint)
+    entries, predicate = bind_join(binder, relational)
+    _check_windows(query, entries)
+    join = Join(tuple(entry.table.relation for entry in entries), predicate)
+    at = query.where.at if query.where is not None else query.at
+    labels = tuple(entry.label or f"input {entry.number + 1}" for entry in entries)
+    _check_predicate(parts_of(join), labels, at)
+    settings = _Reader(query.settings, graph_of(join), join.unit).settings(labels)
+    _warn(binder, labels, join.inputs)
+    name = query.publish.name if query.publish else "the result of DETECT"
+    return Bound(ToStream(Detection(join, settings), StreamKind.DETECT), name)
+
+
+# ---- inputs and WHERE ----------------------------------------------------------------------------
+
+
+def _check_windows(query: syntax.Detect, entries: list[Entry]) -> None:
+    for input_, entry in zip(query.inputs, entries, strict=True):
+        relation = entry.table.relation
+        if not isinstance(relation, Window):
+            hint = "put a window on a stream: Istream(...) [Range 1 hour]"
+            message = f"DETECT joins windows of streams, and {entry.table.stream.label} is none"
+            raise Problem("E203", message, input_.stream.at, hint)
+        if relation.keys:
+            hint = "write [Rows n], [Range time] or [Now]"
+            at = input_.window.at if input_.window else input_.at
+            raise Problem("E203", "DETECT takes no window that is partitioned", at, hint)
+
+
+def _check_predicate(parts: JoinParts, labels: tuple[str, ...], at: At) -> None:
+    """Inputs are compared by equality only, and all of them are, with each other or by others."""
+    other = [_shown(c, labels) for c in parts.comparisons]
+    other += [_shown(c, labels) for c in parts.equalities if not _can_be_hashed(c)]
+    other += [_with_labels(show(rest), labels) for rest in parts.rest]
+    if other:
+        hint = "what is asked of one input alone may be anything: A.x > 5"
+        message = f"DETECT relates its inputs by = of attributes or what is computed of them; {other[0]} is another test"
+        raise Problem("E202", message, at, hint)
+    groups = sorted(sorted(labels[n] for n in group) for group in parts.connected())
+    if len(groups) > 1:
+        shown = " and ".join(
+            f"({', '.join(group)})" if len(group) > 1 else group[0] for group in groups
+        )
+        hint = f"WHERE does not relate {shown}; add an equality such as A.x = B.x between them"
+        raise Problem("E201", "the inputs of DETECT are not connected", at, hint)
+
+
+def _can_be_hashed(comparison: Comparison) -> bool:
+    types = [side.expression.type for side in (comparison.left, comparison.right)]
+    kind = kind_of(types[0])
+    if comparison.function != "eq" or kind is not kind_of(types[1]):
+        return False
+    if kind is Kind.DECIMAL and types[0].scale != types[1].scale:
+        return False
+    return kind not in (Kind.OPAQUE, Kind.NULL)
+
+
+def _shown(comparison: Comparison, labels: tuple[str, ...]) -> str:
+    words = {"eq": "=", "eq_null_safe": "<=>", "ne": "<>", "lt": "<", "le": "<=", "gt": ">"}
+    left, right = (
+        f"{labels[side.input]}: {show(side.expression)}"
+        for side in (comparison.left, comparison.right)
+    )
+    return f"({left}) {words.get(comparison.function, '>=')} ({right})"
+
+
+def _with_labels(text: str, labels: tuple[str, ...]) -> str:
+    for number, label in reversed(list(enumerate(labels))):
+        text = text.replace(f"{number}.", f"{label}.")
+    return text
+
+
+def _warn(binder: Binder, labels: tuple[str, ...], inputs: tuple[Relation, ...]) -> None:
+    endless = [n for n, r in zip(labels, inputs, strict=True) if keeps_everything(r)]
+    if endless:
+        message = (
+            f"DETECT keeps something of every event of {listing(dict.fromkeys(endless))} for ever; "
+            "give it a window, such as [Range 1 hour] or [Rows 1000]"
+        )
+        binder.warnings.append(("W202", message))
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """The settings of one DETECT, checked against its join graph."""
+
+    def __init__(self, given: tuple[syntax.Setting, ...], graph: Graph, unit: str) -> None:
+        self._graph = graph
+        self._unit = unit
+        self._given: dict[str, syntax.Setting] = {}
+        for setting in given:
+            if setting.word in self._given:
+                raise Problem("E208", f"{setting.word} is there twice", setting.at)
+            self._given[setting.word] = setting
+        for pair in _ALTERNATIVES:
+            both = [self._given[word] for word in pair if word in self._given]
+            if len(both) > 1:
+                hint = f"{both[0].word} has said it already"
+                message = f"{both[1].word} and {both[0].word} exclude each other"
+                raise Problem("E208", message, both[1].at, hint)
+
+    def settings(self, labels: tuple[str, ...]) -> Settings:
+        counts = "BITMAPS" not in self._given
+        batch, within = self._batch()
+        return Settings(labels, batch, within, self._buckets(counts), counts, self._packing())
+
+    def _packing(self) -> float | None:
+        verify, packing = self._given.get("VERIFY"), self._given.get("PACKING")
+        if verify is not None:
+            (word,) = verify.values
+            assert isinstance(word, syntax.Ident)
+            return -1.0 if word.name.upper() == "ALWAYS" else None
+        if packing is None:
+            return DEFAULT_PACKING
+        threshold = float(_number(packing.values[0]))
+        if not 0 <= threshold <= 1:
+            hint = "it is the share of entries above which an answer is verified; VERIFY ALWAYS and VERIFY NEVER are the ends"
+            raise Problem("E204", "PACKING is a number from 0 to 1", packing.values[0].at, hint)
+        return threshold
+
+    def _batch(self) -> tuple[int, int | None]:
+        given = self._given.get("BATCH")
+        if given is None:
+            return 1, None
+        (size,) = given.values
+        number = _number(size)
+        if number < 1:
+            raise Problem("E205", "a batch has at least one event", size.at, "write e.g. BATCH 100")
+        return int(number), self._within(given.length)
+
+    def _within(self, length: syntax.Period | syntax.Number | None) -> int | None:
+        match length:
+            case None:
+                return None
+            case syntax.Period() as period:
+                if self._unit == TICKS:
+                    hint = "the time columns are integers: write a number of ticks"
+                    message = "these streams count ticks, not seconds"
+                    raise Problem("E114", message, period.at, hint)
+                return period.microseconds
+        number = _number(length)
+        if number < 0:
+            raise Problem("E205", "WITHIN takes no negative length", length.at)
+        return int(number)
+
+    def _buckets(self, counts: bool) -> tuple[int, ...]:
+        edges = len(self._graph.edges)
+        given, memory = self._given.get("BUCKETS"), self._given.get("MEMORY")
+        if given is not None:
+            return self._counted(given, edges)
+        if memory is not None:
+            return (self._fitting(memory, counts),) * edges
+        return (DEFAULT_BUCKETS,) * edges
+
+    def _counted(self, given: syntax.Setting, edges: int) -> tuple[int, ...]:
+        numbers = []
+        for value in given.values:
+            number = _number(value)
+            if number != int(number) or not 1 <= number <= MOST_BUCKETS:
+                message = f"BUCKETS are whole numbers from 1 to {MOST_BUCKETS:,}"
+                raise Problem("E206", message, value.at)
+            numbers.append(int(number))
+        if len(numbers) not in (1, edges):
+            pairs = f"{edges} pairs of inputs that WHERE relates"
+            hint = f"give one number for all, or one for each of the {pairs}, in its order"
+            message = f"{len(numbers)} numbers of buckets do not fit"
+            raise Problem("E206", message, given.at, hint)
+        return tuple(numbers) if len(numbers) == edges else (numbers[0],) * edges
+
+    def _fitting(self, given: syntax.Setting, counts: bool) -> int:
+        """The most buckets with which all synopses, as matrices, take no more than the limit."""
+        amount, unit = given.values
+        assert isinstance(unit, syntax.Ident)
+        size = _BYTES.get(unit.name.upper())
+        if size is None:
+            hint = "units: bytes, KB, MB, GB"
+            raise Problem("E207", f"{unit.name!r} is not a unit of memory", unit.at, hint)
+        limit = int(Decimal(_number(amount)) * size)
+        edges = len(self._graph.edges)
+        least = self._graph.memory((1,) * edges, counts)
+        if limit < least:
+            hint = f"at least {least:,} bytes, for the window and the batch of each input"
+            message = f"{limit:,} bytes are too few for one bucket per attribute"
+            raise Problem("E207", message, given.at, hint)
+        low, high = 1, MOST_BUCKETS
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = self._graph.memory((middle,) * edges, counts) <= limit
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
+
+
+def _number(value: object) -> Decimal:
+    if isinstance(value, syntax.Number):
+        return Decimal(value.text)
+    at = value.at if isinstance(value, syntax.Parameter | syntax.Ident) else (0, 1)
+    hint = "parameters of FOR EACH stand in WHERE and in windows"
+    raise Problem("E205", "how a DETECT is answered takes numbers", at, hint)

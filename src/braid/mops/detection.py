@@ -1,0 +1,271 @@
+"""Detections: for each batch of an input, whether a join has a result, from synopses alone.
+
+Members read the same channels and differ in all else. What is kept of an input is a *log*
+(`detection_log.py`), which members share that have the same events, window and batches; a member
+itself keeps nothing (`detection_query.py`).
+
+The law: what a member puts out are the answers of `reference/detection.py`, numbers and all.
+Nothing is forgotten that a batch which waits may still need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.types import Kind, kind_of
+from braid.mops.base import Context, Held, State
+from braid.mops.batch import Batch
+from braid.mops.columns import Rows
+from braid.mops.constants import Constants
+from braid.mops.detection_hash import Hashed
+from braid.mops.detection_log import Arrived, Ended, Log, LogKey
+from braid.mops.detection_query import Answers, Detector
+from braid.mops.membership import Origin, nobody, origin_of
+from braid.mops.nodes import Nodes, signatures
+from braid.mops.values import Words
+from braid.mops.window import last_order, seen_since
+from braid.plan.detection import DetectionRecipe, DetectionSpec
+from braid.plan.layout import END, MASK, START, Layout
+
+#: How many equations `describe` shows.
+_SHOWN = 4
+
+
+class DetectionLogic:
+    takes_sets = False
+    takes_bits = False
+    saves = True
+    #: A detection does not give up.
+    stopped: Mapping[int, int] = {}
+
+    def __init__(self, spec: DetectionSpec, context: Context) -> None:
+        self._spec = spec
+        self._context = context
+        self.nodes = Nodes()
+        self._detectors: dict[int, Detector] = {}
+        self._logs: dict[LogKey, Log] = {}
+        self._labels: dict[str, int] = {}
+
+    # ---- members ----
+
+    def admit(
+        self, recipe: DetectionRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        count = constants.count
+        sources = [origin or nobody(count) for origin in origins]
+        sizes = [self._sizes(size, constants) for size in recipe.sizes]
+        columns = [column for s in sources for column in s.signatures.T.copy()]
+        what = ("detect", recipe)
+        numbers, new = self.nodes.add(signatures(what, count, [*columns, *sizes]))
+        for row in new.tolist():
+            own = [int(size[row]) for size in sizes]
+            self._detectors[int(numbers[row])] = self._detector(recipe, own, sources, row)
+        for label in recipe.settings.labels:
+            self._labels[label] = self._context.values.strings.pin(label)
+        return origin_of(self.nodes, numbers)
+
+    @staticmethod
+    def _sizes(size: Any, constants: Constants) -> Words:
+        words = np.full(1, size, np.int64) if isinstance(size, int) else constants.words(size)
+        return np.broadcast_to(words, (constants.count,)).copy()
+
+    def _detector(
+        self, recipe: DetectionRecipe, sizes: list[int], sources: Sequence[Origin], row: int
+    ) -> Detector:
+        settings = recipe.settings
+        logs = []
+        for source, kind, size in zip(recipe.sources, recipe.kinds, sizes, strict=True):
+            origin = sources[source]
+            a, b = origin.signatures[row].tolist()
+            key = LogKey(source, (a, b), kind, size, settings.batch, settings.within)
+            if key not in self._logs:
+                self._logs[key] = Log(key, int(origin.numbers[row]), self._spec.unit)
+            logs.append(self._logs[key])
+        for log in logs:
+            log.uses += 1
+        return Detector(recipe, logs)
+
+    def dismiss(self, numbers: Words) -> Words:
+        """Members leave; the output nodes that nobody uses any more."""
+        gone = self.nodes.release(numbers)
+        for number in gone.tolist():
+            for log in self._detectors.pop(number).logs:
+                log.uses -= 1
+        self._logs = {key: log for key, log in self._logs.items() if log.uses}
+        return gone
+
+    # ---- events ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        sources = zip(inputs, self._spec.sources, strict=True)
+        batches = [seen_since(batch, s.membered, self._spec.birth) for batch, s in sources]
+        ended = {key: self._take(log, batches, bound) for key, log in self._logs_in(batches)}
+        found = [
+            (number, detector.answer([ended[log.key] for log in detector.logs]))
+            for number, detector in self._detectors.items()
+            if any(len(ended[log.key].began) for log in detector.logs)
+        ]
+        self._forget(bound)
+        return self._written(found)
+
+    def _logs_in(self, batches: Sequence[Batch]) -> Iterator[tuple[LogKey, Log]]:
+        """All logs; what they have in common is computed once for each source."""
+        self._hashed = [
+            Hashed(batch.rows, source, self._context.values)
+            for batch, source in zip(batches, self._spec.sources, strict=True)
+        ]
+        self._orders = [
+            last_order(batch.rows, source.shape, source.order, self._context.values)
+            if source.order and len(batch.rows)
+            else None
+            for batch, source in zip(batches, self._spec.sources, strict=True)
+        ]
+        return iter(self._logs.items())
+
+    def _take(self, log: Log, batches: Sequence[Batch], bound: int) -> Ended:
+        source = log.key.source
+        batch, order, hashed = batches[source], self._orders[source], self._hashed[source]
+        chosen = self._chosen(batch, log, order)
+        kept = hashed.kept(chosen)
+        arrived = Arrived(np.ascontiguousarray(batch.rows[chosen, END]), kept)
+        buckets = {d: hashed.buckets(d)[chosen] for ds in log.dimensions for d in ds}
+        keys = {name: hashed.words(name)[chosen] for name in log.columns}
+        return log.take(arrived, buckets, keys, bound)
+
+    @staticmethod
+    def _chosen(batch: Batch, log: Log, order: Words | None) -> Words:
+        """The rows of a log's node, in order."""
+        if batch.index is None or batch.members is None:
+            return np.arange(len(batch.rows)) if order is None else order
+        rows = batch.index[batch.members == log.node].astype(np.int64)
+        if order is None:
+            return rows
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return rows[np.argsort(place[rows], kind="stable")]
+
+    def _forget(self, bound: int) -> None:
+        """Drop what no batch can need that is under way with another input, or that may begin."""
+        horizons = dict.fromkeys(self._logs, bound)
+        for detector in self._detectors.values():
+            since = [log.waits_since for log in detector.logs]
+            for number, log in enumerate(detector.logs):
+                waiting = [s for i, s in enumerate(since) if i != number and s is not None]
+                horizons[log.key] = min(horizons[log.key], *waiting, bound)
+        for key, log in self._logs.items():
+            log.forget(horizons[key])
+
+    def _written(self, found: list[tuple[int, Answers]]) -> Batch:
+        layout = self._spec.output.layout
+        if not found:
+            none = np.empty(0, np.int32)
+            return Batch(np.empty((0, layout.width), np.int64), none, none)
+        parts = [self._rows(number, answers) for number, answers in found]
+        rows = np.concatenate(parts)
+        members = np.repeat(
+            np.array([number for number, _ in found], np.int32), [len(part) for part in parts]
+        )
+        order = np.argsort(rows[:, END], kind="stable")
+        return Batch(rows[order], np.arange(len(rows), dtype=np.int32), members[order])
+
+    def _rows(self, number: int, answers: Answers) -> Rows:
+        layout, settings = self._spec.output.layout, self._detectors[number].recipe.settings
+        rows = np.zeros((len(answers.inputs), layout.width), np.int64)
+        rows[:, START] = rows[:, END] = answers.instants
+        labels = np.array([self._labels[label] for label in settings.labels], np.int64)
+        rows[:, layout.word("input")] = labels[answers.inputs]
+        if settings.counts:
+            rows[:, layout.word("bound")] = answers.bounds
+        else:
+            rows[:, MASK] = 1 << layout.column("bound")
+        rows[:, layout.word("verified")] = answers.verified
+        rows[:, layout.word("packing")] = answers.packing.view(np.int64)
+        return rows
+
+    # ---- state ----
+
+    def snapshot(self) -> State:
+        state: State = {}
+        for log in self._logs.values():
+            name = self._name(log.key)
+            state |= {f"{name}/{part}": array for part, array in log.saved().items()}
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take up what was saved of the logs that members have."""
+        for log in self._logs.values():
+            name = self._name(log.key) + "/"
+            own = {key[len(name) :]: v for key, v in state.items() if key.startswith(name)}
+            if own:
+                log.load(own)
+
+    @staticmethod
+    def _name(key: LogKey) -> str:
+        a, b = key.content
+        return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}"
+
+    def _texts(self) -> list[tuple[Log, int]]:
+        """The columns of kept events that are codes of strings."""
+        return [
+            (log, place)
+            for log in self._logs.values()
+            for place, name in enumerate(log.columns)
+            if kind_of(self._type(log, name)) is Kind.STRING
+        ]
+
+    def _type(self, log: Log, name: str) -> pa.DataType:
+        return self._spec.sources[log.key.source].shape.schema.type_of(name)
+
+    def held(self) -> Held | None:
+        texts = self._texts()
+        if not texts:
+            return None
+        codes = [log.codes(place) for log, place in texts]
+        layout = Layout(("text",))
+        rows = np.zeros((sum(map(len, codes)), layout.width), np.int64)
+        rows[:, layout.base] = np.concatenate(codes)
+        return Held(rows, layout, (pa.string(),))
+
+    def replace_held(self, rows: Rows) -> None:
+        begin, word = 0, Layout(("text",)).base
+        for log, place in self._texts():
+            codes = log.codes(place)
+            codes[:] = rows[begin : begin + len(codes), word]
+            begin += len(codes)
+
+    def forget_codes(self) -> None:
+        """Codes are in what is kept to verify, and nowhere else."""
+
+    @property
+    def instances(self) -> int:
+        """The events of which something is kept."""
+        return sum(log.count for log in self._logs.values())
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(log.synopsis_bytes + log.key_bytes for log in self._logs.values())
+
+    @property
+    def index_bytes(self) -> int:
+        return self.nodes.nbytes + sum(d.nbytes for d in self._detectors.values())
+
+    def describe(self) -> dict[str, Any]:
+        logs, detectors = list(self._logs.values()), list(self._detectors.values())
+        texts = list(dict.fromkeys(t for d in detectors for t in d.recipe.equations()))
+        tallies = [d.tally for d in detectors]
+        names = ("batches", "zeros", "verified", "refuted", "unverified")
+        return {
+            "detections": len(detectors),
+            "equations": texts[:_SHOWN],
+            "more": max(0, len(texts) - _SHOWN),
+            "logs": len(logs),
+            "synopses": sum(len(log.dimensions) for log in logs),
+            "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
+            "keys": sum(log.count for log in logs if log.verifies),
+            "key_bytes": sum(log.key_bytes for log in logs),
+            **{name: sum(getattr(t, name) for t in tallies) for name in names},
+        }

@@ -1,0 +1,318 @@
+"""What a detection keeps of one input: entries of synopses, batches, and keys to verify by.
+
+A *log* is of the events of one node of a channel that count, under one window, cut into batches
+in one way. Events are numbered as they come; of each the log has its entry in every synopsis that
+some member asks for (4 bytes each) and, if answers may be verified, when it came and left its
+window, and its join attributes. Batches that nobody can need any more are dropped as a whole: so
+a window by time or by rows needs no event of its own to be taken out of a synopsis, and bitmaps
+need not be decremented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from braid.algebra.detection import END_OF_TICKS, END_OF_TIME, NEVER
+from braid.algebra.schema import TICKS
+from braid.kernels import detection as kernel
+from braid.kernels import detection_verify as verify
+from braid.mops.base import State
+from braid.mops.values import Words
+from braid.plan.detection import Dimension
+
+#: How many events there is room for at least.
+_LEAST = 64
+
+
+class LogKey(NamedTuple):
+    """What a log is of: a source, what its events are (128 bits), the window, the batches."""
+
+    source: int
+    content: tuple[int, int]
+    kind: str
+    size: int
+    batch: int
+    within: int | None
+
+
+class Arrived(NamedTuple):
+    """Events of one batch of the engine that are a log's: all in order, which of them count."""
+
+    ends: Words
+    counting: Words
+
+
+class Ended(NamedTuple):
+    """Batches that have ended: first instant, last instant, their events by number."""
+
+    began: Words
+    ended: Words
+    low: Words
+    high: Words
+
+
+class Log:
+    def __init__(self, key: LogKey, node: int, unit: str) -> None:
+        self.key = key
+        self.node = node
+        self.uses = 0
+        self._last = END_OF_TICKS if unit == TICKS else END_OF_TIME
+        #: Synopses by how they are hashed, with the entry of each event.
+        self.dimensions: list[tuple[Dimension, ...]] = []
+        self.cells: list[np.ndarray] = []
+        #: Columns that are kept to verify by, and the kept events.
+        self.columns: list[str] = []
+        self.verifies = False
+        self.kept = np.zeros((0, 0), np.int64)
+        self._positions: Words = np.zeros(0, np.int64)
+        #: The number of the first event that is kept, and of the next one.
+        self.first, self.next = 0, 0
+        #: How many events have come that move a window by rows.
+        self._rows = 0
+        self._under_way = np.zeros(3, np.int64)
+        #: Batches: number of the first event, position of the last one, when that left.
+        self._begins: Words = np.zeros(0, np.int64)
+        self._lasts: Words = np.zeros(0, np.int64)
+        self._leaves: Words = np.zeros(0, np.int64)
+        #: When the batches ended that have ended since `take` was last called; before: -1.
+        self._ended: Words = np.zeros(0, np.int64)
+        self._ends: Words = np.zeros(0, np.int64)
+
+    # ---- what is kept ----
+
+    def synopsis(self, dimensions: tuple[Dimension, ...]) -> tuple[int, bool]:
+        """The number of a synopsis, and whether it lies the other way round."""
+        turned = dimensions[::-1]
+        if len(dimensions) == 2 and turned in self.dimensions:
+            return self.dimensions.index(turned), True
+        if dimensions not in self.dimensions:
+            assert self.next == self.first, "a log that has begun gets no more synopses"
+            self.dimensions.append(dimensions)
+            self.cells.append(np.zeros(0, np.int32))
+        return self.dimensions.index(dimensions), False
+
+    def keep(self, columns: Sequence[str]) -> None:
+        """Verification needs these columns."""
+        assert self.next == self.first, "a log that has begun keeps no more columns"
+        self.verifies = True
+        self.columns += [name for name in columns if name not in self.columns]
+        self.kept = np.zeros((0, verify.KEYS + len(self.columns)), np.int64)
+
+    def place(self, number: int) -> int:
+        """Where an event of this number lies."""
+        return number - self.first
+
+    @property
+    def waits_since(self) -> int | None:
+        """When the batch under way began."""
+        return int(self._under_way[kernel.FIRST]) if self._under_way[kernel.OPEN] else None
+
+    # ---- events ----
+
+    def take(
+        self,
+        arrived: Arrived,
+        buckets: Mapping[Dimension, Words],
+        keys: Mapping[str, Words],
+        bound: int,
+    ) -> Ended:
+        """New events, with their buckets and, to verify, their keys; the batches that have ended."""
+        ends = arrived.ends[arrived.counting]
+        self._ends = ends
+        self._append(arrived, ends, buckets, keys)
+        out = np.empty((len(ends) + 2, 3), np.int64)
+        was_open = bool(self._under_way[kernel.OPEN])
+        within = -1 if self.key.within is None else self.key.within
+        count = kernel.cut_batches(
+            ends, self._under_way, self.key.batch, within, self._last, bound, out
+        )
+        ended = self._note(arrived, ends, out[:count], was_open)
+        self.next += len(ends)
+        self._rows += len(arrived.ends)
+        self._resolve(arrived.ends)
+        return ended
+
+    def _append(
+        self,
+        arrived: Arrived,
+        ends: Words,
+        buckets: Mapping[Dimension, Words],
+        keys: Mapping[str, Words],
+    ) -> None:
+        held, count = self.next - self.first, len(ends)
+        if not count:
+            return
+        for number, dimensions in enumerate(self.dimensions):
+            cells = buckets[dimensions[0]][arrived.counting]
+            for dimension in dimensions[1:]:
+                cells = cells * dimension.buckets + buckets[dimension][arrived.counting]
+            self.cells[number] = _room(self.cells[number], held, count)
+            self.cells[number][held : held + count] = cells
+        if not self.verifies:
+            return
+        self.kept = _room(self.kept, held, count)
+        new = self.kept[held : held + count]
+        new[:, verify.CAME] = ends
+        new[:, verify.LEFT] = self._left(ends)
+        for place, name in enumerate(self.columns):
+            new[:, verify.KEYS + place] = keys[name][arrived.counting]
+        if self.key.kind == "rows":
+            self._positions = _room(self._positions, held, count)
+            self._positions[held : held + count] = self._rows + 1 + arrived.counting
+
+    def _left(self, ends: Words) -> Words:
+        """When events leave the window, where their time alone says it."""
+        if self.key.kind in ("rows", "unbounded"):
+            return np.full(len(ends), NEVER, np.int64)
+        size = self.key.size
+        return np.where(ends > NEVER - size - 1, NEVER, ends + min(size + 1, NEVER))
+
+    def _note(self, arrived: Arrived, ends: Words, found: np.ndarray, was_open: bool) -> Ended:
+        """Remember the batches that have ended, and the one that has not."""
+        upto = found[:, kernel.UPTO]
+        still_open = bool(self._under_way[kernel.OPEN])
+        stops = np.append(upto, len(ends)) if still_open else upto
+        starts = np.concatenate([[0], stops[:-1]]).astype(np.int64)[: len(stops)]
+        positions = self._rows + 1 + arrived.counting
+        filled = stops > starts
+        last = np.maximum(stops - 1, 0)
+        places = positions[last] if len(ends) else np.zeros(len(stops), np.int64)
+        leaves = self._left(ends)[last] if len(ends) else np.full(len(stops), NEVER, np.int64)
+        begins = self.next + starts
+        self._ended = np.full(len(self._begins) - was_open, -1, np.int64)
+        if was_open and len(stops):
+            # The first of them goes on with the batch that was under way.
+            begins[0] = self._begins[-1]
+            if not filled[0]:
+                places[0], leaves[0] = self._lasts[-1], self._leaves[-1]
+            self._begins, self._lasts = self._begins[:-1], self._lasts[:-1]
+            self._leaves = self._leaves[:-1]
+        self._begins = np.concatenate([self._begins, begins])
+        self._lasts = np.concatenate([self._lasts, places])
+        self._leaves = np.concatenate([self._leaves, leaves])
+        instants = found[:, kernel.ENDED]
+        closed = np.append(instants, NEVER) if still_open else instants
+        self._ended = np.concatenate([self._ended, closed])
+        count = len(found)
+        return Ended(
+            found[:, kernel.BEGAN], instants, begins[:count], self.next + upto.astype(np.int64)
+        )
+
+    def _resolve(self, ends: Words) -> None:
+        """Of windows by rows: when the events left that as many later ones have come after."""
+        if self.key.kind != "rows":
+            return
+        before = self._rows - len(ends)
+        open_ = np.flatnonzero(
+            (self._leaves == NEVER) & (self._lasts + self.key.size <= self._rows)
+        )
+        self._leaves[open_] = ends[self._lasts[open_] + self.key.size - before - 1]
+        if self.verifies:
+            held = self.next - self.first
+            positions, left = self._positions[:held], self.kept[:held, verify.LEFT]
+            gone = np.searchsorted(positions, self._rows - self.key.size, "right")
+            new = np.searchsorted(positions, before - self.key.size, "right")
+            left[new:gone] = ends[positions[new:gone] + self.key.size - before - 1]
+
+    # ---- what stands in a synopsis ----
+
+    def standing(self, began: Words, ended: Words) -> tuple[Words, Words]:
+        """For batches that began and ended at these instants: which events stand for this input,
+        by number, from the first to before the second."""
+        high = self.next - len(self._ends) + np.searchsorted(self._ends, ended, "right")
+        over = np.searchsorted(self._ended, ended, "right")
+        gone = np.searchsorted(self._leaves, began, "right")
+        skipped = np.minimum(over, gone)
+        begins = np.append(self._begins, self.next)
+        return np.minimum(begins[skipped], high), high
+
+    def forget(self, horizon: int) -> None:
+        """Drop the batches whose last event had left at this instant or before."""
+        over = len(self._begins) - int(self._under_way[kernel.OPEN])
+        gone = min(over, int(np.searchsorted(self._leaves, horizon, "right")))
+        if gone:
+            first = int(self._begins[gone]) if gone < len(self._begins) else self.next
+            self._move(first)
+            self._begins, self._lasts = self._begins[gone:].copy(), self._lasts[gone:].copy()
+            self._leaves = self._leaves[gone:].copy()
+        self._ends = self._ends[:0].copy()
+        self._ended = np.full(len(self._begins), -1, np.int64)
+        if self._under_way[kernel.OPEN]:
+            self._ended[-1] = NEVER
+
+    def _move(self, first: int) -> None:
+        low, high = first - self.first, self.next - self.first
+        self.cells = [_shifted(array, low, high) for array in self.cells]
+        if self.verifies:
+            self.kept = _shifted(self.kept, low, high)
+            self._positions = _shifted(self._positions, low, high)
+        self.first = first
+
+    # ---- state ----
+
+    @property
+    def count(self) -> int:
+        return self.next - self.first
+
+    def codes(self, place: int) -> Words:
+        """One column of the kept events, as it lies."""
+        return self.kept[: self.count, verify.KEYS + place]
+
+    @property
+    def synopsis_bytes(self) -> int:
+        batches = self._begins.nbytes + self._lasts.nbytes + self._leaves.nbytes
+        return batches + self._ended.nbytes + sum(array.nbytes for array in self.cells)
+
+    @property
+    def key_bytes(self) -> int:
+        return self.kept.nbytes + self._positions.nbytes if self.verifies else 0
+
+    def saved(self) -> State:
+        held = self.next - self.first
+        state: State = {
+            "numbers": np.array([self.first, self.next, self._rows], np.int64),
+            "under_way": self._under_way.copy(),
+            "batches": np.stack([self._begins, self._lasts, self._leaves]),
+        }
+        for number, cells in enumerate(self.cells):
+            state[f"cells{number}"] = cells[:held].copy()
+        if self.verifies:
+            state["kept"] = self.kept[:held].copy()
+            if self.key.kind == "rows":
+                state["positions"] = self._positions[:held].copy()
+        return state
+
+    def load(self, state: State) -> None:
+        self.first, self.next, self._rows = (int(n) for n in state["numbers"])
+        self._under_way = state["under_way"].copy()
+        self._begins, self._lasts, self._leaves = (
+            row.copy() for row in state["batches"].reshape(3, -1)
+        )
+        self.cells = [state[f"cells{n}"].astype(np.int32) for n in range(len(self.cells))]
+        if self.verifies:
+            self.kept = state["kept"].reshape(-1, self.kept.shape[1]).copy()
+            self._positions = state.get("positions", np.zeros(0, np.int64)).copy()
+        self.forget(-(2**63))
+
+
+def _room(array: np.ndarray, held: int, count: int) -> np.ndarray:
+    """The array with room for more rows after those that it holds."""
+    needed = held + count
+    if needed <= len(array):
+        return array
+    size = max(needed, _LEAST, held + held // 4)
+    out = np.zeros((size, *array.shape[1:]), array.dtype)
+    out[:held] = array[:held]
+    return out
+
+
+def _shifted(array: np.ndarray, low: int, high: int) -> np.ndarray:
+    """The rows from `low` on at the start; room that is much too large is given back."""
+    held = high - low
+    if len(array) > max(_LEAST, 2 * held):
+        return array[low:high].copy()
+    array[:held] = array[low:high].copy()
+    return array

@@ -1,0 +1,180 @@
+"""One detection over its logs: the query equation and the verification, as arrays for kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from braid.kernels import detection as kernel
+from braid.kernels.detection_verify import has_result
+from braid.kernels.runtime import address
+from braid.mops.detection_log import Ended, Log
+from braid.mops.values import Words
+from braid.plan.detection import DetectionRecipe
+
+
+class Answers(NamedTuple):
+    """For batches that have, or may have, a result: the input, the instant, what is said."""
+
+    inputs: Words
+    instants: Words
+    bounds: Words
+    verified: np.ndarray
+    packing: np.ndarray
+
+
+class Tally:
+    """What became of all batches, for `explain` and `stats`."""
+
+    def __init__(self) -> None:
+        self.batches = self.zeros = self.verified = self.refuted = self.unverified = 0
+
+
+class Detector:
+    """A member's detection. It has no state but its logs."""
+
+    def __init__(self, recipe: DetectionRecipe, logs: Sequence[Log]) -> None:
+        self.recipe = recipe
+        self.logs = list(logs)
+        self.tally = Tally()
+        self._make_positions()
+        if recipe.settings.may_verify:
+            self._make_edges()
+
+    @property
+    def nbytes(self) -> int:
+        return self._positions.nbytes + self._starts.nbytes + self._on.nbytes
+
+    # ---- how it is multiplied out ----
+
+    def _make_positions(self) -> None:
+        """The order is fixed here: from both ends of each path towards the batch."""
+        recipe = self.recipe
+        rows, starts, self._synopses = [], [0], []
+        self._entries: list[tuple[int, int]] = []
+        self._room = 1
+        for number, path in enumerate(recipe.paths):
+            for position, input_ in enumerate(path.inputs):
+                dimensions = recipe.dimensions(number, position)
+                synopsis, flipped = self.logs[input_].synopsis(dimensions)
+                sizes = [d.buckets for d in dimensions]
+                stored = sizes[::-1] if flipped else sizes
+                one = len(sizes) == 1
+                kind = kernel.ONE if one else kernel.TWO
+                rows.append((input_, 0, stored[-1], int(flipped), kind, stored[0]))
+                self._synopses.append((input_, synopsis))
+                self._entries.append((input_, int(np.prod(sizes))))
+                self._room = max(self._room, *sizes)
+            starts.append(len(rows))
+        self._positions = np.array(rows, np.int64)
+        self._starts = np.array(starts, np.int64)
+        self._on = np.zeros((len(recipe.paths), len(recipe.sources)), np.bool_)
+        for number, path in enumerate(recipe.paths):
+            self._on[number, list(path.inputs)] = True
+
+    def _make_edges(self) -> None:
+        recipe = self.recipe
+        for number, log in enumerate(self.logs):
+            for edge in recipe.edges:
+                if number in (edge.first, edge.second):
+                    log.keep(edge.columns(number))
+        rows: list[tuple[int, int, int, int]] = []
+        columns: list[int] = []
+        for edge in recipe.edges:
+            rows.append((edge.first, edge.second, len(edge.first_columns), len(columns)))
+            columns += [self.logs[edge.first].columns.index(c) for c in edge.first_columns]
+            columns += [self.logs[edge.second].columns.index(c) for c in edge.second_columns]
+        self._edges = np.array(rows, np.int64)
+        self._columns = np.array(columns, np.int64)
+        self._orders = [self._order(number) for number in range(len(self.logs))]
+
+    def _order(self, root: int) -> np.ndarray:
+        """The other inputs as they are reached from one, each with the edge that it is found by."""
+        found = {root: 0}
+        todo = [root]
+        for number in todo:
+            for place, edge in enumerate(self.recipe.edges):
+                if number in (edge.first, edge.second):
+                    other = edge.second if number == edge.first else edge.first
+                    if other not in found:
+                        found[other] = place
+                        todo.append(other)
+        return np.array([(number, found[number]) for number in todo], np.int64)
+
+    # ---- answers ----
+
+    def answer(self, ended: Sequence[Ended]) -> Answers:
+        """The answers to the batches of each input that have ended."""
+        asking = np.concatenate([np.full(len(e.began), i, np.int64) for i, e in enumerate(ended)])
+        began = np.concatenate([e.began for e in ended])
+        instants = np.concatenate([e.ended for e in ended])
+        lows, highs = self._standing(ended, asking, began, instants)
+        sizes = highs - lows
+        bounds = self._bounds(asking, lows, highs, sizes)
+        packing = self._packing(sizes)
+        threshold = self.recipe.settings.packing
+        asked = np.zeros(len(asking), np.bool_)
+        kept = bounds > 0
+        if threshold is not None:
+            asked = kept & (packing > threshold)
+            for b in np.flatnonzero(asked).tolist():
+                kept[b] = self._verified(int(asking[b]), lows[b], highs[b])
+        self._count(bounds, asked, kept)
+        return Answers(asking[kept], instants[kept], bounds[kept], asked[kept], packing[kept])
+
+    def _standing(
+        self, ended: Sequence[Ended], asking: Words, began: Words, instants: Words
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where the events lie that stand for each input: of the one that asks, the batch."""
+        lows = np.empty((len(asking), len(self.logs)), np.int64)
+        highs = np.empty_like(lows)
+        for number, log in enumerate(self.logs):
+            low, high = log.standing(began, instants)
+            own = asking == number
+            low[own], high[own] = ended[number].low, ended[number].high
+            lows[:, number], highs[:, number] = low - log.first, high - log.first
+        return lows, highs
+
+    def _bounds(
+        self, asking: Words, lows: np.ndarray, highs: np.ndarray, sizes: np.ndarray
+    ) -> Words:
+        for place, (input_, synopsis) in enumerate(self._synopses):
+            cells = self.logs[input_].cells[synopsis]
+            self._positions[place, kernel.CELLS] = address(cells)
+        counts = np.zeros((len(asking), len(self._starts) - 1), np.int64)
+        kernel.count_paths(self._positions, self._starts, asking, lows, highs, self._room, counts)
+        bounds = np.zeros(len(asking), np.int64)
+        kernel.least_bounds(counts, self._on, sizes, bounds)
+        return bounds
+
+    def _packing(self, sizes: np.ndarray) -> np.ndarray:
+        """The mean of events by entries, added up in the order of the positions."""
+        total = np.zeros(len(sizes))
+        for input_, entries in self._entries:
+            total += sizes[:, input_] / entries
+        return total / len(self._entries)
+
+    def _verified(self, asking: int, lows: Words, highs: Words) -> bool:
+        addresses = np.array([address(log.kept) for log in self.logs], np.int64)
+        widths = np.array([log.kept.shape[1] for log in self.logs], np.int64)
+        return bool(
+            has_result(
+                self._edges,
+                self._columns,
+                self._orders[asking],
+                addresses,
+                widths,
+                np.ascontiguousarray(lows),
+                np.ascontiguousarray(highs),
+            )
+        )
+
+    def _count(self, bounds: Words, asked: np.ndarray, kept: np.ndarray) -> None:
+        tally = self.tally
+        tally.batches += len(bounds)
+        tally.zeros += int(np.count_nonzero(bounds == 0))
+        tally.verified += int(np.count_nonzero(asked))
+        tally.refuted += int(np.count_nonzero(asked & ~kept))
+        tally.unverified += int(np.count_nonzero(kept & ~asked))
