@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from braid.algebra.bounds import bound_durations
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Parameter, transform
 from braid.algebra.nodes import (
     Iterate,
@@ -164,5 +165,7 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
                 tuple((name, change(e)) for name, e in node.aggregates),
                 node.horizon,
             )
+        case Documents():
+            return node.changed(change)
         case ToStream():
             return replace(node, relation=rebuilt(node.relation, change, below))

@@ -12,27 +12,21 @@ from lark import Token
 from braid.lang.problems import Problem
 
 _DETECT = ("E141", "DETECT is not available yet")
-_XML = ("E143", "XML queries are not available yet")
 
 
 def unavailable(tokens: Sequence[Token]) -> Problem | None:
     """What of the later language stands in a statement that does not parse."""
     words = [token.upper() for token in tokens]
     for place, word in enumerate(words):
-        after = words[place + 1] if place + 1 < len(words) else ""
-        found = _marker(word, after, place)
+        found = _marker(word, place)
         if found is not None:
             return _problem(found, tokens[place])
     return None
 
 
-def _marker(word: str, after: str, place: int) -> tuple[str, str] | None:
+def _marker(word: str, place: int) -> tuple[str, str] | None:
     if word == "DETECT" and place == 0:
         return _DETECT
-    if word in {"//", "->", "@"} or (word == "FOLLOWED" and after == "BY"):
-        return _XML
-    if word == "JOIN" and after == "{":
-        return _XML
     return None
 
 

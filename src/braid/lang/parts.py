@@ -23,6 +23,7 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.functions import UDF_PREFIX
 from braid.algebra.nodes import Read, walk_nodes
+from braid.algebra.documents import Documents
 from braid.algebra.relations import ToStream
 from braid.algebra.templates import Output, map_expressions
 from braid.algebra.types import BOOLEAN
@@ -302,7 +303,7 @@ class Frame(Part[BoundFrame]):
 
 
 def _has_relations(outputs: Outputs) -> bool:
-    return any(isinstance(node, ToStream) for o in outputs for node in walk_nodes(o.node))
+    return any(isinstance(node, ToStream | Documents) for o in outputs for node in walk_nodes(o.node))
 
 
 @dataclass(frozen=True, eq=False)

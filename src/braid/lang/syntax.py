@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from braid.lang.problems import At
+from braid.lang.xml_syntax import Documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +330,9 @@ class Relational:
 
 
 AnyQuery = Query | Relational
-Stream = Source | Filter | Next | Fold | Union | SameTime | Query | Relational | Windowed
+Stream = (
+    Source | Filter | Next | Fold | Union | SameTime | Query | Relational | Windowed | Documents
+)
 
 
 # --- types and statements ---
