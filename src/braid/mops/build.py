@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.documents import DocumentsLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.group import GroupLogic
 from braid.mops.join import JoinLogic
@@ -16,6 +17,7 @@ from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
+from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -63,6 +65,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return GroupLogic(spec, context)
         case NothingSpec():
             return NothingLogic(spec, context)
+        case DocumentsSpec():
+            return DocumentsLogic(spec, context)
         case ToStreamSpec():
             return ToStreamLogic(spec, context)
     raise AssertionError(f"no m-op for {type(spec).__name__}")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import (
     Expression,
     Parameter,
@@ -44,6 +45,7 @@ from braid.algebra.relations import ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.optimizer.documents import documents
 from braid.optimizer.operators import (
     ITERATE,
     PROJECT,
@@ -205,7 +207,7 @@ class _Walk:
             sharing = Sharing((*sharing.key, operator.constants), sharing.alone, sharing.flags)
         return sharing
 
-    def _needs_one(self, sharing: Sharing, operator: Operator) -> None:
+    def needs_one(self, sharing: Sharing, operator: Operator) -> None:
         told = sharing.alone or operator.constants in sharing.key
         if told and self.alone is None and (sharing.alone or _has_parameter(operator.constants)):
             raise NeedsOneQuery
@@ -213,7 +215,7 @@ class _Walk:
     def add(
         self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
     ) -> Channel:
-        self._needs_one(sharing, operator)
+        self.needs_one(sharing, operator)
         mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
         output = f"{mop}/{recipe.port}" if isinstance(recipe, SelectRecipe) else mop
         inputs = tuple(c.signature for c in operator.inputs)
@@ -249,6 +251,8 @@ class _Walk:
                 return self._pattern(node, picked, ALWAYS, None, port, bounds)
             case SameTime():
                 return self._same_time(node)
+            case Documents():
+                return documents(self, node, wanted)
             case ToStream():
                 return Relations(self).to_stream(node, wanted)
 

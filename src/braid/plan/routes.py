@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from braid.algebra.schema import Schema
+from braid.plan.documents import DocumentsRecipe
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
 from braid.plan.relational import JoinRecipe, WindowRecipe
 from braid.plan.specs import Spec
@@ -72,6 +73,7 @@ Recipe = (
     | PlainRecipe
     | WindowRecipe
     | JoinRecipe
+    | DocumentsRecipe
 )
 
 
