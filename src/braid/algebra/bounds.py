@@ -15,6 +15,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Call, Duration, Expression, Literal, conjuncts
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
 from braid.algebra.relations import ToStream
@@ -34,7 +35,7 @@ def bound_durations(node: Node) -> Node:
 def _bounded(node: Node, bound: int | None) -> Node:
     """`bound`: the longest duration of this node's events that anything above can use."""
     match node:
-        case Read():
+        case Read() | Documents():
             return node
         case Select(input=input_, predicate=predicate):
             below = _bounded(input_, _least(bound, longest(predicate)))

@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 import pyarrow as pa
 
 from braid.algebra.checks import check_refs
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Remembers, Source, is_true
 from braid.algebra.relations import ToStream
 from braid.algebra.schema import Attribute, Schema
@@ -284,7 +285,7 @@ class SameTime(Tree):
         return self.input.unit
 
 
-Node = Read | Select | Project | Union | Sequence | Iterate | SameTime | ToStream
+Node = Read | Select | Project | Union | Sequence | Iterate | SameTime | ToStream | Documents
 
 
 def walk_nodes(node: Node) -> Iterator[Node]:

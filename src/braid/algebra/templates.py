@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from braid.algebra.bounds import bound_durations
 from braid.algebra.constraints import ConstraintMode
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Parameter, transform
 from braid.algebra.nodes import (
     Iterate,
@@ -168,5 +169,7 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
                 tuple((name, change(e)) for name, e in node.aggregates),
                 node.horizon,
             )
+        case Documents():
+            return node.changed(change)
         case ToStream():
             return replace(node, relation=rebuilt(node.relation, change, below))

@@ -17,6 +17,7 @@ from braid.engine.members import Admitted, ExitPoint
 from braid.engine.shard import Shard
 from braid.mops.values import Words
 from braid.plan.detection import DetectionSpec
+from braid.plan.documents import DocumentsSpec
 from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
 from braid.plan.routes import Route
@@ -130,6 +131,8 @@ def kind_of_mop(spec: Spec) -> str:
             return "relation stream"
         case DetectionSpec():
             return "detection"
+        case DocumentsSpec():
+            return "document query"
     raise AssertionError(f"no word for {type(spec).__name__}")
 
 

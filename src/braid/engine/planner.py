@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from braid.algebra import nodes as algebra
 from braid.algebra.constraints import ConstraintMode
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, refs
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.relations import (
@@ -53,7 +54,7 @@ def inlined(node: Node, known: Mapping[str, Node]) -> Node:
         case Union() | Iterate() | algebra.Sequence():
             first, second = inlined(node.first, known), inlined(node.second, known)
             return replace(node, first=first, second=second)
-        case ToStream():
+        case ToStream() | Documents():
             return node.over(tuple(inlined(input_, known) for input_ in node.inputs))
 
 
@@ -101,6 +102,9 @@ def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> No
             plain = {name.removesuffix("_1") for name in wanted}
             _name_columns(node.first, named | wanted | plain, used)
             _name_columns(node.second, named | wanted, used)
+        case Documents():
+            for source in node.sources:
+                _name_columns(source, set(source.schema.names), used)
         case ToStream():
             # Istream and Dstream compare whole rows.
             names = set(node.schema.names)

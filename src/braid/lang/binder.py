@@ -31,6 +31,8 @@ from braid.lang.scopes import (
     next_names,
 )
 from braid.lang.tables import Table
+from braid.lang.xml_binder import bind_documents
+from braid.lang.xml_syntax import Documents
 
 #: Finds the stream or view of a name, or raises the Problem that there is none.
 Lookup = Callable[[syntax.Ident], Bound | Table]
@@ -368,4 +370,5 @@ _BINDERS: dict[type, Callable[[Binder, Any], Bound | Table]] = {
     syntax.Next: Binder._next,
     syntax.Fold: Binder._fold,
     syntax.Union: Binder._union,
+    Documents: bind_documents,
 }

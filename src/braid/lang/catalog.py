@@ -17,6 +17,7 @@ from braid.lang.functions import Functions
 from braid.lang.problems import alternatives, listing
 from braid.lang.registry import Queries, Roster
 from braid.lang.skeletons import Skeletons
+from braid.lang.xml_templates import DocumentTemplates
 
 if TYPE_CHECKING:
     from braid.lang.prepared import Prepared
@@ -41,6 +42,7 @@ class Catalog:
         self.queries = Queries()
         self.functions = Functions()
         self.skeletons = Skeletons()
+        self.document_templates = DocumentTemplates()
         self._publishers: dict[str, str] = {}
         self._readers: dict[str, set[str]] = {}
         self._sources: dict[str, Read] = {}
@@ -233,6 +235,7 @@ class Catalog:
         other.constraints = dict(self.constraints)
         other.queries = self.queries.copy()
         other.functions = self.functions.copy()
+        other.document_templates = self.document_templates
         other.skeletons = self.skeletons  # what it says is checked against the catalog that asks
         other._publishers = dict(self._publishers)
         other._readers = {name: set(ids) for name, ids in self._readers.items()}

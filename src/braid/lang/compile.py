@@ -29,6 +29,7 @@ from braid.lang.skeletons import Bound, Known
 from braid.lang.tables import Table
 from braid.lang.tokens import Piece, pieces, span_of
 from braid.lang.views import View, bind_view, view_names
+from braid.lang.xml_templates import has_documents
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,9 @@ def bind_query(
     ready = tuple(Output(bound_durations(o.node), o.publish) for o in plain(outputs))
     mode, told = settled_mode(asked, ready)
     warnings = (*unbounded(ready), *found, *told)
+    if has_documents(ready):
+        template, values = catalog.document_templates.of(ready, view_names(sources.items()))
+        return registered(Known(template, values, warnings), source.id, source.text)
     shape = None
     if source.outline is not None:
         shape = catalog.skeletons.parsed(source.outline, statement, source.piece.tokens)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from braid.lang import syntax
 from braid.lang.problems import At
+from braid.lang.xml_syntax import Documents
 
 
 @dataclass
@@ -42,6 +43,9 @@ def _gather(stream: syntax.Stream, found: Dependencies) -> None:
             _gather(inner, found)
         case syntax.Filter(input=inner) | syntax.SameTime(input=inner):
             _gather(inner, found)
+        case Documents(blocks=blocks):
+            for block in blocks:
+                found.reads.setdefault(block.stream.name, block.stream.at)
         case syntax.Next() | syntax.Fold() | syntax.Union():
             _gather(stream.first, found)
             _gather(stream.second, found)

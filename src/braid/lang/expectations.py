@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from lark import Token, UnexpectedToken
 
-from braid.lang.features import unavailable
 from braid.lang.problems import At, Problem, similar
 from braid.lang.tokens import KEYWORDS, SYMBOLS
 from braid.lang.words import DETECTION, RELATIONAL, SETTINGS
@@ -46,8 +45,7 @@ def explain(error: UnexpectedToken, tokens: Sequence[Token]) -> Problem:
     at_end = token.type == "$END"
     index = len(tokens) if at_end else _index(tokens, token)
     return (
-        unavailable(tokens)
-        or _bracket(tokens, index)
+        _bracket(tokens, index)
         or _nested_decorator(tokens, index)
         or _unexpected(error, tokens, at_end)
     )

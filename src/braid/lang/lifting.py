@@ -17,6 +17,7 @@ import pyarrow as pa
 from lark import Token
 
 from braid.algebra.bounds import bound_durations
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import (
     Call,
     Duration,
@@ -297,5 +298,7 @@ def expressions_of(node: Node) -> Iterator[Expression]:
             yield from (arg for a in node.aggregates for arg in a.args)
         case ToStream():
             yield from row_expressions(node.relation)
+        case Documents():
+            yield from node.constants()
         case _:
             return

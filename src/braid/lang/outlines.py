@@ -23,12 +23,14 @@ _MODE = r"(?i:CONSTRAINTS)\s+(?i:(EXACT|MONITORED|OFF))\s+"
 _HEAD = re.compile(rf"(?i:CREATE)\s+(?i:QUERY)\s+({_NAME})\s+(?:{_MODE})?(?i:AS)\b\s*+")
 _TAIL = re.compile(rf"(?<!\w)(?i:PUBLISH)\s+({_NAME})\Z")
 
+#: A quote right after a word is a prime of it (`x5'`), unless that is one that a string can follow.
+_PRIME = r"(?<=\w)" + "".join(rf"(?<!\b(?i:{word}))" for word in KEYWORDS) + "'"
 #: Everything up to the next constant, and that: a whole number, another number, a string; or a
 #: comment, the end of the statement, or a quote that is never closed.
 _CUT = re.compile(
-    r"""
+    rf"""
     ( [^\d'"`;.$\-]*+
-      (?: (?: (?<=\w)\d++ | -(?!-) | \.(?!\d) | \$\d*+ | `(?:[^`\n]|``)++` ) [^\d'"`;.$\-]*+ )*+ )
+      (?: (?: (?<=\w)\d++ | {_PRIME} | -(?!-) | \.(?!\d) | \$\d*+ | `(?:[^`\n]|``)++` ) [^\d'"`;.$\-]*+ )*+ )
     (?: (\d++(?!\.\d|[eE][+-]?\d))
       | ((?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)
       | ('(?:[^'\n]|'')*+'|"(?:[^"\n]|"")*+")

@@ -22,6 +22,8 @@ from braid.lang.expectations import explain
 from braid.lang.problems import At, Problem, Problems
 from braid.lang.tokens import Piece, unquote
 from braid.lang.words import with_relational_words
+from braid.lang.xml_syntax import Documents
+from braid.lang.xml_words import DocumentsToken, with_documents
 
 #: How deep a text may be nested: everything that walks a query does so by recursion.
 MAX_DEPTH = 100
@@ -302,6 +304,9 @@ class _Builder(ConstraintBuilder):
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)
 
+    def documents(self, token: DocumentsToken) -> Documents:
+        return token.documents
+
     def filter(self, word: Token, predicate: Any, stream: syntax.Stream) -> syntax.Filter:
         return syntax.Filter(predicate, stream, _at(word))
 
@@ -441,8 +446,8 @@ def parse(piece: Piece) -> syntax.Statement:
     """One statement; raises `Problem` or `Problems` with everything that is known to be wrong."""
     if piece.problems:
         raise Problems(piece.problems)
+    tokens = with_relational_words(with_documents(piece.tokens))
     try:
-        tokens = with_relational_words(piece.tokens)
         statement = cast(syntax.Statement, _parser().parse(cast(Any, tokens)))
     except UnexpectedToken as error:
         raise explain(error, tokens) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from braid.lang.problems import At
+from braid.lang.xml_syntax import Documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +351,19 @@ class Detect:
 
 
 AnyQuery = Query | Relational | Detect
-Stream = Source | Filter | Next | Fold | Union | SameTime | Query | Relational | Windowed | Detect
+Stream = (
+    Source
+    | Filter
+    | Next
+    | Fold
+    | Union
+    | SameTime
+    | Query
+    | Relational
+    | Windowed
+    | Detect
+    | Documents
+)
 
 
 # --- types and statements ---

@@ -42,12 +42,15 @@ SYMBOLS = {
     **dict.fromkeys(("=", "==", "<=", ">=", "<>", "!=", "<=>", "≤", "≥", "≠"), "COMPARE"),
 }  # fmt: skip
 
+#: Words after which a quote begins a string; after any other word it is a prime: `x5'`.
+_BEFORE_STRING = "|".join(KEYWORDS)
+
 _TOKEN = re.compile(
-    r"""
+    rf"""
       (?P<skip>(?:\s+|--[^\n]*)+)
-    | (?P<NAME>[^\W\d]\w*)
+    | (?P<NAME>(?!(?i:{_BEFORE_STRING})\b)[^\W\d]\w*'*|[^\W\d]\w*)
     | (?P<NUMBER>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)
-    | (?P<symbol><=>|<=|>=|<>|!=|==|\|\||->|//|[≤≥≠]|[-+*/%=<>(){}\[\],;.:@])
+    | (?P<symbol><=>|<=|>=|<>|!=|==|\|\||->|//|[≤≥≠]|[-+*/%=<>(){{}}\[\],;.:@])
     | (?P<DOLLAR>\$\d*)
     | (?P<STRING>'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*")
     | (?P<QUOTED>`(?:[^`\n]|``)+`)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from braid.mops.base import Context, Logic
 from braid.mops.detection import DetectionLogic
+from braid.mops.documents import DocumentsLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.group import GroupLogic
 from braid.mops.join import JoinLogic
@@ -18,6 +19,7 @@ from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
 from braid.plan.detection import DetectionSpec
+from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -65,6 +67,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return GroupLogic(spec, context)
         case NothingSpec():
             return NothingLogic(spec, context)
+        case DocumentsSpec():
+            return DocumentsLogic(spec, context)
         case ToStreamSpec():
             return ToStreamLogic(spec, context)
         case DetectionSpec():

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from braid.algebra.constraint_modes import safe_mode
 from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import (
     Expression,
     Parameter,
@@ -46,6 +47,7 @@ from braid.algebra.relations import ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.optimizer.documents import documents
 from braid.optimizer.operators import (
     ITERATE,
     PROJECT,
@@ -222,7 +224,7 @@ class _Walk:
             sharing = Sharing((*sharing.key, operator.constants), sharing.alone, sharing.flags)
         return sharing
 
-    def _needs_one(self, sharing: Sharing, operator: Operator) -> None:
+    def needs_one(self, sharing: Sharing, operator: Operator) -> None:
         told = sharing.alone or operator.constants in sharing.key
         if told and self.alone is None and (sharing.alone or _has_parameter(operator.constants)):
             raise NeedsOneQuery
@@ -230,7 +232,7 @@ class _Walk:
     def add(
         self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
     ) -> Channel:
-        self._needs_one(sharing, operator)
+        self.needs_one(sharing, operator)
         mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
         output = f"{mop}/{recipe.port}" if isinstance(recipe, SelectRecipe) else mop
         inputs = tuple(c.signature for c in operator.inputs)
@@ -266,6 +268,8 @@ class _Walk:
                 return self._pattern(node, picked, ALWAYS, None, port, bounds)
             case SameTime():
                 return self._same_time(node)
+            case Documents():
+                return documents(self, node, wanted)
             case ToStream():
                 return Relations(self).to_stream(node, wanted)
 

@@ -15,6 +15,7 @@ SEQUENCE, ITERATE = "sequence", "iterate"
 WINDOW, JOIN, GROUP, TO_STREAM = "window", "join", "group", "to stream"
 WINDOW_JOIN = "window join"
 DETECT = "detect"
+DOCUMENTS = "documents"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import (
     Call,
     Duration,
@@ -144,7 +145,7 @@ class _Translation:
                 return self._open(node.first) + self._open(node.second)
             case Sequence() | Iterate():
                 return self._binary(node)
-            case SameTime() | ToStream():
+            case SameTime() | ToStream() | Documents():
                 return self._open(self._complex(node))
 
     def _is_start(self, edge: _Open) -> bool:
@@ -190,9 +191,9 @@ class _Translation:
             part = Automaton(f"SAMETIME over {name}")
             self.automaton.parts.append(part)
             _Translation(part).run(node.input)
-        elif isinstance(node, ToStream):
+        elif isinstance(node, ToStream | Documents):
             for input_ in node.inputs:
-                part = Automaton(f"{node.kind.value} over {name}")
+                part = Automaton(f"{_word(node)} over {name}")
                 self.automaton.parts.append(part)
                 _Translation(part).run(input_)
         else:
@@ -200,6 +201,10 @@ class _Translation:
             self.automaton.parts.append(part)
             _Translation(part).run(node)
         return Read(name, node.schema, node.unit)
+
+
+def _word(node: ToStream | Documents) -> str:
+    return "documents" if isinstance(node, Documents) else node.kind.value
 
 
 def _own(node: Read) -> Items:

@@ -18,6 +18,7 @@ that an operator above can be checked in turn.
 | Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
 | Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
 | SameTime | cannot be keyed: it looks at all events of an instant                            |
+| Documents | cannot be keyed: they are joined by what lies inside them                       |
 | ToStream | as the relations below it say, in `row_keys.py`                                  |
 
 An equality is enough because a result then has one value for both sides: a pair of events
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Call, Expression, Ref, Source, conjuncts
 from braid.algebra.nodes import (
     Iterate,
@@ -72,7 +74,8 @@ def is_routable(name: str, type_: pa.DataType) -> bool:
 
 def is_stateless(node: Node) -> bool:
     return not any(
-        isinstance(n, Sequence | Iterate | SameTime | ToStream) for n in walk_nodes(node)
+        isinstance(n, Sequence | Iterate | SameTime | ToStream | Documents)
+        for n in walk_nodes(node)
     )
 
 
@@ -131,6 +134,8 @@ class Router:
                 return distinct(copied(node.items, o) for o in self._options(node.input, fixed))
             case SameTime():
                 raise Unkeyable("SAMETIME looks at all events of an instant")
+            case Documents():
+                raise Unkeyable("documents are joined by what lies inside them")
             case ToStream():
                 return stream_options(node, lambda stream: self._options(stream, fixed))
             case Union():

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.algebra.bounds import bound_durations
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Ref, Source, transform
 from braid.algebra.nodes import (
     Iterate,
@@ -74,7 +75,7 @@ def _needs_lowering(node: Node) -> bool:
 
 def _lower(node: Node) -> Node:
     match node:
-        case Read():
+        case Read() | Documents():
             return node
         case Select():
             return _lower_select(replace(node, input=_lower(node.input)))

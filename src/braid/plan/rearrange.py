@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import (
     Duration,
     Expression,
@@ -36,12 +37,12 @@ from braid.algebra.relations import ToStream
 def rearrange(node: Node) -> Node:
     """An equivalent expression whose selections stand as low as they can."""
     match node:
-        case Read():
+        case Read() | Documents():
             return node
         case Select():
             below = rearrange(node.input)
             if below is node.input and isinstance(
-                below, Read | Sequence | Iterate | SameTime | ToStream
+                below, Read | Sequence | Iterate | SameTime | ToStream | Documents
             ):
                 return node
             return _select(below, node.predicate)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from braid.algebra.schema import Schema
 from braid.plan.detection import DetectionRecipe
+from braid.plan.documents import DocumentsRecipe
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
 from braid.plan.relational import JoinRecipe, WindowRecipe
 from braid.plan.specs import Spec
@@ -74,6 +75,7 @@ Recipe = (
     | WindowRecipe
     | JoinRecipe
     | DetectionRecipe
+    | DocumentsRecipe
 )
 
 

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import Source
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.nodes import Sequence as SequenceNode
 from braid.algebra.relations import ToStream
 from braid.reference.aggregates import aggregate
+from braid.reference.documents import evaluate_documents
 from braid.reference.events import Bindings, Event, Udfs
 from braid.reference.relations import to_stream
 from braid.reference.scalars import holds, value
@@ -75,7 +77,7 @@ def _check(size: int, limit: int | None) -> None:
 
 
 def _apply(
-    node: Read | Select | Project | Union | SequenceNode | Iterate | SameTime,
+    node: Read | Select | Project | Union | SequenceNode | Iterate | SameTime | Documents,
     inputs: list[list[Event]],
     streams: Streams,
     known: Udfs,
@@ -96,6 +98,8 @@ def _apply(
             return iterate(node, inputs[0], inputs[1], known, limit)
         case SameTime():
             return same_time(node, inputs[0], known)
+        case Documents():
+            return evaluate_documents(node, inputs)
 
 
 def select(node: Select, events: Iterable[Event], udfs: Udfs) -> list[Event]:

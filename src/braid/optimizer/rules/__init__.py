@@ -16,6 +16,7 @@ from braid.optimizer.rules.merge_patterns import S_MU, S_SEQ
 from braid.optimizer.rules.merge_projections import S_PI
 from braid.optimizer.rules.merge_streams import S_BETA, S_UNION
 from braid.optimizer.rules.merge_to_streams import S_STREAM
+from braid.optimizer.rules.share_documents import S_XML
 from braid.optimizer.rules.share_joins import C_JOIN, S_JOIN
 from braid.optimizer.rules.share_synopses import S_DETECT
 from braid.optimizer.rules.share_windows import S_WINDOW
@@ -44,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     S_ALPHA,
     C_ALPHA,
     S_STREAM,
+    S_XML,
 )
 
 #: Techniques that are no merging of operators but can be switched off like rules: reading what
@@ -53,6 +55,7 @@ SWITCHES = {
     "inline": "a query that reads what another publishes reads its operators",
     "an_index": "instances are found by the constants that their step asks of an event",
     "ai_index": "instances are found by the values that they have bound",
+    "xml_views": "joins of documents by value are worked out once for all templates of queries",
     "fr_index": "forward edges of a state with many are found by the constants that they ask",
 }
 

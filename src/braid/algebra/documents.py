@@ -1,0 +1,225 @@
+"""Queries over documents: tree patterns, and joins between the documents that match them.
+
+A block is a tree pattern over the documents of one stream. A query has one block, or two whose
+documents are joined: FOLLOWED BY pairs a document of the first block with a later one of the
+second, JOIN pairs documents that are near each other in time. Names of elements, constants and the
+window are expressions, so that queries which differ only in them have one template.
+
+The law is in `reference/documents.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from braid.algebra.expressions import Expression, Remembers
+from braid.algebra.schema import Schema
+from braid.algebra.types import STRING
+
+if TYPE_CHECKING:
+    from braid.algebra.nodes import Node
+
+#: A window without an end: longer than all times that there are.
+ENDLESS = 2**61
+
+FOLLOWED_BY = "FOLLOWED BY"
+JOIN = "JOIN"
+
+RESULT = "result"
+
+
+class Axis(IntEnum):
+    """How a node of a pattern is reached from the one above it."""
+
+    CHILD = 0
+    DESCENDANT = 1
+    ATTRIBUTE = 2
+    DESCENDANT_ATTRIBUTE = 3
+
+
+@dataclass(frozen=True)
+class Test:
+    """A comparison of a node's value with a constant: as text, or as a number if that is one."""
+
+    operator: str
+    constant: Expression
+
+
+@dataclass(frozen=True)
+class PatternNode:
+    """One node of a pattern. `parent` -1: the document itself. `name` None: any (`*`)."""
+
+    parent: int
+    axis: Axis
+    name: Expression | None
+    tests: tuple[Test, ...] = ()
+    variable: str | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A tree pattern, parents before children; `root` is the node that the block is about."""
+
+    nodes: tuple[PatternNode, ...]
+    root: int
+
+    def path(self, number: int) -> tuple[int, ...]:
+        """The nodes from the document down to one, that one included."""
+        found = []
+        while number >= 0:
+            found.append(number)
+            number = self.nodes[number].parent
+        return tuple(reversed(found))
+
+    @cached_property
+    def variables(self) -> tuple[tuple[str, int], ...]:
+        return tuple((n.variable, i) for i, n in enumerate(self.nodes) if n.variable is not None)
+
+    @cached_property
+    def shown(self) -> tuple[int, ...]:
+        """The nodes whose bindings tell matches apart: those with a name, and the root."""
+        return tuple(
+            i for i, n in enumerate(self.nodes) if n.variable is not None or i == self.root
+        )
+
+
+@dataclass(frozen=True)
+class ValueJoin:
+    """A comparison of the values of a node of the first block and one of the second."""
+
+    first: int
+    operator: str
+    second: int
+
+
+@dataclass(frozen=True)
+class Documents(Remembers):
+    """The matches of one block, or the pairs of matches of two.
+
+    `sources`: the stream that each block reads, `columns` the column with its documents. `kind`
+    is empty for one block. References: none; all expressions are constants.
+    """
+
+    sources: tuple[Node, ...]
+    columns: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    kind: str = ""
+    joins: tuple[ValueJoin, ...] = ()
+    window: Expression | None = None
+
+    def __post_init__(self) -> None:
+        assert len(self.sources) == len(self.columns) == len(self.blocks)
+        assert (len(self.blocks) == 2) == bool(self.kind) == (self.window is not None)
+        assert len({source.unit for source in self.sources}) == 1, "different clocks"
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple([self.__dict__[name] for name in self.__match_args__]))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.sources
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The ids of the documents, the values of the variables, the result as a document."""
+        names = [self.document(number) for number in range(len(self.blocks))]
+        names += [name for block in self.blocks for name, _ in block.variables]
+        return Schema.of((name, STRING) for name in (*names, RESULT))
+
+    def document(self, number: int) -> str:
+        """The column with the id of a block's document."""
+        return f"document_{number + 1}" if len(self.blocks) > 1 else "document"
+
+    @property
+    def unit(self) -> str:
+        return self.sources[0].unit
+
+    def changed(self, change: Callable[[Expression], Expression]) -> Documents:
+        """The same query with other constants."""
+        window = None if self.window is None else change(self.window)
+        blocks = tuple(_changed(block, change) for block in self.blocks)
+        return replace(self, blocks=blocks, window=window)
+
+    def over(self, sources: tuple[Node, ...]) -> Documents:
+        """The same query of other streams."""
+        return replace(self, sources=sources)
+
+    def constants(self) -> Iterator[Expression]:
+        """Every constant, in the order in which the blocks have them; the window last."""
+        for block in self.blocks:
+            for node in block.nodes:
+                if node.name is not None:
+                    yield node.name
+                for test in node.tests:
+                    yield test.constant
+        if self.window is not None:
+            yield self.window
+
+
+def _changed(block: Block, change: Callable[[Expression], Expression]) -> Block:
+    nodes = tuple(
+        replace(
+            node,
+            name=None if node.name is None else change(node.name),
+            tests=tuple(replace(t, constant=change(t.constant)) for t in node.tests),
+        )
+        for node in block.nodes
+    )
+    return Block(nodes, block.root)
+
+
+# ---- values ----
+
+_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:\d+(?:\.\d*)?|\.\d+))[ \t\r\n]*\Z")
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?\Z"
+)
+
+TEXT, NUMBER, TIME = 0, 1, 2
+
+
+def number_of(text: str) -> float | None:
+    """What XPath's number() makes of a text; None for what is no number."""
+    match = _NUMBER.match(text)
+    return float(match[1]) if match else None
+
+
+def time_of(text: str) -> int | None:
+    """A date or a time in the form of ISO 8601, in microseconds since 1970; UTC if it has no zone."""
+    if _TIME.match(text) is None:
+        return None
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if read.tzinfo is None:
+        read = read.replace(tzinfo=UTC)
+    return (read - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def order_of(text: str) -> tuple[int, float]:
+    """What a text is when values are ordered, and its place among those of that kind.
+
+    Two numbers are compared as numbers, two times as times, everything else as texts.
+    """
+    number = number_of(text)
+    if number is not None:
+        return NUMBER, number
+    time = time_of(text)
+    return (TEXT, 0.0) if time is None else (TIME, float(time))
+
+
+def document_id(text: str, end: int) -> str:
+    """What a document is known by where its stream has no column `id`: its content and its time."""
+    return hashlib.blake2b(f"{end}\0{text}".encode(), digest_size=8).hexdigest()

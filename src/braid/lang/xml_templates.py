@@ -1,0 +1,79 @@
+"""Templates of queries over documents: names of elements, constants and windows are data.
+
+A text cut at its constants would leave the names in; so what such a query is bound to is taken
+apart instead. Queries whose patterns have the same shape have one template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from braid.algebra.documents import Documents
+from braid.algebra.expressions import Expression, Literal, Parameter
+from braid.algebra.nodes import (
+    Iterate,
+    Node,
+    Project,
+    Read,
+    SameTime,
+    Select,
+    Sequence,
+    Union,
+    walk_nodes,
+)
+from braid.algebra.relations import ToStream
+from braid.algebra.templates import Output, Template
+
+#: How many templates are remembered before starting anew.
+_MOST = 10_000
+
+
+def has_documents(outputs: tuple[Output, ...]) -> bool:
+    return any(isinstance(node, Documents) for o in outputs for node in walk_nodes(o.node))
+
+
+class DocumentTemplates:
+    """The templates that are known, by the outputs without their constants."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Output, ...], Template] = {}
+
+    def of(
+        self, outputs: tuple[Output, ...], views: tuple[str, ...]
+    ) -> tuple[Template, tuple[Any, ...]]:
+        """The template of a query, and the query's own constants."""
+        values: list[Any] = []
+        types: list[Any] = []
+
+        def lift(part: Expression) -> Expression:
+            if not isinstance(part, Literal):
+                return part
+            values.append(part.value)
+            types.append(part.type)
+            return Parameter(len(values) - 1, part.type)
+
+        lifted = tuple(Output(_map_documents(o.node, lift), o.publish) for o in outputs)
+        template = self._known.get(lifted)
+        if template is None or template.views != views:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            template = self._known[lifted] = Template(lifted, tuple(types), views=views)
+        return template, tuple(values)
+
+
+def _map_documents(node: Node, change: Callable[[Expression], Expression]) -> Node:
+    """The same operators, with changed constants in queries over documents only."""
+    match node:
+        case Read():
+            return node
+        case Documents():
+            return node.changed(change)
+        case Select() | Project() | SameTime():
+            return replace(node, input=_map_documents(node.input, change))
+        case Union() | Sequence() | Iterate():
+            first = _map_documents(node.first, change)
+            return replace(node, first=first, second=_map_documents(node.second, change))
+        case ToStream():
+            return node.over(tuple(_map_documents(input_, change) for input_ in node.inputs))

@@ -1,0 +1,87 @@
+"""XML blocks in the tokens of a statement: each expression of them becomes one token.
+
+A block can stand where a stream can. A statement may also be nothing but a block, a join of blocks
+or the name of a stream, without FROM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lark import Token
+
+from braid.lang.xml_parser import XmlParser, is_word, starts_block
+from braid.lang.xml_syntax import Documents
+
+_BEFORE_STREAM = frozenset({"_FROM", "NEXT", "UNION", "_RBRACE"})
+
+
+class DocumentsToken(Token):
+    """A token that stands for a whole expression of blocks."""
+
+    documents: Documents
+
+
+def with_documents(tokens: Sequence[Token]) -> list[Token]:
+    """The same tokens, with one for each expression of blocks; FROM where it was left out."""
+    done: list[Token] = []
+    place = 0
+    body = _body(tokens)
+    while place < len(tokens):
+        if place == body and _is_bare(tokens, place):
+            done.append(Token("_FROM", "FROM", tokens[place].start_pos))
+        if _may_start(done) and starts_block(tokens, _inner(tokens, place)):
+            parser = XmlParser(tokens, place)
+            documents = parser.documents()
+            done.append(_token(documents, tokens[place], tokens[parser.position - 1]))
+            place = parser.position
+            continue
+        done.append(tokens[place])
+        place += 1
+    return done
+
+
+def _token(documents: Documents, first: Token, last: Token) -> Token:
+    token = DocumentsToken(
+        "DOCUMENTS", str(first), first.start_pos, None, None, None, None, last.end_pos
+    )
+    token.documents = documents
+    return token
+
+
+def _body(tokens: Sequence[Token]) -> int:
+    """Where the query of a statement begins."""
+    if len(tokens) > 3 and [t.type for t in tokens[:2]] == ["_CREATE", "_QUERY"]:
+        depth = 0
+        for place, token in enumerate(tokens):
+            depth += {"(": 1, ")": -1}.get(str(token), 0)
+            if depth == 0 and token.type == "_AS":
+                return place + 1
+    return 0
+
+
+def _is_bare(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a block, or a stream by itself, stands where SELECT or FROM could."""
+    if place >= len(tokens):
+        return False
+    if starts_block(tokens, _inner(tokens, place)):
+        return True
+    named = tokens[place].type in ("NAME", "QUOTED") and is_word(tokens[place])
+    rest = tokens[place + 1 :]
+    return named and (not rest or (len(rest) == 2 and rest[0].type == "_PUBLISH"))
+
+
+def _inner(tokens: Sequence[Token], place: int) -> int:
+    """The first token that is no parenthesis, if a block in parentheses is joined."""
+    inner = place
+    while inner < len(tokens) and tokens[inner] == "(":
+        inner += 1
+    return inner
+
+
+def _may_start(done: Sequence[Token]) -> bool:
+    """Whether a stream can stand after these tokens."""
+    before = len(done) - 1
+    while before >= 0 and done[before].type == "_LPAR":
+        before -= 1
+    return before >= 0 and done[before].type in _BEFORE_STREAM

@@ -1,0 +1,163 @@
+"""R_T: the queries of all templates, as rows of edges and a window (see `kernels/documents_join.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.kernels import documents_join as kernel
+from braid.mops.nodes import grown
+from braid.mops.values import Words
+from braid.plan.documents import ALONE, EQUALS, NEAR, Template
+
+
+class DocumentQueries:
+    """Templates, the trie of their queries, and which node each query is."""
+
+    def __init__(self) -> None:
+        self.templates: list[Template] = []
+        self._numbers: dict[Template, int] = {}
+        self._rows = np.zeros((0, 5), np.int64)
+        self._steps = np.zeros((0, 6), np.int64)
+        self._slots = np.zeros(0, np.int64)
+        self._trie = np.full((8, 3), -1, np.int64)
+        self._children = np.full((16, 5), -1, np.int64)
+        self._begins = np.full((16, 5), -1, np.int64)
+        self._queries = np.zeros((8, 3), np.int64)
+        self._counts = np.zeros(2, np.int64)
+        self._added: list[tuple[int, Words, Words, Words]] = []
+        self._dead = 0
+
+    # ---- templates ----
+
+    def template(self, template: Template) -> int:
+        known = self._numbers.get(template)
+        if known is not None:
+            return known
+        number = self._numbers[template] = len(self.templates)
+        self.templates.append(template)
+        first = len(self._steps)
+        slots = self._slots.tolist()
+        steps = []
+        for kind, operator, left, right in template.steps:
+            begin = len(slots)
+            slots += left
+            middle = len(slots)
+            slots += right
+            steps.append((kind, operator, begin, middle, middle, len(slots)))
+        own = np.array(steps, np.int64).reshape(-1, 6)
+        self._steps = np.concatenate([self._steps, own])
+        self._slots = np.array(slots, np.int64)
+        root = int(self._counts[0])
+        self._counts[0] += 1
+        self._trie = grown(self._trie, root + 1, -1)
+        self._trie[root] = number, -1, -1
+        row = np.array([[template.pairing, template.slots, first, len(steps), root]], np.int64)
+        self._rows = np.concatenate([self._rows, row])
+        return number
+
+    # ---- queries ----
+
+    def add(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
+        """Rows of R_T: edges of each step (left, right), the node of the query, its window."""
+        self._added.append((template, labels, nodes.copy(), windows))
+        self._insert(template, labels, nodes, windows)
+
+    def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
+        count, steps = len(labels), labels.shape[1] // 2
+        most = int(self._counts[0]) + count * steps
+        self._trie = grown(self._trie, most + 1, -1)
+        self._queries = grown(self._queries, int(self._counts[1]) + count)
+        if 2 * most >= len(self._children):
+            self._rehash(most)
+        kernel.add_queries(
+            self.made(), template, np.ascontiguousarray(labels),
+            np.ascontiguousarray(nodes), np.ascontiguousarray(windows), self._counts,
+        )  # fmt: skip
+
+    def _rehash(self, most: int) -> None:
+        room = len(self._children)
+        while room <= 4 * most:
+            room *= 2
+        self._children = _moved(self._children, room)
+        self._begins = _moved(self._begins, room)
+
+    def remove(self, nodes: Words) -> None:
+        """Queries that nobody has any more are found by nothing."""
+        count = int(self._counts[1])
+        gone = np.isin(self._queries[:count, 0], nodes)
+        self._queries[:count][gone, 1] = -1
+        self._dead = int(np.count_nonzero(self._queries[:count, 1] < 0))
+        for _, _, own, _ in self._added:
+            own[np.isin(own, nodes)] = -1  # their numbers may be given again
+        if 2 * self._dead > count > 1000:
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        added, self._added = self._added, []
+        templates, self.templates, self._numbers = self.templates, [], {}
+        self._rows, self._steps = np.zeros((0, 5), np.int64), np.zeros((0, 6), np.int64)
+        self._slots = np.zeros(0, np.int64)
+        self._children = np.full((16, 5), -1, np.int64)
+        self._begins = np.full((16, 5), -1, np.int64)
+        self._counts[:] = 0
+        self._dead = 0
+        for template, labels, nodes, windows in added:
+            kept = nodes >= 0
+            if kept.any():
+                number = self.template(templates[template])
+                self.add(number, labels[kept], nodes[kept], windows[kept])
+
+    # ---- for the kernels ----
+
+    @property
+    def count(self) -> int:
+        return int(self._counts[1]) - self._dead
+
+    @property
+    def longest(self) -> int:
+        """The longest window: what is older is of no use."""
+        windows = self._queries[: self._counts[1], 1]
+        return int(windows.max(initial=-1))
+
+    @property
+    def has_joins(self) -> bool:
+        return any(t.pairing != ALONE for t in self.templates)
+
+    @property
+    def is_near(self) -> bool:
+        return any(t.pairing == NEAR for t in self.templates)
+
+    @property
+    def compares(self) -> bool:
+        return any(step[0] == 1 for t in self.templates for step in t.steps)
+
+    @property
+    def slots(self) -> int:
+        return max((t.slots for t in self.templates), default=0)
+
+    def template_of(self, leaves: Words) -> Words:
+        return self._trie[leaves, 0]
+
+    def made(self) -> kernel.Queries:
+        alone = [k for k, t in enumerate(self.templates) if t.pairing == ALONE]
+        scanning = [
+            k
+            for k, t in enumerate(self.templates)
+            if t.pairing != ALONE and (not t.steps or t.steps[0][0] != EQUALS)
+        ]
+        return kernel.Queries(
+            self._rows, self._steps, self._slots, self._trie, self._children, self._begins,
+            self._queries, np.array(alone, np.int64), np.array(scanning, np.int64),
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self._trie, self._children, self._begins, self._queries, self._steps)
+        return sum(array.nbytes for array in arrays)
+
+
+def _moved(table: Words, room: int) -> Words:
+    bigger = np.full((room, 5), -1, np.int64)
+    used = table[table[:, 4] >= 0]
+    kernel.refill(bigger, np.ascontiguousarray(used))
+    return bigger

@@ -1,0 +1,156 @@
+"""The documents that a join remembers: R_doc and R_bin in arrays, chained by value.
+
+Documents are in order of time, so those that are too old for every window are the first ones. They
+are passed over until there are as many of them as others; then the arrays are made anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.algebra.documents import order_of
+from braid.kernels import documents_join as join
+from braid.kernels import documents_match as match
+from braid.mops.nodes import grown
+from braid.mops.values import Strings, Words
+
+#: Columns of `about`: what is known of a document besides its witnesses.
+START, END, SOURCE, TEXT, ID = range(5)
+
+
+class DocumentStore:
+    def __init__(self) -> None:
+        self.count = 0
+        #: The next document to be joined, how many are indexed, the first that is not too old.
+        self.progress = np.zeros(3, np.int64)
+        self.about = np.zeros((8, 5), np.int64)
+        self.documents = np.zeros((8, 2), np.int64)
+        self.rows = np.zeros((8, 5), np.int64)
+        self.edge = np.zeros(8, np.int64)
+        self.place = np.zeros(8, np.int64)
+        self.chain = np.zeros(8, np.int64)
+        self.by_value = np.full((16, 5), -1, np.int64)
+        self.kinds = np.zeros(0, np.int64)
+        self.orders = np.zeros(0, np.float64)
+        self._values = 0
+        self._ends = 0
+
+    # ---- what is there ----
+
+    @property
+    def row_count(self) -> int:
+        return int(self.documents[self.count, 1])
+
+    @property
+    def bin_count(self) -> int:
+        return int(self.rows[self.row_count, 3])
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (
+            self.about, self.documents, self.rows, self.edge, self.place, self.chain, self.by_value
+        )  # fmt: skip
+        return sum(array.nbytes for array in arrays)
+
+    def arrays(self) -> join.State:
+        return join.State(
+            self.documents, self.rows, self.edge, self.place, self.chain, self.by_value,
+            self.kinds, self.orders,
+        )  # fmt: skip
+
+    # ---- documents that come ----
+
+    def add(self, about: Words, found: match.Witnesses) -> None:
+        """Documents in order of time, with their witnesses; they are chained when they are joined."""
+        new, rows, bins, nodes = len(about), *found.counts.tolist()
+        count, first = self.count, self.row_count
+        self.about = grown(self.about, count + new)
+        self.documents = grown(self.documents, count + new + 1)
+        self.rows = grown(self.rows, first + rows + 1)
+        begin, chained = self.bin_count, self._ends
+        self.edge = grown(self.edge, begin + bins)
+        self.place = grown(self.place, begin + bins)
+        self.chain = grown(self.chain, chained + nodes)
+        self.about[count : count + new] = about
+        self.documents[count : count + new, 0] = about[:, END]
+        self.documents[count : count + new + 1, 1] = found.start[: new + 1] + first
+        lengths = np.diff(found.start[: new + 1])
+        self.rows[first : first + rows, 0] = np.repeat(np.arange(count, count + new), lengths)
+        self.rows[first : first + rows, 1] = found.node[:rows]
+        self.rows[first : first + rows, 2] = found.value[:rows]
+        self.rows[first : first + rows, 4] = -1
+        self.rows[first : first + rows + 1, 3] = found.first[: rows + 1] + begin
+        if not rows:
+            self.rows[first, 3] = begin
+        self.edge[begin : begin + bins] = found.edge[:bins]
+        self.place[begin : begin + bins] = found.place[:bins] + chained
+        self.chain[chained : chained + nodes] = found.chain[:nodes]
+        self._ends = chained + nodes
+        self.count += new
+        self._reserve_values(rows)
+
+    def _reserve_values(self, more: int) -> None:
+        self._values += more
+        if 2 * self._values >= len(self.by_value):
+            room = len(self.by_value)
+            while room <= 4 * self._values:
+                room *= 2
+            used = self.by_value[self.by_value[:, 4] >= 0]
+            self._values = len(used) + more
+            self.by_value = np.full((room, 5), -1, np.int64)
+            join.refill(self.by_value, np.ascontiguousarray(used))
+
+    # ---- documents that go ----
+
+    def expire(self, longest: int, bound: int) -> None:
+        """Forget what is too old for every window, once it is half of what is there."""
+        times = self.documents[: self.count, 0]
+        old = int(np.searchsorted(times, bound - longest)) if self.count else 0
+        if old and 2 * old >= self.count:
+            self.keep_from(old)
+
+    def keep_from(self, first: int) -> None:
+        row, begin = int(self.documents[first, 1]), 0
+        begin = int(self.rows[row, 3])
+        chained = int(self.place[begin]) if begin < self.bin_count else self._ends
+        rows, bins, ends = self.row_count, self.bin_count, self._ends
+        self.about = self.about[first : self.count].copy()
+        self.documents = self.documents[first : self.count + 1].copy()
+        self.documents[:, 1] -= row
+        self.rows = self.rows[row : rows + 1].copy()
+        self.rows[:, 0] -= first
+        self.rows[:, 3] -= begin
+        self.edge, self.place = self.edge[begin:bins].copy(), self.place[begin:bins] - chained
+        self.chain = self.chain[chained:ends].copy()
+        self._ends = ends - chained
+        self.count -= first
+        self.progress[:] = self.count, self.count, 0
+        self.index_anew()
+
+    def index_anew(self) -> None:
+        """Chain all rows by their values: the values have other codes, or other rows are there."""
+        room = 16
+        while room <= 4 * (self.row_count + 1):
+            room *= 2
+        self.by_value = np.full((room, 5), -1, np.int64)
+        self._values = self.row_count
+        join.index_rows(self.arrays(), 0, self.row_count)
+
+    # ---- values in their order ----
+
+    def order_values(self, strings: Strings) -> None:
+        """What each value is when it is compared: a number, a time or a text."""
+        if len(self.kinds) < strings.count:
+            self.kinds = grown(self.kinds, strings.count, -1)
+            self.orders = grown(self.orders, strings.count)
+        codes = np.unique(self.rows[: self.row_count, 2])
+        codes = codes[codes >= 0]
+        codes = codes[self.kinds[codes] < 0]
+        if len(codes):
+            texts = strings.array(codes, None).to_pylist()
+            found = [order_of(text) for text in texts]
+            self.kinds[codes] = [kind for kind, _ in found]
+            self.orders[codes] = [place for _, place in found]
+
+    def forget_orders(self) -> None:
+        self.kinds, self.orders = np.zeros(0, np.int64), np.zeros(0, np.float64)

@@ -1,0 +1,295 @@
+"""Queries over documents: all of them over the same streams, in two stages.
+
+First the documents of a batch are read and the blocks of all queries are matched at once, which gives
+witnesses. Then their values are joined with those of the documents before them, template by template.
+A query that is born later shares everything: that a result is not older than the query is told by
+where it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.documents import Documents, document_id
+from braid.algebra.expressions import Expression, Literal
+from braid.kernels import documents_join as kernel
+from braid.mops.base import Context, Held, State
+from braid.mops.batch import Batch
+from braid.mops.columns import Rows
+from braid.mops.constants import Constants
+from braid.mops.document_batches import Matcher
+from braid.mops.document_output import DocumentOutput
+from braid.mops.document_paths import DocumentPaths
+from braid.mops.document_queries import DocumentQueries
+from braid.mops.document_store import END, ID, SOURCE, START, TEXT, DocumentStore
+from braid.mops.document_table import DocumentTable, Unreadable, document_of
+from braid.mops.membership import Origin
+from braid.mops.nodes import Nodes, signatures
+from braid.mops.values import Words
+from braid.plan import layout
+from braid.plan.documents import (
+    DocumentPlan,
+    DocumentsRecipe,
+    DocumentsSpec,
+    Leaf,
+    Step,
+    kept_nodes,
+    plans_of,
+)
+
+_HELD = layout.Layout(("value",))
+_ENDLESS = 2**61
+
+
+class DocumentsLogic:
+    """One m-op for all queries over the documents of some streams."""
+
+    takes_sets = False
+    takes_bits = False
+    saves = True
+    stopped: Mapping[int, int] = {}
+
+    def __init__(self, spec: DocumentsSpec, context: Context) -> None:
+        self._spec = spec
+        self._strings = context.values.strings
+        self.nodes = Nodes()
+        self._paths = DocumentPaths(len(spec.inputs))
+        self._queries = DocumentQueries()
+        self._store = DocumentStore()
+        self._matcher = Matcher(self._paths, self._strings)
+        self._output = DocumentOutput(self._strings)
+        self._room = 1024
+
+    # ---- members ----
+
+    def admit(
+        self, recipe: DocumentsRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        query = recipe.query
+        content = [w for c in query.constants() for w in constants.content(_constant(c))]
+        what = (_bare(query), recipe.sources, tuple(sorted(recipe.wanted)))
+        wanted = signatures(what, constants.count, content)
+        numbers, fresh = self.nodes.add(wanted)
+        if len(fresh):
+            own = constants.chosen(fresh)
+            for plan in plans_of(recipe):
+                self._take(recipe, plan, own, numbers[fresh])
+        return Origin(numbers, wanted)
+
+    def _take(
+        self, recipe: DocumentsRecipe, plan: DocumentPlan, constants: Constants, nodes: Words
+    ) -> None:
+        query, count = recipe.query, len(nodes)
+        states = [
+            self._paths.states(block, recipe.sources[number], _kept(query, number), constants)
+            for number, block in enumerate(query.blocks)
+        ]
+        labels = np.full((count, 2 * len(plan.steps)), -1, np.int64)
+        for number, step in enumerate(plan.steps):
+            for side, leaf in enumerate((step.left, step.right)):
+                if leaf is not None:
+                    labels[:, 2 * number + side] = self._edges(query, leaf, states, count)
+                    self._note_values(query, step, leaf, constants)
+        windows = np.full(count, _ENDLESS, np.int64)
+        if query.window is not None:
+            windows[:] = constants.words(_constant(query.window))
+        self._note_names(query, constants)
+        self._queries.add(self._queries.template(plan.template), labels, nodes, windows)
+
+    def _edges(
+        self, query: Documents, leaf: Leaf, states: list[dict[int, Words]], count: int
+    ) -> Words:
+        path = query.blocks[leaf.block].path(leaf.chain[0])
+        mask = sum(1 << path.index(node) for node in leaf.chain)
+        return self._paths.edges(states[leaf.block][leaf.chain[0]], mask, count)
+
+    def _note_values(self, query: Documents, step: Step, leaf: Leaf, constants: Constants) -> None:
+        if step.left is not None and step.right is not None:
+            name = query.blocks[leaf.block].nodes[leaf.chain[0]].name
+            any_name = np.array([-2], np.int64)
+            self._paths.need_values(any_name if name is None else constants.words(_constant(name)))
+
+    def _note_names(self, query: Documents, constants: Constants) -> None:
+        names = [n.name for block in query.blocks for n in block.nodes if n.name is not None]
+        if names:
+            codes = np.unique(np.concatenate([constants.words(_constant(n)) for n in names]))
+            texts = self._strings.array(codes, None).to_pylist()
+            self._matcher.names.update(zip(texts, codes.tolist(), strict=True))
+
+    def dismiss(self, numbers: Words) -> Words:
+        gone = self.nodes.release(numbers)
+        if len(gone):
+            self._queries.remove(gone)
+        return gone
+
+    # ---- documents ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> dict[str, Batch]:
+        about = self._about(inputs)
+        output: dict[str, Batch] = {}
+        if len(about):
+            self._remember(about)
+            found = self._joined()
+            output = self._output.batches(found, self._queries, self._store)
+        longest = self._queries.longest if self._queries.has_joins else -1
+        self._store.expire(longest, bound)
+        return output
+
+    def _about(self, inputs: Sequence[Batch]) -> Words:
+        """The documents of a batch in order of time."""
+        parts = []
+        for source, (batch, shape) in enumerate(zip(inputs, self._spec.inputs, strict=True)):
+            rows = batch.alone()
+            column, id_column = self._spec.columns[source]
+            known = (rows[:, layout.MASK] >> shape.layout.column(column)) & 1 == 0
+            rows = rows[known]
+            about = np.empty((len(rows), 5), np.int64)
+            about[:, START], about[:, END] = rows[:, layout.START], rows[:, layout.END]
+            about[:, SOURCE] = source
+            about[:, TEXT] = rows[:, shape.layout.word(column)]
+            about[:, ID] = self._ids(rows, about, source, id_column)
+            parts.append(about)
+        together = np.concatenate(parts)
+        return together[np.argsort(together[:, END], kind="stable")]
+
+    def _ids(self, rows: Rows, about: Words, source: int, column: str | None) -> Words:
+        """What documents are known by: the column `id` of their stream, else content and time."""
+        texts = self._strings.array(about[:, TEXT], None).to_pylist()
+        ends = about[:, END].tolist()
+        names = [document_id(t, end) for t, end in zip(texts, ends, strict=True)]
+        if column is not None and len(rows):
+            shape = self._spec.inputs[source]
+            place, type_ = shape.layout.column(column), shape.schema.type_of(column)
+            words = rows[:, shape.layout.word(column)]
+            null = (rows[:, layout.MASK] >> place) & 1 != 0
+            if pa.types.is_string(type_):
+                given = self._strings.array(words, null).to_pylist()
+            else:
+                given = [None if n else str(w) for w, n in zip(words.tolist(), null, strict=True)]
+            names = [n if g is None else g for g, n in zip(given, names, strict=True)]
+        return self._strings.codes(pa.array(names, pa.string()))
+
+    def _remember(self, about: Words) -> None:
+        texts = self._strings.array(about[:, TEXT], None).to_pylist()
+        found = self._matcher.witnesses([_read(text) for text in texts], about[:, SOURCE].copy())
+        self._store.add(about, found)
+        if self._queries.compares:
+            self._store.order_values(self._strings)
+
+    def _joined(self) -> kernel.Found:
+        """All results of the documents that were not joined yet."""
+        store, queries = self._store, self._queries
+        made, strings = queries.made(), self._strings
+        width = 3 + queries.slots
+        rows, pairs = np.zeros((0, width), np.int64), np.zeros((0, 2), np.int64)
+        while True:
+            found = kernel.Found(
+                np.zeros((self._room, width), np.int64), np.zeros((2 * self._room, 2), np.int64),
+                np.zeros(2, np.int64),
+            )  # fmt: skip
+            done = kernel.join(
+                made, store.arrays(), strings.offsets, strings.pool, self._work(), found,
+                store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
+            )  # fmt: skip
+            count, own = found.counts.tolist()
+            found.pairs[:own, 0] += len(rows)
+            rows = np.concatenate([rows, found.rows[:count]])
+            pairs = np.concatenate([pairs, found.pairs[:own]])
+            if done:
+                return kernel.Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
+            self._room *= 2
+
+    def _work(self) -> kernel.Work:
+        count = self._store.count
+        return kernel.Work(
+            np.zeros((self._room, 3), np.int64), np.full(count + 1, -1, np.int64),
+            np.zeros(count + 1, np.int64), np.zeros(2, np.int64), np.zeros(130, np.int64),
+            np.zeros(130, np.int64), np.full(130, -1, np.int64), np.full(130, -1, np.int64),
+        )  # fmt: skip
+
+    # ---- state ----
+
+    def snapshot(self) -> State:
+        """The documents themselves: their witnesses are found again."""
+        return {"about": self._store.about[: self._store.count].copy()}
+
+    def restore(self, state: State) -> None:
+        self._store = DocumentStore()
+        about = state["about"].reshape(-1, 5)
+        for first in range(0, len(about), 1024):
+            self._remember(about[first : first + 1024].copy())
+        self._store.progress[:] = self._store.count, self._store.count, 0
+        self._store.index_anew()
+
+    def held(self) -> Held | None:
+        store = self._store
+        values = store.rows[: store.row_count, 2]
+        texts = store.about[: store.count, [TEXT, ID]].ravel()
+        codes = np.concatenate([values[values >= 0], texts])
+        rows = np.zeros((len(codes), _HELD.width), np.int64)
+        rows[:, _HELD.base] = codes
+        return Held(rows, _HELD, (pa.string(),)) if len(codes) else None
+
+    def replace_held(self, rows: Rows) -> None:
+        store = self._store
+        codes = rows[:, _HELD.base]
+        known = np.flatnonzero(store.rows[: store.row_count, 2] >= 0)
+        store.rows[known, 2] = codes[: len(known)]
+        store.about[: store.count, [TEXT, ID]] = codes[len(known) :].reshape(-1, 2)
+        store.index_anew()
+
+    def forget_codes(self) -> None:
+        self._store.forget_orders()
+
+    @property
+    def instances(self) -> int:
+        return self._store.count
+
+    @property
+    def state_bytes(self) -> int:
+        return self._store.nbytes
+
+    @property
+    def index_bytes(self) -> int:
+        return self._paths.nbytes + self._queries.nbytes + self.nodes.nbytes
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "queries": self.nodes.count,
+            "templates": len(self._queries.templates),
+            "states": self._paths.state_count,
+            "predicates": self._paths.predicate_count,
+            "edges": self._paths.edge_count,
+            "documents": self._store.count,
+            "witnesses": self._store.row_count,
+        }
+
+
+def _kept(query: Documents, number: int) -> set[int]:
+    joined = {(j.first, j.second)[number] for j in query.joins} if query.kind else set()
+    return kept_nodes(query.blocks[number], joined)
+
+
+def _read(text: str) -> DocumentTable | None:
+    try:
+        return document_of(text)
+    except Unreadable:
+        return None
+
+
+def _bare(query: Documents) -> Documents:
+    """A query without its constants and streams: what its members have in common."""
+    return replace(query.changed(_nothing), sources=query.sources)
+
+
+def _nothing(expression: Expression) -> Expression:
+    return Literal(None, expression.type)
+
+
+def _constant(expression: Expression) -> Any:
+    return expression

@@ -1,0 +1,223 @@
+"""Queries over documents, by their definitions; node tests are lxml's own XPath.
+
+A match of a block in a document binds every node of its pattern to an element or attribute. Two
+matches are the same if all variables, and the block's root, are bound to the same nodes. The events
+are: for one block, one for each match; for two, one for each pair of matches of documents d1 of
+the first stream and d2 of the second with
+
+    FOLLOWED BY   0 < t2 - t1 <= T
+    JOIN          |t2 - t1| <= T        (a document may be paired with itself)
+
+for which the predicate holds. `=` and `!=` compare the string values of nodes; the others compare
+numbers as numbers, dates and times as times, and everything else as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lxml import etree
+
+from braid.algebra.documents import (
+    FOLLOWED_BY,
+    TEXT,
+    Axis,
+    Block,
+    Documents,
+    PatternNode,
+    Test,
+    document_id,
+    number_of,
+    order_of,
+)
+from braid.algebra.expressions import Expression, Literal
+from braid.reference.events import Event
+
+_OPTIONS = {"resolve_entities": False, "no_network": True, "remove_comments": True}
+
+#: What is looked for below an element, and from the document.
+_BELOW = {
+    Axis.CHILD: "./*",
+    Axis.DESCENDANT: ".//*",
+    Axis.ATTRIBUTE: "./@*",
+    Axis.DESCENDANT_ATTRIBUTE: ".//@*",
+}
+_FROM_DOCUMENT = {
+    Axis.CHILD: "/*",
+    Axis.DESCENDANT: "//*",
+    Axis.DESCENDANT_ATTRIBUTE: "//@*",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A node of a document: an element, or one of its attributes."""
+
+    element: Any
+    attribute: str | None = None
+
+    @property
+    def value(self) -> str:
+        if self.attribute is not None:
+            return str(self.element.get(self.attribute))
+        return str(self.element.xpath("string()"))
+
+    @property
+    def xml(self) -> str:
+        if self.attribute is None:
+            return etree.tostring(self.element, encoding="unicode", with_tail=False)
+        made = etree.Element(etree.QName(self.attribute).localname)
+        made.text = self.value
+        return etree.tostring(made, encoding="unicode")
+
+
+@dataclass(frozen=True)
+class Match:
+    """The bindings of what a block shows, by the numbers of its nodes, and of what is joined."""
+
+    event: Event
+    id: str
+    nodes: tuple[Found, ...]
+
+
+@lru_cache(1024)
+def parsed(text: str) -> Any:
+    """A document that a stream has let in."""
+    parser = etree.XMLParser(remove_pis=True, **_OPTIONS)
+    return etree.ElementTree(etree.fromstring(text.encode(), parser))
+
+
+def evaluate_documents(node: Documents, inputs: list[list[Event]]) -> list[Event]:
+    found = [list(_matches(node, number, events)) for number, events in enumerate(inputs)]
+    if len(node.blocks) == 1:
+        return _distinct(node, ((match,) for match in found[0]))
+    window = _value(node.window)
+    return _distinct(
+        node,
+        (
+            (first, second)
+            for first in found[0]
+            for second in found[1]
+            if _near(node, first.event.end, second.event.end, window)
+            and all(
+                compared(j.operator, first.nodes[j.first].value, second.nodes[j.second].value)
+                for j in node.joins
+            )
+        ),
+    )
+
+
+def _near(node: Documents, first: int, second: int, window: int) -> bool:
+    if node.kind == FOLLOWED_BY:
+        return 0 < second - first <= window
+    return abs(second - first) <= window
+
+
+def compared(operator: str, left: str, right: str) -> bool:
+    """Whether two string values compare so."""
+    if operator == "=":
+        return left == right
+    if operator == "!=":
+        return left != right
+    (kind, first), (other, second) = order_of(left), order_of(right)
+    if kind == other and kind != TEXT:
+        return _ordered(operator, first, second)
+    return _ordered(operator, left.encode(), right.encode())
+
+
+def _ordered(operator: str, first: Any, second: Any) -> bool:
+    return bool(
+        {"<": first < second, "<=": first <= second, ">": first > second, ">=": first >= second}[
+            operator
+        ]
+    )
+
+
+def _value(expression: Expression | None) -> Any:
+    assert isinstance(expression, Literal)
+    return expression.value
+
+
+# ---- one block ----
+
+
+def _matches(node: Documents, number: int, events: Iterable[Event]) -> Iterator[Match]:
+    schema = node.sources[number].schema
+    for event in events:
+        row = event.row(schema)
+        text = row[node.columns[number]]
+        if text is None:
+            continue
+        known = row.get("id")
+        name = document_id(text, event.end) if known is None else str(known)
+        for nodes in _embeddings(node.blocks[number], parsed(text), ()):
+            yield Match(event, name, nodes)
+
+
+def _embeddings(block: Block, tree: Any, bound: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
+    """Every way to bind the nodes of a pattern, from the first on."""
+    if len(bound) == len(block.nodes):
+        yield bound
+        return
+    node = block.nodes[len(bound)]
+    above = None if node.parent < 0 else bound[node.parent]
+    for found in _reached(node, tree, above):
+        if all(_passes(found, test) for test in node.tests):
+            yield from _embeddings(block, tree, (*bound, found))
+
+
+def _reached(node: PatternNode, tree: Any, above: Found | None) -> Iterator[Found]:
+    if above is None and node.axis is Axis.ATTRIBUTE:
+        return
+    path = (_FROM_DOCUMENT if above is None else _BELOW)[node.axis]
+    start = tree if above is None else above.element
+    name = None if node.name is None else _value(node.name)
+    test = "" if name is None else "[local-name() = $name]"
+    for found in start.xpath(path + test, name=name or ""):
+        if node.axis >= Axis.ATTRIBUTE:
+            yield Found(found.getparent(), found.attrname)
+        else:
+            yield Found(found)
+
+
+def _passes(found: Found, test: Test) -> bool:
+    constant = _value(test.constant)
+    if isinstance(constant, str):
+        return compared(test.operator, found.value, constant)
+    number = number_of(found.value)
+    if number is None:
+        return test.operator == "!="
+    if test.operator in ("=", "!="):
+        return (number == constant) is (test.operator == "=")
+    return _ordered(test.operator, number, constant)
+
+
+# ---- results ----
+
+
+def _distinct(node: Documents, matches: Iterable[tuple[Match, ...]]) -> list[Event]:
+    """One event for each binding of what is shown, of the same events of the streams."""
+    seen: set[tuple[Any, ...]] = set()
+    results = []
+    for parts in matches:
+        key = tuple(
+            (id(match.event), *(match.nodes[i] for i in block.shown))
+            for block, match in zip(node.blocks, parts, strict=True)
+        )
+        if key not in seen:
+            seen.add(key)
+            results.append(_result(node, parts))
+    return results
+
+
+def _result(node: Documents, parts: tuple[Match, ...]) -> Event:
+    pairs = list(zip(node.blocks, parts, strict=True))
+    values = [match.id for match in parts]
+    values += [match.nodes[i].value for block, match in pairs for _, i in block.variables]
+    shown = "".join(match.nodes[block.root].xml for block, match in pairs)
+    values.append(shown if len(parts) == 1 else f"<result>{shown}</result>")
+    start = min(match.event.start for match in parts)
+    return Event(tuple(values), start, max(match.event.end for match in parts))
