@@ -179,15 +179,24 @@ class BenchmarkFailed(Exception):
 
 
 def run_case(
-    case: Case, size: str, *, rounds: int = 3, report: Callable[[str], None] = lambda _: None
+    case: Case,
+    size: str,
+    *,
+    rounds: int = 3,
+    report: Callable[[str], None] = lambda _: None,
+    together: bool = False,
 ) -> CaseResult:
-    """All variants of a case, alternating, at least three rounds unless told otherwise."""
+    """All variants of a case, alternating, at least three rounds unless told otherwise.
+
+    `together`: in one process whatever the case says, for runs that ask for answers, not for
+    figures.
+    """
     once = {}
     if case.once is not None:
         report("measuring what is measured once")
         once = dict(case.once(case.sizes[size]))
     names = list(case.variants_at(size))
-    homes = [names] if case.shares_process else [[name] for name in names]
+    homes = [names] if case.shares_process or together else [[name] for name in names]
     workers = {}
     try:
         for home in homes:

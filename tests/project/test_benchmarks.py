@@ -62,7 +62,7 @@ def test_every_case_has_both_sizes() -> None:
 
 
 def smoke(name: str, folder: Path) -> None:
-    result = run_case(cases.find(name), "small", rounds=1)
+    result = run_case(cases.find(name), "small", rounds=1, together=True)
     assert result.answers_agree
     console = Console(record=True, width=160)
     show.show(result, console)
