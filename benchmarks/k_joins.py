@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,8 @@ class Joined:
 
     @property
     def results(self) -> Ints:
-        return np.concatenate(self.found)
+        some = [rows for rows in self.found if len(rows)]
+        return np.concatenate(some) if some else np.empty((0, 0), np.int64)
 
 
 def run(work: Work, mode: str) -> Joined:
@@ -168,11 +169,6 @@ def _is_part(ours: list[bytes], theirs: list[bytes]) -> bool:
 
 #: Makes the work of a point of a case.
 Maker = Callable[[Size], Work]
-
-
-@lru_cache(1)
-def _expected(make: Maker, size: tuple[tuple[str, Any], ...]) -> Joined:
-    return run(make(dict(size)), MODES[SWJ])
 
 
 class KJoin:
