@@ -34,7 +34,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Cons
     exit_of = driver._Walk.exit
 
     def noted(walk: driver._Walk, output: Any) -> Any:
-        seen.append((tuple(c.name for c in walk.constraints), walk.mode))
+        mode, declared = walk.constraints
+        seen.append((tuple(c.name for c in declared), mode))
         return exit_of(walk, output)
 
     monkeypatch.setattr(driver._Walk, "exit", noted)
