@@ -79,7 +79,8 @@ def test_a_session_mode_is_never_monitored_under_an_aggregate(planned: list[Any]
 def test_declared_and_dropped_while_it_runs(planned: list[Any]) -> None:
     made = engine()
     made.query("q", JOIN.format("Q"))
-    made.process(batch("A", [1, 2], [1, 2]))
+    made.process(batch("A", [1, 2], [1, 2]) | batch("B", [9], [2]))
+    assert made.stats["instances"] > 0, "the join holds events when what is known of them changes"
     made.constraint("order", "ascending", "A", "x", within=3)
     made.execute("DROP CONSTRAINT one;")
     made.process(batch("B", [1], [3]))
