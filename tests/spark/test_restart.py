@@ -76,7 +76,7 @@ def test_constraints_go_on_with_a_checkpoint(market: Market, tmp_path) -> None:
     market.write("Stock", stock_rows(30, 0, seed=1), "0")
     first = run(session(within=5), checkpoint)
     market.write("Stock", stock_rows(30, 20, seed=2), "1")
-    with pytest.raises(CheckpointError, match="together: .* within 5 rows then, .* 6 rows now"):
+    with pytest.raises(CheckpointError, match=r"together: .* within 5 rows then, .* 6 rows now"):
         run(session(within=6), checkpoint)
     with pytest.raises(CheckpointError, match="not declared now"):
         run(market.session({"jump": KEYED}), checkpoint)
