@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,13 +57,14 @@ class Work:
     """A text of statements, and the batches of events that its queries see.
 
     `warm`: how many batches pass before anything is measured. `blocks`: which batches belong to
-    which part of the stream, where k differs.
+    which part of the stream, where k differs. `query`: the one whose joins and results count.
     """
 
     statements: str
     batches: Sequence[Batch]
     warm: int
     blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    query: str = "joined"
 
     @property
     def measured(self) -> int:
@@ -100,17 +101,20 @@ def statements(
 
 @dataclass(frozen=True)
 class Joined:
-    """A run: what was held on average, how long the measured batches took, results by batch."""
+    """A run: what its joins held on average, and all its m-ops; how long the measured batches took;
+    results by batch."""
 
     seconds: float
     state_bytes: float
+    total_bytes: float
     peak_bytes: int
     plan_s: float
     found: Sequence[Ints]
 
     @property
     def results(self) -> Ints:
-        return np.concatenate(self.found)
+        some = [rows for rows in self.found if len(rows)]
+        return np.concatenate(some) if some else np.empty((0, 0), np.int64)
 
 
 def run(work: Work, mode: str) -> Joined:
@@ -122,22 +126,37 @@ def run(work: Work, mode: str) -> Joined:
     engine.execute(work.statements)
     engine.process({stream: table.slice(0, 0) for stream, table in work.batches[0].items()})
     plan_s = time.perf_counter() - started
-    seconds, held, found = 0.0, [], []
+    joins = _joins(engine, work.query)
+    seconds, held, total, found = 0.0, [], [], []
     for number, batch in enumerate(work.batches):
         started = time.perf_counter()
         engine.process(batch)
         if number >= work.warm:
             seconds += time.perf_counter() - started
-            held.append(int(engine.stats["state_bytes"]))
-        found.append(_rows(engine))
+            held.append(sum(join.state_bytes for join in joins))
+            total.append(int(engine.stats["state_bytes"]))
+        found.append(_rows(engine, work.query))
     engine.finish()
-    found.append(_rows(engine))
-    return Joined(seconds, float(np.mean(held)), max(held), plan_s, found)
+    found.append(_rows(engine, work.query))
+    bytes_held, whole = float(np.mean(held)), float(np.mean(total))
+    return Joined(seconds, bytes_held, whole, max(held), plan_s, found)
 
 
-def _rows(engine: Any) -> Ints:
-    """The results of the last call as rows of words."""
-    tables = [table for table in engine.results.values() if table.num_rows]
+def _joins(engine: Any, query: str) -> list[Any]:
+    """The joins that a query goes through, whatever m-ops they are."""
+    from braid.engine.overview import kind_of_mop
+
+    executor = engine._running().executor
+    (number,) = executor.census.numbers_of(query)
+    stages = executor.census.of(number).route.stages
+    mops = dict.fromkeys(stage.mop for stage in stages if "join" in kind_of_mop(stage.spec))
+    return [executor.logics[mop] for mop in mops]
+
+
+def _rows(engine: Any, query: str) -> Ints:
+    """The results that a query had by the last call, as rows of words."""
+    results = engine.results.items()
+    tables = [table for (of, _), table in results if of == query and table.num_rows]
     if not tables:
         return np.empty((0, 0), np.int64)
     table = pa.concat_tables(tables)
@@ -170,11 +189,6 @@ def _is_part(ours: list[bytes], theirs: list[bytes]) -> bool:
 Maker = Callable[[Size], Work]
 
 
-@lru_cache(1)
-def _expected(make: Maker, size: tuple[tuple[str, Any], ...]) -> Joined:
-    return run(make(dict(size)), MODES[SWJ])
-
-
 class KJoin:
     """One mode at one point. The processes of a case are one, so work that was made is kept."""
 
@@ -194,11 +208,12 @@ class KJoin:
 
     def _first(self) -> Work:
         few = self.work.batches[:3]
-        return Work(self.work.statements, few, 0)
+        return Work(self.work.statements, few, 0, query=self.work.query)
 
     def measure(self) -> Measured:
         found = run(self.work, MODES[self.mode])
         extra = {"peak_bytes": float(found.peak_bytes), "plan_s": found.plan_s}
+        extra["total_bytes"] = found.total_bytes
         answer = None
         if self.expected is None:
             answer = {self.point: digest(found.results)}

@@ -34,7 +34,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Cons
     exit_of = driver._Walk.exit
 
     def noted(walk: driver._Walk, output: Any) -> Any:
-        seen.append((tuple(c.name for c in walk.constraints), walk.mode))
+        mode, declared = walk.constraints
+        seen.append((tuple(c.name for c in declared), mode))
         return exit_of(walk, output)
 
     monkeypatch.setattr(driver._Walk, "exit", noted)
@@ -64,20 +65,22 @@ def test_planning_sees_constraints_and_modes(planned: list[Any]) -> None:
     made.explain()
     names = ("known", "one")
     modes = ConstraintMode.EXACT, ConstraintMode.OFF, ConstraintMode.MONITORED
-    assert planned == [(names, mode) for mode in modes]
+    assert list(dict.fromkeys(planned)) == [(names, mode) for mode in modes]
 
 
 def test_a_session_mode_is_never_monitored_under_an_aggregate(planned: list[Any]) -> None:
     made = engine(constraints="monitored")
     made.execute(f"{JOIN.format('Q')}; {COUNT.format('R')};")
     made.explain()
-    assert [mode for _, mode in planned] == [ConstraintMode.MONITORED, ConstraintMode.EXACT]
+    found = list(dict.fromkeys(mode for _, mode in planned))
+    assert found == [ConstraintMode.MONITORED, ConstraintMode.EXACT]
 
 
 def test_declared_and_dropped_while_it_runs(planned: list[Any]) -> None:
     made = engine()
     made.query("q", JOIN.format("Q"))
-    made.process(batch("A", [1, 2], [1, 2]))
+    made.process(batch("A", [1, 2], [1, 2]) | batch("B", [9], [2]))
+    assert made.stats["instances"] > 0, "the join holds events when what is known of them changes"
     made.constraint("order", "ascending", "A", "x", within=3)
     made.execute("DROP CONSTRAINT one;")
     made.process(batch("B", [1], [3]))

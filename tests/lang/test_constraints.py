@@ -249,7 +249,7 @@ def test_an_unknown_mode() -> None:
     "query",
     [
         COUNTED,
-        JOIN.replace("Select", "Select Distinct"),
+        f"Select count(*) From (Istream({JOIN})) [Range 1 min]",
         f"Rstream({JOIN})",
         f"Dstream({JOIN})",
         f"SELECT * FROM SAMETIME{{count(*) AS n}} ({JOIN})",
@@ -264,7 +264,12 @@ def test_no_result_is_lost_where_others_count_on_it(query: str) -> None:
 
 def test_monitored_where_it_can_be() -> None:
     below = "(Select Distinct Name From Stock [Range 1 min])"
-    for query in (JOIN, JOIN.replace("Stock [Range 1 min] As B", f"{below} As B")):
+    others = (
+        JOIN.replace("Select", "Select Distinct"),
+        JOIN.replace("Stock [Range 1 min] As B", f"{below} As B"),
+        f"SELECT Name FROM FILTER{{Name = 'IBM'}} ({JOIN})",
+    )
+    for query in (JOIN, *others):
         found = compile_query(f"CREATE QUERY q CONSTRAINTS MONITORED AS {query}", catalog())
         assert found.query.template.mode is ConstraintMode.MONITORED
         assert not found.notices

@@ -63,6 +63,29 @@ def test_queries_come_and_go_while_the_others_keep_their_state(market: Market, t
     assert new
 
 
+def test_constraints_go_on_with_a_checkpoint(market: Market, tmp_path) -> None:
+    """The same constraints go on; others are refused, since by them it was decided what is held."""
+    checkpoint = tmp_path / "checkpoint"
+
+    def session(*, within: int) -> Session:
+        made = market.session({"jump": KEYED})
+        made.constraint("together", "clustered", "Stock", "Name", within=within)
+        made.execute("CREATE CONSTRAINT rising ON Stock (Lot) ASCENDING WITHIN 10 SECONDS;")
+        return made
+
+    market.write("Stock", stock_rows(30, 0, seed=1), "0")
+    first = run(session(within=5), checkpoint)
+    market.write("Stock", stock_rows(30, 20, seed=2), "1")
+    with pytest.raises(CheckpointError, match=r"together: .* within 5 rows then, .* 6 rows now"):
+        run(session(within=6), checkpoint)
+    with pytest.raises(CheckpointError, match="not declared now"):
+        run(market.session({"jump": KEYED}), checkpoint)
+    again = session(within=5)
+    second = run(again, checkpoint)
+    found = matched([*first.rows, *second.rows], again.queries)
+    assert found == market.expected(again.queries, before=market.watermark())
+
+
 def test_a_checkpoint_that_does_not_fit_is_refused(market: Market, tmp_path) -> None:
     """Each refusal says what differs and what to do, before anything is started."""
     checkpoint = tmp_path / "checkpoint"

@@ -52,9 +52,9 @@ class Options:
     rules: frozenset[str] = frozenset(NAMES)
     #: Read all attributes of each stream, so that queries which come later find what they need.
     whole_streams: bool = False
-    #: What is declared of the streams, and what joins do with it unless their query says it.
-    constraints: tuple[Constraint, ...] = ()
+    #: What joins may do with constraints unless their query says it, and those that were declared.
     mode: ConstraintMode = ConstraintMode.EXACT
+    constraints: tuple[Constraint, ...] = ()
 
 
 class Shard:
@@ -105,9 +105,8 @@ class Shard:
         self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
-        declared = of_channels(options.constraints, names)
-        rules, shared = options.rules, self._sharable
-        driver = Driver(self._streams, shapes, rules, {}, shared, declared, options.mode)
+        known = (options.mode, of_channels(options.constraints, names))
+        driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
         self._planner = Planner(self._executor, driver)
         self._lives = Lives(_pages, births)
         for members, single in groups:

@@ -231,7 +231,7 @@ def settled_mode(
     if found is mode:
         return mode, ()
     message = (
-        "an aggregate, a pattern, DISTINCT, Dstream or Rstream over a join needs all its results: "
+        "an aggregate, a pattern, Dstream or Rstream over a join needs all its results: "
         "CONSTRAINTS EXACT is used, not MONITORED"
     )
     return found, (("W203", message),)

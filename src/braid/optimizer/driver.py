@@ -143,9 +143,9 @@ class Driver:
     #: The streams that a stream is one channel with, itself included; none if it is not read
     #: by a channel.
     sharable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What is declared of the streams, and what joins do with it unless their query says it.
-    constraints: tuple[Constraint, ...] = ()
+    #: What joins may do with constraints unless their query says it, and those that were declared.
     mode: ConstraintMode = ConstraintMode.EXACT
+    declared: tuple[Constraint, ...] = ()
 
     def route(
         self,
@@ -187,9 +187,9 @@ class _Walk:
     frozen: bool = False
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """All that are declared, of whatever streams."""
-        return self.driver.constraints
+    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:
+        """What the joins of this query may do, and all that is declared, of whatever streams."""
+        return self.mode, self.driver.declared
 
     def exit(self, output: Output) -> Exit:
         node = rearrange(lower(output.node))

@@ -102,10 +102,9 @@ class Planning(Protocol):
     """What the walk through a query's streams gives to that through its relations."""
 
     birth: int | None
-    mode: ConstraintMode
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]: ...
+    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]: ...
 
     def has_rule(self, name: str) -> bool: ...
 

@@ -1,0 +1,117 @@
+"""Joins over streams with constraints, in every mode, against the reference.
+
+Without constraints and in exact mode the answer is the reference's, whether a constraint holds, was
+declared, or was declared wrongly; in monitored mode it is a part of it. However the events are cut
+into batches, with events of one instant, and over a restart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import braid
+from benchmarks import k_joins, k_streams
+from benchmarks.k_streams import KStreams
+from braid.lang import Catalog, load
+from braid.reference import Event, answer, events_from_result, events_from_table
+
+#: By what they keep: the join graph, and what draws the streams from events, k and seed.
+DRAWN: dict[str, tuple[str, Callable[[int, int, int], KStreams]]] = {
+    "rids": ("a", partial(k_streams.referring, recent=3)),
+    "ca": ("b", partial(k_streams.arranged, arrangement="clustered")),
+    "oap": ("b", partial(k_streams.arranged, arrangement="scrambled")),
+    "oac": ("c", partial(k_streams.ordered_children, recent=3)),
+    "ca and oac": ("a", k_streams.clusters_and_order),
+    "ca and rids": ("c", lambda events, k, seed: k_streams.clusters_that_refer(events, 4, k, seed)),
+}
+#: Constraints that hold within k, or do not: nothing may be lost by them.
+DECLARED = {
+    "a": "CREATE CONSTRAINT c ON S1 (a) REFERENCES S2 (a) WITHIN {0} ROWS;"
+    "CREATE CONSTRAINT d ON S3 (b) ASCENDING WITHIN {0} ROWS;",
+    "b": "CREATE CONSTRAINT c ON S1 (a) CLUSTERED WITHIN {0} ROWS;"
+    "CREATE CONSTRAINT d ON S2 (a) ASCENDING WITHIN {0} TICKS;"
+    "CREATE CONSTRAINT e ON S3 (a) KEY;",
+    "c": "CREATE CONSTRAINT c ON S2 (a) ASCENDING WITHIN {0} ROWS;"
+    "CREATE CONSTRAINT d ON S1 (a) REFERENCES S2 (a) WITHIN {0} TICKS;"
+    "CREATE CONSTRAINT e ON S2 (a) KEY;",
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    statements: str
+    tables: Mapping[str, pa.Table]
+    cuts: tuple[int, ...]
+    restart: int
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> Drawn:
+    kind = draw(st.sampled_from(sorted(DRAWN)))
+    graph, make = DRAWN[kind]
+    streams = make(draw(st.integers(24, 90)), draw(st.integers(0, 8)), draw(st.integers(0, 999)))
+    together = draw(st.sampled_from([1, 1, 2, 5]))
+    tables = {
+        name: pa.table({n: v // together if n == "t" else v for n, v in columns.items()})
+        for name, columns in streams.columns.items()
+    }
+    rates = {name: len(c["t"]) / streams.events for name, c in streams.columns.items()}
+    declared = [DECLARED[graph].format(draw(st.integers(0, 8)))] if draw(st.booleans()) else []
+    rows = draw(st.integers(1, 8 if graph == "c" else 4))
+    text = k_joins.statements(graph, rows * together, rates, constraints=declared)
+    if draw(st.booleans()):
+        text = text.replace("[Range", "[Rows")
+    last = streams.events // together
+    cuts = draw(st.lists(st.integers(0, last), max_size=6, unique=True))
+    note(f"{kind}: {text}")
+    return Drawn(text, tables, (*sorted(cuts), last + 1), draw(st.integers(-1, len(cuts))))
+
+
+def _batches(drawn: Drawn) -> list[dict[str, pa.Table]]:
+    found, start = [], -1
+    for cut in drawn.cuts:
+        part = {}
+        for name, table in drawn.tables.items():
+            first, last = np.searchsorted(table["t"].to_numpy(), [start, cut], side="right")
+            part[name] = table.slice(first, last - first)
+        found.append(part)
+        start = cut
+    return found
+
+
+def by_engine(drawn: Drawn, mode: str) -> Counter[Event]:
+    engine = braid.Engine(idle_timeout=None, constraints=mode)
+    engine.execute(drawn.statements)
+    found: Counter[Event] = Counter()
+    for number, batch in enumerate(_batches(drawn)):
+        found.update(events_from_result(engine.process(batch)["Out"]))
+        if number == drawn.restart:
+            engine = braid.Engine.restore(engine.snapshot())
+    found.update(events_from_result(engine.finish()["Out"]))
+    return found
+
+
+def by_reference(drawn: Drawn) -> Counter[Event]:
+    known = Catalog()
+    load(drawn.statements, known)
+    streams = known.streams
+    events = {name: events_from_table(streams[name], table) for name, table in drawn.tables.items()}
+    (query,) = known.queries.values()
+    return Counter(answer([query], events)["joined", "Out"])
+
+
+@settings(max_examples=30)
+@given(joins())
+def test_nothing_is_lost_and_nothing_added(drawn: Drawn) -> None:
+    expected = by_reference(drawn)
+    for mode in ("off", "exact"):
+        assert by_engine(drawn, mode) == expected, mode
+    assert not by_engine(drawn, "monitored") - expected
