@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
@@ -60,13 +61,14 @@ class Engine:
         idle_timeout: str | int | None = "60 s",
         clock: Callable[[], int] | None = None,
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
+        constraints: ConstraintMode = ConstraintMode.EXACT,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._options = Options(instance_budget, timeout, rules=enabled(rules))
+        self._options = Options(instance_budget, timeout, rules=enabled(rules), mode=constraints)
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}

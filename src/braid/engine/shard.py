@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
@@ -26,6 +27,7 @@ from braid.errors import CheckpointError
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
+from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
 from braid.mops.values import Carried, Words
 from braid.optimizer.driver import Driver, sharable_classes
@@ -50,6 +52,9 @@ class Options:
     rules: frozenset[str] = frozenset(NAMES)
     #: Read all attributes of each stream, so that queries which come later find what they need.
     whole_streams: bool = False
+    #: What joins may do with constraints, and those that were declared.
+    mode: ConstraintMode = ConstraintMode.EXACT
+    constraints: tuple[Constraint, ...] = ()
 
 
 class Shard:
@@ -100,11 +105,15 @@ class Shard:
         self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
-        driver = Driver(self._streams, shapes, options.rules, {}, self._sharable)
-        self._planner = Planner(self._executor, driver)
+        known = (options.mode, options.constraints)
+        driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
+        kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
+        self._planner = Planner(self._executor, driver, kept)
+        self._planner.fresh = meta is None
         self._lives = Lives(_pages, births)
         for members, single in groups:
             self._planner.add(members, self._births(members), single=single)
+        self._planner.fresh = True
         self._executor.restore(states)
         self._note_suspended()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.group import GroupLogic
 from braid.mops.join import JoinLogic
@@ -16,6 +17,7 @@ from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
+from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -55,6 +57,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return PublishLogic(spec)
         case WindowSpec():
             return WindowLogic(spec, context)
+        case ConstraintJoinSpec():
+            return ConstraintJoinLogic(spec, context)
         case WindowJoinSpec():
             return WindowJoinLogic(spec, context)
         case JoinSpec():

@@ -9,14 +9,16 @@ so a route is acyclic and keeps every schema whatever rules are on; `Plan` check
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
     Expression,
     Parameter,
@@ -44,6 +46,7 @@ from braid.algebra.relations import ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.optimizer.constraint_joins import joins_below
 from braid.optimizer.operators import (
     ITERATE,
     PROJECT,
@@ -139,6 +142,15 @@ class Driver:
     #: The streams that a stream is one channel with, itself included; none if it is not read
     #: by a channel.
     sharable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What joins may do with constraints, and those that were declared.
+    mode: ConstraintMode = ConstraintMode.EXACT
+    declared: tuple[Constraint, ...] = ()
+
+    def may_use_constraints(self, outputs: SequenceOf[Output]) -> bool:
+        """Whether a query has a join that uses constraints if it is planned by itself."""
+        if "k_join" not in self.rules or self.mode is ConstraintMode.OFF:
+            return False
+        return any(joins_below(output.node) for output in outputs)
 
     def route(
         self, outputs: SequenceOf[Output], alone: str | None = None, birth: int | None = None
@@ -193,6 +205,21 @@ class _Walk:
 
     def has_rule(self, name: str) -> bool:
         return name in self.driver.rules
+
+    @property
+    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:
+        return self.driver.mode, self.driver.declared
+
+    @property
+    def is_alone(self) -> bool:
+        return self.alone is not None
+
+    @contextmanager
+    def without_members(self) -> Iterator[None]:
+        """What is read here is one query's: its constants are part of what it is."""
+        frozen, self.frozen = self.frozen, True
+        yield
+        self.frozen = frozen
 
     def sharing(self, operator: Operator) -> Sharing:
         key = (operator.kind, tuple(c.signature for c in operator.inputs), operator.definition)

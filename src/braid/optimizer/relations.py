@@ -24,10 +24,12 @@ a stream. So what it keeps never depends on what others read: a projection names
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
     Call,
     Expression,
@@ -57,6 +59,7 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.optimizer.constraint_joins import constraint_join, may_use_constraints
 from braid.optimizer.operators import (
     GROUP,
     JOIN,
@@ -102,6 +105,14 @@ class Planning(Protocol):
 
     def has_rule(self, name: str) -> bool: ...
 
+    @property
+    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]: ...
+
+    @property
+    def is_alone(self) -> bool: ...
+
+    def without_members(self) -> AbstractContextManager[None]: ...
+
     def channel(
         self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
     ) -> Channel: ...
@@ -129,6 +140,8 @@ class Relations:
         #: The join of which only what comes is asked, and its columns that are shown as they are.
         self._coming: Relation | None = None
         self._shown: frozenset[str] = frozenset()
+        #: The join that may use constraints.
+        self._constrained: Relation | None = None
         #: Sizes of the windows that a join has inside, while its inputs are walked.
         self._inside: list[Literal | Parameter | int] | None = None
         #: The streams under the windows as they are, with nothing asked of them.
@@ -142,6 +155,8 @@ class Relations:
         if node.kind is StreamKind.ISTREAM and self._walk.has_rule("s_window_join"):
             self._coming = _bottom(relation)
             self._shown = _shown_of(relation, self._coming)
+        if node.kind is StreamKind.ISTREAM and may_use_constraints(self._walk, relation):
+            self._constrained = _bottom(relation)
         birth = self._walk.birth if speaks else None
         definition = (node.kind.value, names, birth)
         rows = self._exactly(relation, names, (), signature((TO_STREAM, definition)), speaks)
@@ -314,6 +329,10 @@ class Relations:
             sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
         constants = tuple(lifter.constants)
+        if join is self._constrained:
+            found = constraint_join(self._walk, join, parts, sides, emit)
+            if found is not None:
+                return found
         if join is self._coming and _of_time(join) and sides.tell_events_apart:
             netted = sides.netted(self._shown)
             return self._window_join(join, parts, sides, (*definition, netted), constants)

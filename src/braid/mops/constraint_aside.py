@@ -1,0 +1,256 @@
+"""Rows that are aside: in a file, with only bits of their keys in memory.
+
+What constraints say will not join is written to a temporary file of the process, in pieces. A piece
+has the hashes of its rows' keys, by index, and the records. It is looked through only when the
+filter of an index (`kernels/k_aside.py`) says that a key may be in it, and is gone when all its rows
+have left their window.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from typing import IO
+
+import numpy as np
+
+from braid.kernels import k_holdings as holdings
+from braid.kernels import k_store as stores
+from braid.kernels import memory
+from braid.kernels.runtime import address
+from braid.mops.columns import Rows
+from braid.mops.constraint_state import Stores
+from braid.mops.values import Words
+
+#: Rows that are written at once, at least.
+PIECE = 512
+
+#: Pieces of one size that become one.
+_TOGETHER = 8
+
+#: Keys for each word of a filter, at most: 32 bits a key and more.
+_CROWDED = 2
+
+
+@dataclass(eq=False)
+class Piece:
+    """Rows that were written together."""
+
+    offset: int
+    rows: int
+    #: The last of them leaves with this `end`, or with this number among the events.
+    last_end: int
+    last_number: int
+    #: How often it was made of others.
+    tier: int = 0
+    #: Rows that have been brought back.
+    taken: set[int] = field(default_factory=set)
+
+
+class Aside:
+    """The rows of one input that are aside."""
+
+    def __init__(self, held: Stores, number: int) -> None:
+        self._held, self._number = held, number
+        self._store = held.stores[number]
+        first = int(self._store[stores.FIRST_INDEX])
+        self._indexes = range(first, first + int(self._store[stores.INDEXES]))
+        self._record = int(self._store[stores.RECORD])
+        self._file: IO[bytes] | None = None
+        self.pieces: list[Piece] = []
+        self._filters: dict[int, Words] = {}
+        for index in self._indexes:
+            self._make_filter(index, 64)
+
+    def _make_filter(self, index: int, words: int) -> None:
+        filter_ = np.zeros(words, np.int64)
+        self._filters[index] = filter_
+        record = self._held.indexes[index]
+        record[stores.FILTER_AT], record[stores.FILTER_MASK] = address(filter_), words - 1
+        record[stores.FILTERED] = 0
+
+    # ---- out ----
+
+    def write(self) -> None:
+        """Write what waits in the buffer, if it is enough to be worth it."""
+        if self._store[stores.BUFFER_ROWS] >= PIECE:
+            records = self._waiting()
+            self._add_piece(records)
+            self._empty_buffer()
+        if any(self._crowded(index) for index in self._indexes):
+            self._filter_anew()
+
+    def _waiting(self) -> Rows:
+        """The rows of the buffer, which are aside but not written yet."""
+        count = int(self._store[stores.BUFFER_ROWS])
+        at = int(self._store[stores.BUFFER_AT])
+        return memory.view(at, count * self._record).reshape(count, self._record)
+
+    def _empty_buffer(self) -> None:
+        memory.free(self._store[stores.BUFFER_AT])
+        self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
+
+    def _add_piece(self, records: Rows, tier: int = 0) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="braid-aside-")  # noqa: SIM115 -- it is kept
+        number = int(self._store[stores.WIDTH]) + stores.NUMBER
+        last_end, last_number = int(records[:, 1].max()), int(records[:, number].max())
+        offset = self._place(self._size(len(records)))
+        self.pieces.append(Piece(offset, len(records), last_end, last_number, tier))
+        self._file.seek(offset)
+        for index in self._indexes:
+            self._file.write(self._held.hashes(index, records).data)
+        self._file.write(np.ascontiguousarray(records).data)
+        same = [p for p in self.pieces if p.tier == tier]
+        if len(same) == _TOGETHER:
+            self._merge(same, tier + 1)
+
+    def _place(self, size: int) -> int:
+        """The first place in the file where there is room."""
+        end = 0
+        for piece in sorted(self.pieces, key=lambda p: p.offset):
+            if piece.offset - end >= size:
+                break
+            end = piece.offset + self._size(piece.rows)
+        return end
+
+    def _size(self, rows: int) -> int:
+        return 8 * rows * (len(self._indexes) + self._record)
+
+    def _merge(self, pieces: list[Piece], tier: int) -> None:
+        """Make one piece of several, so that few have to be looked through."""
+        records = np.concatenate([self._left(piece) for piece in pieces])
+        self.pieces = [p for p in self.pieces if p not in pieces]
+        if len(records):
+            self._add_piece(records, tier)
+
+    def _left(self, piece: Piece) -> Rows:
+        """The rows of a piece that have not been brought back."""
+        kept = np.ones(piece.rows, np.bool_)
+        kept[list(piece.taken)] = False
+        return self._records(piece, 0, piece.rows)[kept]
+
+    def add(self, records: Rows) -> None:
+        """Put rows aside that come from elsewhere."""
+        if len(records):
+            self._add_piece(records)
+            self._store[stores.ASIDE] += len(records)
+            for index in self._indexes:
+                self._crowd(index, self._held.hashes(index, records))
+
+    # ---- filters ----
+
+    def _crowded(self, index: int) -> bool:
+        record = self._held.indexes[index]
+        return bool(record[stores.FILTERED] > _CROWDED * (record[stores.FILTER_MASK] + 1))
+
+    def _crowd(self, index: int, keys: Words) -> None:
+        holdings.note_keys(self._held.frame, index, keys)
+        if self._crowded(index):
+            self._filter_anew()
+
+    def _filter_anew(self) -> None:
+        """Filters of what is still aside, with room for as much again."""
+        words = 64
+        while words * _CROWDED < 2 * int(self._store[stores.ASIDE]):
+            words *= 2
+        waiting = self._waiting()
+        for place, index in enumerate(self._indexes):
+            self._make_filter(index, words)
+            for piece in self.pieces:
+                holdings.note_keys(self._held.frame, index, self._hashes(piece, place))
+            if len(waiting):
+                holdings.note_keys(self._held.frame, index, self._held.hashes(index, waiting))
+
+    # ---- back ----
+
+    def _read(self, offset: int, words: int) -> Words:
+        assert self._file is not None
+        self._file.seek(offset)
+        return np.frombuffer(self._file.read(8 * words), np.int64)
+
+    def _hashes(self, piece: Piece, place: int) -> Words:
+        return self._read(piece.offset + 8 * place * piece.rows, piece.rows)
+
+    def _records(self, piece: Piece, row: int, count: int) -> Rows:
+        begin = piece.offset + 8 * (len(self._indexes) * piece.rows + row * self._record)
+        return self._read(begin, count * self._record).reshape(count, self._record)
+
+    def bring_back(self, index: int, hash_: int, now: int) -> int:
+        """Take the rows with a key into memory, if their windows are not over; how many."""
+        place = self._indexes.index(index)
+        found = []
+        for piece in self.pieces:
+            for row in np.flatnonzero(self._hashes(piece, place) == hash_).tolist():
+                if row not in piece.taken:
+                    piece.taken.add(row)
+                    found.append(self._records(piece, row, 1))
+        waiting = self._waiting()
+        if len(waiting):
+            same = self._held.hashes(index, waiting) == hash_
+            if same.any():
+                found.append(waiting[same])
+                kept = waiting[~same]
+                waiting[: len(kept)] = kept
+                self._store[stores.BUFFER_ROWS] = len(kept)
+        if not found:
+            return 0
+        records = np.concatenate(found)
+        self._store[stores.ASIDE] -= len(records)
+        records = records[~self._over(records, now)]
+        flags = int(self._store[stores.WIDTH]) + stores.FLAGS
+        records[:, flags] |= stores.RETURNED
+        self._store[stores.RETURNS] += len(records)
+        self._held.take(self._number, records, oldest=True)
+        return len(records)
+
+    def _over(self, records: Rows, now: int) -> np.ndarray:
+        size = int(self._store[stores.SIZE])
+        if size < 0:
+            return np.zeros(len(records), np.bool_)
+        if self._store[stores.BY_ROWS]:
+            numbers = records[:, int(self._store[stores.WIDTH]) + stores.NUMBER]
+            return np.asarray(numbers <= self._store[stores.LEFT])
+        return np.asarray(records[:, 1] < now - size)
+
+    def records(self, now: int) -> Rows:
+        """All rows that are aside and in their windows."""
+        parts = [self._waiting().copy()]
+        parts += [self._left(piece) for piece in self.pieces]
+        records = np.concatenate(parts)
+        return records[~self._over(records, now)]
+
+    # ---- time ----
+
+    def pass_time(self, now: int) -> None:
+        """Forget pieces that are over; without any, begin the file anew."""
+        size, store = int(self._store[stores.SIZE]), self._store
+        if size < 0 or not self.pieces:
+            return
+        if store[stores.BY_ROWS]:
+            over = [p for p in self.pieces if p.last_number <= store[stores.LEFT]]
+        else:
+            over = [p for p in self.pieces if p.last_end < now - size]
+        if not over:
+            return
+        self.pieces = [p for p in self.pieces if p not in over]
+        store[stores.ASIDE] -= sum(p.rows - len(p.taken) for p in over)
+        if not store[stores.ASIDE]:
+            self._filter_anew()
+
+    def forget(self) -> None:
+        """Nothing is aside."""
+        self._empty_buffer()
+        self.pieces = []
+        self._store[stores.ASIDE] = 0
+        self._filter_anew()
+        self._held.known[:] = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory: filters, and what is known of pieces. Buffers are counted by the store."""
+        return sum(f.nbytes for f in self._filters.values()) + 64 * len(self.pieces)
+
+    @property
+    def file_bytes(self) -> int:
+        return sum(self._size(piece.rows) for piece in self.pieces)
