@@ -79,6 +79,8 @@ def eager() -> Iterator[None]:
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_watch, "_JUDGED", judged),
         patch.object(constraint_watch, "_OFTEN", 50),
+        patch.object(constraint_watch, "_ROUND", 2),
+        patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
     ):
         yield
 
@@ -111,6 +113,7 @@ def test_exact_joins_equal_plain_ones(case: tuple[str, list[list[Event]], set[in
     assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
     with eager():
         assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+        assert run(ConstraintMode.MONITORED, text, batches, set()) <= wanted
 
 
 def test_a_join_alone_in_its_shape_uses_constraints() -> None:

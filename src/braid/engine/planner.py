@@ -192,7 +192,10 @@ class Planner:
         template = members.template
         for name in template.reads:
             self._need(name)
-        members, births = self._with_own_joins(members, births, birth)
+        if len(members):
+            members, births = self._with_own_joins(members, births, birth)
+            if not len(members):
+                return
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
         if key not in self._routes:
             self._routes[key] = self._route(self._outputs(template), birth)
@@ -219,7 +222,7 @@ class Planner:
         template = members.template
         first = self.fresh and len(members) == 1 and template not in self._by_themselves
         first &= not any(known == template for known, _, _ in self._routes)
-        if not len(members) or not template.types:
+        if not template.types:
             return members, births
         kept = self._saved or template in self._by_themselves
         if not (first or kept) or not self._driver.may_use_constraints(template.outputs):

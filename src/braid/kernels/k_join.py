@@ -213,11 +213,23 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
     if load_int(frame, GOING) != 0:
         _follow(frame, load_int(frame, GOING_AT) + 8 * count * load_int(frame, GOING_WORDS))
     store_int(frame, OUT_ROWS, count + 1)
+    if load_int(frame, SPILLS) == 0:
+        _count_lost(frame, driver)
     for i in range(load_int(frame, INPUTS)):
         store = store_of(frame, i)
         if i != driver and load_int(store, COVERS) >= WATCHED:
             row = load_int(load_int(frame, BOUND_AT), i)
             _note_done(frame, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
+
+
+@kernel()
+def _count_lost(frame: int, driver: int) -> None:
+    """Count a result that would be lost but for a row that was sampled."""
+    for i in range(load_int(frame, INPUTS)):
+        row = load_int(load_int(frame, BOUND_AT), i)
+        if i != driver and (load_int(row, load_int(store_of(frame, i), WIDTH) + FLAGS) & SAMPLED):
+            store_int(frame, LOST, load_int(frame, LOST) + 1)
+            return
 
 
 @kernel()
@@ -384,8 +396,6 @@ def _note_results(frame: int) -> None:
         word = load_int(row, flags)
         if (word & IN_RESULT) != 0:
             store_int(store, AGAIN, load_int(store, AGAIN) + 1)
-            if (word & SAMPLED) != 0:
-                store_int(frame, LOST, load_int(frame, LOST) + 1)
         else:
             store_int(store, FIRST, load_int(store, FIRST) + 1)
             store_int(row, flags, word | IN_RESULT)

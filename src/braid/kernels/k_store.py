@@ -173,6 +173,25 @@ def rehash(indexes: int, store: int, heads: int) -> None:
             slot = load_int(row + 8 * load_int(store, RECORD), NEWER)
 
 
+@kernel()
+def find(index: int, store: int, hash_: int) -> int:
+    """The first slot of a chain that has this hash, or -1."""
+    slot = load_int(load_int(index, HEADS_AT), hash_ & load_int(index, MASK))
+    return next_of(index, store, slot, hash_)
+
+
+@kernel()
+def next_of(index: int, store: int, slot: int, hash_: int) -> int:
+    """The slot itself or the first after it in its chain that has this hash."""
+    at = 8 * load_int(index, LINK_AT)
+    while slot >= 0:
+        link = slot_at(store, slot) + at
+        if load_int(link, LINK_HASH) == hash_:
+            return slot
+        slot = load_int(link, LINK_NEXT)
+    return np.int64(-1)
+
+
 # ---- rows ----
 
 
@@ -234,7 +253,11 @@ def _index(indexes: int, store: int, slot: int, row: int, count: int) -> None:
         return
     for number in range(first, first + load_int(store, INDEXES)):
         index = indexes + number * (8 * INDEX_WORDS)
-        _chain(index, store, slot, hash_key(row, load_int(store, BASE), index))
+        hash_ = hash_key(row, load_int(store, BASE), index)
+        store_int(index, SEEN, load_int(index, SEEN) + 1)
+        if find(index, store, hash_) >= 0:
+            store_int(index, EQUALS, load_int(index, EQUALS) + 1)
+        _chain(index, store, slot, hash_)
 
 
 @kernel()
@@ -268,25 +291,6 @@ def drop_over(indexes: int, store: int, now: int) -> None:
         following = load_int(row + 8 * load_int(store, RECORD), NEWER)
         remove_row(indexes, store, slot)
         slot = following
-
-
-@kernel()
-def find(index: int, store: int, hash_: int) -> int:
-    """The first slot of a chain that has this hash, or -1."""
-    slot = load_int(load_int(index, HEADS_AT), hash_ & load_int(index, MASK))
-    return next_of(index, store, slot, hash_)
-
-
-@kernel()
-def next_of(index: int, store: int, slot: int, hash_: int) -> int:
-    """The slot itself or the first after it in its chain that has this hash."""
-    at = 8 * load_int(index, LINK_AT)
-    while slot >= 0:
-        link = slot_at(store, slot) + at
-        if load_int(link, LINK_HASH) == hash_:
-            return slot
-        slot = load_int(link, LINK_NEXT)
-    return np.int64(-1)
 
 
 @kernel()

@@ -151,6 +151,10 @@ class Stores:
         frame[frames.EDGES_AT] = address(self._edges)
         frame[frames.NOW] = -(2**63)
 
+    def edge_words(self, number: int, place: int) -> Words:
+        """An edge of an input, as kernels see it."""
+        return self._edges[number, place]
+
     # ---- rows ----
 
     def forget(self, number: int) -> None:
