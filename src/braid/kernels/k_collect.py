@@ -46,7 +46,6 @@ from braid.kernels.k_store import (
 from braid.kernels.k_watch import (
     ASCENDS,
     CLUSTERS,
-    COLUMN,
     GONE,
     INPUT,
     KIND,

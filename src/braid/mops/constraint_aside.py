@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
-from typing import IO
+from io import BufferedRandom
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Aside:
         first = int(self._store[stores.FIRST_INDEX])
         self._indexes = range(first, first + int(self._store[stores.INDEXES]))
         self._record = int(self._store[stores.RECORD])
-        self._file: IO[bytes] | None = None
+        self._file: BufferedRandom | None = None
         self.pieces: list[Piece] = []
         self._filters: dict[int, Words] = {}
         for index in self._indexes:
@@ -92,7 +92,9 @@ class Aside:
 
     def _add_piece(self, records: Rows, tier: int = 0) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="braid-aside-")  # noqa: SIM115 -- it is kept
+            made = tempfile.TemporaryFile(prefix="braid-aside-")  # noqa: SIM115 -- it is kept
+            assert isinstance(made, BufferedRandom)
+            self._file = made
         number = int(self._store[stores.WIDTH]) + stores.NUMBER
         last_end, last_number = int(records[:, 1].max()), int(records[:, number].max())
         offset = self._place(self._size(len(records)))
@@ -167,7 +169,9 @@ class Aside:
     def _read(self, offset: int, words: int) -> Words:
         assert self._file is not None
         self._file.seek(offset)
-        return np.frombuffer(self._file.read(8 * words), np.int64)
+        found = np.empty(words, np.int64)
+        self._file.readinto(found.data.cast("B"))
+        return found
 
     def _hashes(self, piece: Piece, place: int) -> Words:
         return self._read(piece.offset + 8 * place * piece.rows, piece.rows)

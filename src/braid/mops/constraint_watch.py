@@ -82,11 +82,11 @@ class Watch:
         for number, shape in enumerate(self._spec.inputs):
             columns = {key.columns[number][0] for key in self._keys if key.columns[number]}
             for column in sorted(columns):
-                kind = kind_of(shape.schema.attributes[column].type)
-                if kind in _ORDERED:
+                held_as = kind_of(shape.schema.attributes[column].type)
+                if held_as in _ORDERED:
                     what.append((kernel.ASCENDS, number, column))
                     what.append((kernel.DESCENDS, number, column))
-                if kind in _ORDERED or kind is Kind.STRING:
+                if held_as in _ORDERED or held_as is Kind.STRING:
                     what.append((kernel.CLUSTERS, number, column))
         self._what = what
         self._watches: Words = np.zeros((len(what), kernel.WATCH_WORDS), np.int64)
@@ -244,8 +244,8 @@ class Watch:
         self._set_thresholds()
         for number, store in enumerate(self._held.stores):
             if store[stores.COUNT]:
-                found, alone = self._ways(number)
-                ways.collect(self._held.frame, number, found, int(alone))
+                open_, alone = self._ways(number)
+                ways.collect(self._held.frame, number, open_, int(alone))
         now = int(self._held.frame[frames.NOW])
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
