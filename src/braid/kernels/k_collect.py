@@ -49,6 +49,7 @@ from braid.kernels.k_watch import (
     GONE,
     INPUT,
     KIND,
+    STARTED,
     TIMED,
     WAITS,
     has_ended,
@@ -79,7 +80,8 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
         if load_int(watch, TIMED) != 0:
             return load_int(row, 1) + k < now
         since = load_int(row, load_int(store, WIDTH) + MARKS + load_int(by, BY_EDGE))
-        return since + k <= arrivals
+        started = load_int(watch, STARTED)
+        return started >= 0 and since >= started and since + k <= arrivals
     column = load_int(by, BY_COLUMN)
     if not is_awake(watch, other) or is_null(row, column):
         return False

@@ -24,7 +24,8 @@ from braid.kernels.runtime import kernel, load_int, store_int
 #: first index and number of indexes, edges, rows put aside, whether a row that is in a result is
 #: done with (COVERS: 0 no, WATCHED, DONE_WITH), results that were not the first one of a row, and
 #: those that were, most rows held at once, rows that left memory early, those of them that came
-#: back; where rows wait to be put aside, how many, for how many there is room.
+#: back; where rows wait to be put aside, how many, for how many there is room; the first of the
+#: watches of its columns, and how many there are.
 (
     COUNT,
     HIGH,
@@ -55,8 +56,10 @@ from braid.kernels.runtime import kernel, load_int, store_int
     BUFFER_AT,
     BUFFER_ROWS,
     BUFFER_ROOM,
+    FIRST_WATCH,
+    ITS_WATCHES,
     STORE_WORDS,
-) = range(30)
+) = range(32)
 
 #: The words of a record after the row, and of a slot after the record.
 NUMBER, FLAGS, MARKS = range(3)
@@ -255,7 +258,7 @@ def _index(indexes: int, store: int, slot: int, row: int, count: int) -> None:
         index = indexes + number * (8 * INDEX_WORDS)
         hash_ = hash_key(row, load_int(store, BASE), index)
         store_int(index, SEEN, load_int(index, SEEN) + 1)
-        if find(index, store, hash_) >= 0:
+        if load_int(index, EQUALS) == 0 and find(index, store, hash_) >= 0:
             store_int(index, EQUALS, load_int(index, EQUALS) + 1)
         _chain(index, store, slot, hash_)
 

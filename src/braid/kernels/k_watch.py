@@ -10,7 +10,8 @@
   For every value: the events so far less those with other values since its first one.
 
 A watch has `K`, the most that it is missed by: the largest distance among the last `WINDOW` events,
-or without end after a larger one has been seen. A watch that says nothing sleeps for a while, longer
+or without end after a larger one has been seen. A distance means something only if it is much
+shorter than the time that was watched; a watch that finds none that does sleeps for a while, longer
 each time.
 """
 
@@ -32,14 +33,15 @@ from braid.kernels.k_frame import (
     NOW,
     SPILLS,
     STORES_AT,
-    WATCHES,
     WATCHES_AT,
 )
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
     EDGES,
+    FIRST_WATCH,
     INDEX_WORDS,
+    ITS_WATCHES,
     MARKS,
     NUMBER,
     STORE_WORDS,
@@ -58,7 +60,7 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
 #: often it slept in vain, whether it counts time, whether it was declared (2: and broken), events that
 #: broke it, the first of them and when it came, rows that left because of it, k times this (of
 #: 1024) until rows leave, k from which on it is not used; where its table is, rows of that, entries,
-#: the largest value so far (for ORDER).
+#: the largest value so far (of an order), the events that there were when it last awoke.
 (
     KIND,
     INPUT,
@@ -81,8 +83,9 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
     ROOM,
     ENTRIES,
     HIGHEST,
+    STARTED,
     WATCH_WORDS,
-) = range(22)
+) = range(23)
 
 #: No k is as large.
 ENDLESS = np.int64(1) << np.int64(61)
@@ -122,6 +125,7 @@ def _sleep(watch: int, store: int) -> None:
     store_int(watch, SLEPT, slept)
     wait = load_int(watch, WINDOW) << slept
     store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
+    store_int(watch, STARTED, -1)
     store_int(watch, ENTRIES, 0)
     store_int(watch, K, ENDLESS)
     table = load_int(watch, TABLE_AT)
@@ -131,19 +135,25 @@ def _sleep(watch: int, store: int) -> None:
 
 
 @kernel()
+def _increase(frame: int, watch: int, distance: int, number: int) -> None:
+    """It is missed by more than was believed. Where no result is lost by it, what was seen is
+    believed at once."""
+    wider = distance + distance // 4 if load_int(frame, SPILLS) != 0 else ENDLESS
+    store_int(watch, K, wider)
+    store_int(watch, COUNTED, 0)
+    if load_int(watch, BROKEN) == 0:
+        store_int(watch, BREAKER, number)
+        store_int(watch, BROKEN_AT, load_int(frame, NOW))
+    store_int(watch, BROKEN, load_int(watch, BROKEN) + 1)
+    if load_int(watch, DECLARED) == 1:
+        store_int(watch, DECLARED, 2)
+
+
+@kernel()
 def observe(frame: int, watch: int, store: int, distance: int, number: int) -> None:
-    """Take a distance into account: of the event `number`, and of all in between none."""
+    """Take the distance of the event `number` into account."""
     if distance > load_int(watch, K):
-        # Where no result is lost by it, what was seen is believed at once.
-        wider = distance + distance // 4 if load_int(frame, SPILLS) != 0 else ENDLESS
-        store_int(watch, K, wider)
-        store_int(watch, COUNTED, 0)
-        if load_int(watch, BROKEN) == 0:
-            store_int(watch, BREAKER, number)
-            store_int(watch, BROKEN_AT, load_int(frame, NOW))
-        store_int(watch, BROKEN, load_int(watch, BROKEN) + 1)
-        if load_int(watch, DECLARED) == 1:
-            store_int(watch, DECLARED, 2)
+        _increase(frame, watch, distance, number)
     largest = max(load_int(watch, LARGEST), distance)
     counted = load_int(watch, COUNTED) + 1
     if counted < load_int(watch, WINDOW):
@@ -152,13 +162,21 @@ def observe(frame: int, watch: int, store: int, distance: int, number: int) -> N
         return
     store_int(watch, LARGEST, 0)
     store_int(watch, COUNTED, 0)
-    if load_int(watch, DECLARED) == 1:
+    if load_int(watch, DECLARED) != 1:
+        _judge(watch, store, largest)
+
+
+@kernel()
+def _judge(watch: int, store: int, largest: int) -> None:
+    """A window is over."""
+    watched = load_int(store, ARRIVALS) - load_int(watch, STARTED)
+    threshold = load_int(watch, THRESHOLD)
+    if largest > threshold or (4 * largest > watched and load_int(watch, TIMED) == 0):
+        if largest > threshold or watched >= 4 * load_int(watch, WINDOW):
+            _sleep(watch, store)
         return
     if largest < load_int(watch, K):
         store_int(watch, K, largest)
-    if load_int(watch, K) > load_int(watch, THRESHOLD) and load_int(watch, KIND) != WAITS:
-        _sleep(watch, store)
-    else:
         store_int(watch, SLEPT, 0)
 
 
@@ -356,11 +374,14 @@ def _watch_waiting(frame: int, driver: int, edge: int, record: int) -> None:
 def before(frame: int, driver: int, record: int, joins: bool) -> None:
     """An event has come, whether or not it joins; it is not held yet."""
     store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    for k in range(load_int(frame, WATCHES)):
+    first = load_int(store, FIRST_WATCH)
+    for k in range(first, first + load_int(store, ITS_WATCHES)):
         watch = watch_at(frame, k)
         kind = load_int(watch, KIND)
-        if kind == WAITS or load_int(watch, INPUT) != driver or not is_awake(watch, store):
+        if not is_awake(watch, store):
             continue
+        if load_int(watch, STARTED) < 0:
+            store_int(watch, STARTED, load_int(store, ARRIVALS) - 1)
         column = load_int(watch, COLUMN)
         if is_null(record, column):
             continue
@@ -375,7 +396,10 @@ def before(frame: int, driver: int, record: int, joins: bool) -> None:
     edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
     for place in range(load_int(store, EDGES)):
         edge = edges + place * (8 * EDGE_WORDS)
-        if load_int(edge, EDGE_WATCH) >= 0:
+        watch = watch_at(frame, load_int(edge, EDGE_WATCH))
+        if is_awake(watch, store):
+            if load_int(watch, STARTED) < 0:
+                store_int(watch, STARTED, load_int(store, ARRIVALS))
             _watch_waiting(frame, driver, edge, record)
 
 
@@ -389,8 +413,9 @@ def after(frame: int, driver: int, record: int) -> None:
     for place in range(load_int(store, EDGES)):
         edge = edges + place * (8 * EDGE_WORDS)
         other = stores + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-        index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-        own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-        hash_ = hash_key(record, load_int(store, BASE), own)
-        if find(index, other, hash_) < 0:
-            store_int(record, mark + place, load_int(other, ARRIVALS))
+        if load_int(frame, INPUTS) > 2:
+            index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+            own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+            if find(index, other, hash_key(record, load_int(store, BASE), own)) >= 0:
+                continue
+        store_int(record, mark + place, load_int(other, ARRIVALS))

@@ -8,9 +8,7 @@ have left their window.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
-from io import BufferedRandom
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from braid.kernels import memory
 from braid.kernels.runtime import address
 from braid.mops.columns import Rows
 from braid.mops.constraint_state import Stores
+from braid.mops.scratch import Place, Scratch
 from braid.mops.values import Words
 
 #: Rows that are written at once, at least.
@@ -28,15 +27,16 @@ PIECE = 512
 #: Pieces of one size that become one.
 _TOGETHER = 8
 
-#: Keys for each word of a filter, at most: 32 bits a key and more.
-_CROWDED = 2
+#: Keys for each word of a filter, at most: 16 bits a key and more; words of the smallest one.
+_CROWDED = 4
+_LEAST_FILTER = 1024
 
 
 @dataclass(eq=False)
 class Piece:
     """Rows that were written together."""
 
-    offset: int
+    place: Place
     rows: int
     #: The last of them leaves with this `end`, or with this number among the events.
     last_end: int
@@ -45,6 +45,14 @@ class Piece:
     tier: int = 0
     #: Rows that have been brought back.
     taken: set[int] = field(default_factory=set)
+
+
+class _Words:
+    """Memory as an array, which is cheap to make and must not outlive it."""
+
+    def __init__(self, at: int, words: int) -> None:
+        data = {"data": (at, False), "shape": (words,), "typestr": "<i8", "version": 3}
+        self.__array_interface__ = data
 
 
 class Aside:
@@ -56,11 +64,11 @@ class Aside:
         first = int(self._store[stores.FIRST_INDEX])
         self._indexes = range(first, first + int(self._store[stores.INDEXES]))
         self._record = int(self._store[stores.RECORD])
-        self._file: BufferedRandom | None = None
+        self._file = Scratch()
         self.pieces: list[Piece] = []
         self._filters: dict[int, Words] = {}
         for index in self._indexes:
-            self._make_filter(index, 64)
+            self._make_filter(index, _LEAST_FILTER)
 
     def _make_filter(self, index: int, words: int) -> None:
         filter_ = np.zeros(words, np.int64)
@@ -84,47 +92,35 @@ class Aside:
         """The rows of the buffer, which are aside but not written yet."""
         count = int(self._store[stores.BUFFER_ROWS])
         at = int(self._store[stores.BUFFER_AT])
-        return memory.view(at, count * self._record).reshape(count, self._record)
+        if not count:
+            return np.empty((0, self._record), np.int64)
+        return np.asarray(_Words(at, count * self._record)).reshape(count, self._record)
 
     def _empty_buffer(self) -> None:
         memory.free(self._store[stores.BUFFER_AT])
         self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
 
     def _add_piece(self, records: Rows, tier: int = 0) -> None:
-        if self._file is None:
-            made = tempfile.TemporaryFile(prefix="braid-aside-")  # noqa: SIM115 -- it is kept
-            assert isinstance(made, BufferedRandom)
-            self._file = made
         number = int(self._store[stores.WIDTH]) + stores.NUMBER
         last_end, last_number = int(records[:, 1].max()), int(records[:, number].max())
-        offset = self._place(self._size(len(records)))
-        self.pieces.append(Piece(offset, len(records), last_end, last_number, tier))
-        self._file.seek(offset)
-        for index in self._indexes:
-            self._file.write(self._held.hashes(index, records).data)
-        self._file.write(np.ascontiguousarray(records).data)
+        hashes = [self._held.hashes(index, records) for index in self._indexes]
+        place = self._file.write(*hashes, records)
+        self.pieces.append(Piece(place, len(records), last_end, last_number, tier))
         same = [p for p in self.pieces if p.tier == tier]
         if len(same) == _TOGETHER:
             self._merge(same, tier + 1)
 
-    def _place(self, size: int) -> int:
-        """The first place in the file where there is room."""
-        end = 0
-        for piece in sorted(self.pieces, key=lambda p: p.offset):
-            if piece.offset - end >= size:
-                break
-            end = piece.offset + self._size(piece.rows)
-        return end
-
-    def _size(self, rows: int) -> int:
-        return 8 * rows * (len(self._indexes) + self._record)
-
     def _merge(self, pieces: list[Piece], tier: int) -> None:
         """Make one piece of several, so that few have to be looked through."""
         records = np.concatenate([self._left(piece) for piece in pieces])
-        self.pieces = [p for p in self.pieces if p not in pieces]
+        self._drop(pieces)
         if len(records):
             self._add_piece(records, tier)
+
+    def _drop(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self._file.free(piece.place)
+        self.pieces = [p for p in self.pieces if p not in pieces]
 
     def _left(self, piece: Piece) -> Rows:
         """The rows of a piece that have not been brought back."""
@@ -153,7 +149,7 @@ class Aside:
 
     def _filter_anew(self) -> None:
         """Filters of what is still aside, with room for as much again."""
-        words = 64
+        words = _LEAST_FILTER
         while words * _CROWDED < 2 * int(self._store[stores.ASIDE]):
             words *= 2
         waiting = self._waiting()
@@ -166,19 +162,13 @@ class Aside:
 
     # ---- back ----
 
-    def _read(self, offset: int, words: int) -> Words:
-        assert self._file is not None
-        self._file.seek(offset)
-        found = np.empty(words, np.int64)
-        self._file.readinto(found.data.cast("B"))
-        return found
-
     def _hashes(self, piece: Piece, place: int) -> Words:
-        return self._read(piece.offset + 8 * place * piece.rows, piece.rows)
+        return self._file.read(piece.place, place * piece.rows, piece.rows)
 
     def _records(self, piece: Piece, row: int, count: int) -> Rows:
-        begin = piece.offset + 8 * (len(self._indexes) * piece.rows + row * self._record)
-        return self._read(begin, count * self._record).reshape(count, self._record)
+        first = len(self._indexes) * piece.rows + row * self._record
+        found = self._file.read(piece.place, first, count * self._record)
+        return found.reshape(count, self._record)
 
     def bring_back(self, index: int, hash_: int, now: int) -> int:
         """Take the rows with a key into memory, if their windows are not over; how many."""
@@ -237,7 +227,7 @@ class Aside:
             over = [p for p in self.pieces if p.last_end < now - size]
         if not over:
             return
-        self.pieces = [p for p in self.pieces if p not in over]
+        self._drop(over)
         store[stores.ASIDE] -= sum(p.rows - len(p.taken) for p in over)
         if not store[stores.ASIDE]:
             self._filter_anew()
@@ -245,7 +235,7 @@ class Aside:
     def forget(self) -> None:
         """Nothing is aside."""
         self._empty_buffer()
-        self.pieces = []
+        self._drop(self.pieces)
         self._store[stores.ASIDE] = 0
         self._filter_anew()
         self._held.known[:] = 0
@@ -257,4 +247,4 @@ class Aside:
 
     @property
     def file_bytes(self) -> int:
-        return sum(self._size(piece.rows) for piece in self.pieces)
+        return self._file.nbytes

@@ -16,6 +16,7 @@ from braid.algebra.types import Kind, kind_of
 from braid.kernels.k_going import canonical_floats, combined, drop_equal
 from braid.kernels.strings import hash_codes
 from braid.mops.columns import Rows, nulls_of
+from braid.mops.scratch import Place, Scratch
 from braid.mops.values import Values, Words
 from braid.plan.specs import Shape
 
@@ -23,38 +24,63 @@ from braid.plan.specs import Shape
 _PARTS = 64
 
 _NEVER = 2**62 + 1
-_NONE: Words = np.empty((0, 3), np.int64)
+
+#: Entries of a part that are written at once.
+_ENOUGH = 256
 
 
 class Calendar:
-    """Entries (when, hash, number) by when they are due."""
+    """Entries (when, hash and, if there are several ways to go, a number) by when they are due.
 
-    def __init__(self, span: int) -> None:
-        self._span = max(1, span)
+    What is due later is in a file, but for the last few of each part.
+    """
+
+    def __init__(self, span: int, width: int, file: Scratch) -> None:
+        self._span, self._width, self._file = max(1, span), width, file
         self._parts: dict[int, list[Words]] = {}
+        self._written: dict[int, list[Place]] = {}
 
     def add(self, entries: Words) -> None:
+        entries = entries[:, : self._width]
         parts = entries[:, 0] // self._span
         order = np.argsort(parts, kind="stable")
         bounds = np.flatnonzero(np.diff(parts[order])) + 1
         for own in np.split(order, bounds):
             if len(own):
-                self._parts.setdefault(int(parts[own[0]]), []).append(entries[own])
+                part = int(parts[own[0]])
+                waiting = self._parts.setdefault(part, [])
+                waiting.append(entries[own])
+                if sum(map(len, waiting)) >= _ENOUGH:
+                    self._written.setdefault(part, []).append(self._file.write(*waiting))
+                    del self._parts[part]
+
+    def _entries(self, part: int) -> Words:
+        found = list(self._parts.get(part, ()))
+        for place in self._written.get(part, ()):
+            found.append(self._file.read(place, 0, place[1] // 8).reshape(-1, self._width))
+        return np.concatenate(found)
+
+    def _take(self, part: int) -> Words:
+        entries = self._entries(part)
+        for place in self._written.pop(part, ()):
+            self._file.free(place)
+        self._parts.pop(part, None)
+        return entries
 
     def due(self, before: int) -> Words:
         """Take out what is due before this."""
         found, limit = [], before // self._span
-        for part in [p for p in self._parts if p <= limit]:
-            entries = np.concatenate(self._parts.pop(part))
+        for part in [p for p in {*self._parts, *self._written} if p <= limit]:
+            entries = self._take(part)
             now = entries[:, 0] < before
             found.append(entries[now])
             if not now.all():
                 self._parts[part] = [entries[~now]]
-        return np.concatenate(found) if found else _NONE
+        return np.concatenate(found) if found else np.empty((0, self._width), np.int64)
 
     def all(self) -> Words:
-        parts = [entries for own in self._parts.values() for entries in own]
-        return np.concatenate(parts) if parts else _NONE
+        parts = [self._entries(part) for part in {*self._parts, *self._written}]
+        return np.concatenate(parts) if parts else np.empty((0, self._width), np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -67,8 +93,10 @@ class Going:
 
     def __init__(self, shape: Shape, time: int | None, rows: Sequence[int], values: Values) -> None:
         self._shape, self._values = shape, values
-        self._calendars = [Calendar((1 if time is None else time) // _PARTS)]
-        self._calendars += [Calendar(size // _PARTS) for size in rows]
+        self._file = Scratch()
+        spans = [0 if time is None else time, *rows]
+        self._width = 2 if len(spans) == 1 else 3
+        self._calendars = [Calendar(s // _PARTS, self._width, self._file) for s in spans]
         self._next = 0
         #: Whether something has gone already, by number: there is more than one way to go.
         self._gone: set[int] | None = set() if len(self._calendars) > 1 else None
@@ -154,12 +182,16 @@ class Going:
         for calendar, entries in zip(self._calendars, saved, strict=False):
             calendar.due(2**63 - 1)
             if len(entries):
-                calendar.add(entries.reshape(-1, 3))
+                calendar.add(entries.reshape(-1, self._width))
         if self._gone is not None:
             self._gone = set(saved[-1].tolist())
-        numbers = [int(e.reshape(-1, 3)[:, 2].max(initial=-1)) for e in saved[:-1]]
-        self._next = 1 + max(numbers)
+            numbers = [int(e.reshape(-1, 3)[:, 2].max(initial=-1)) for e in saved[:-1]]
+            self._next = 1 + max(numbers)
 
     @property
     def nbytes(self) -> int:
         return sum(calendar.nbytes for calendar in self._calendars) + 64 * len(self._gone or ())
+
+    @property
+    def file_bytes(self) -> int:
+        return self._file.nbytes

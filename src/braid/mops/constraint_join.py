@@ -326,8 +326,8 @@ class ConstraintJoinLogic:
                 {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}
                 for n, a, e, r, m in held
             ],
-            "file_bytes": sum(aside.file_bytes for aside in self._aside),
-            "going_bytes": 0 if self._going is None else self._going.nbytes,
+            "file_bytes": sum(aside.file_bytes for aside in self._aside)
+            + (0 if self._going is None else self._going.file_bytes),
             **self._watch.describe(),
         }
 

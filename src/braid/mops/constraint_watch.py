@@ -80,6 +80,7 @@ class Watch:
         for edges in self._held.edges:
             what += [(kernel.WAITS, edge.second, edge.first) for edge in edges]
         for number, shape in enumerate(self._spec.inputs):
+            first = len(what)
             columns = {key.columns[number][0] for key in self._keys if key.columns[number]}
             for column in sorted(columns):
                 held_as = kind_of(shape.schema.attributes[column].type)
@@ -88,6 +89,8 @@ class Watch:
                     what.append((kernel.DESCENDS, number, column))
                 if held_as in _ORDERED or held_as is Kind.STRING:
                     what.append((kernel.CLUSTERS, number, column))
+            self._held.stores[number, stores.FIRST_WATCH] = first
+            self._held.stores[number, stores.ITS_WATCHES] = len(what) - first
         self._what = what
         self._watches: Words = np.zeros((len(what), kernel.WATCH_WORDS), np.int64)
         self._tables: dict[int, Words] = {}
@@ -95,7 +98,7 @@ class Watch:
         for number, (kind, input_, column) in enumerate(what):
             watch = self._watches[number]
             watch[kernel.KIND], watch[kernel.INPUT], watch[kernel.COLUMN] = kind, input_, column
-            watch[kernel.K] = kernel.ENDLESS
+            watch[kernel.K], watch[kernel.STARTED] = kernel.ENDLESS, -1
             watch[kernel.WINDOW] = _WINDOW[kind]
             watch[kernel.FACTOR] = 1024 if exact else _FACTOR[kind]
             watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
@@ -209,12 +212,17 @@ class Watch:
             found.append([waits, place, -1, ways.WAITING])
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
                 found.append([watch, place, own, ways.WAITING])
+        found = [way for way in found if self._is_usable(way[0])]
         deciding, alone = self._deciding(number)
         for place in deciding:
             edge = self._held.edges[number][place]
             for watch, own in self._of_values(edge.keys, edge.second, number, order=False):
                 found.append([watch, place, own, ways.ASKED])
         return np.array(found, np.int64).reshape(-1, ways.BY_WORDS), alone
+
+    def _is_usable(self, number: int) -> bool:
+        watch = self._watches[number]
+        return bool(watch[kernel.K] <= watch[kernel.THRESHOLD])
 
     def _of_values(
         self, keys: Sequence[int], other: int, number: int, *, order: bool
@@ -238,13 +246,13 @@ class Watch:
             self._judge_results(number, store)
         came = self._held.stores[:, stores.ARRIVALS].sum()
         held = self._held.stores[:, stores.COUNT].sum()
-        if came - self._since.sum() < max(_ROUND, held // 2):
+        if came - self._since.sum() < max(_ROUND, held):
             return
         self._since = self._held.stores[:, stores.ARRIVALS].copy()
         self._set_thresholds()
         for number, store in enumerate(self._held.stores):
-            if store[stores.COUNT]:
-                open_, alone = self._ways(number)
+            open_, alone = self._ways(number)
+            if store[stores.COUNT] and (len(open_) or store[stores.COVERS] == stores.DONE_WITH):
                 ways.collect(self._held.frame, number, open_, int(alone))
         now = int(self._held.frame[frames.NOW])
         for found, watch in zip(self._found, self._watches, strict=True):
@@ -276,7 +284,7 @@ class Watch:
                 inside = int(store[stores.COUNT] + store[stores.ASIDE])
                 inside = size if store[stores.BY_ROWS] else inside
                 inside = int(store[stores.ARRIVALS]) if size < 0 else inside
-                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 2)
+                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 4)
 
     def forget_codes(self) -> None:
         """What is known of strings is known by codes."""
