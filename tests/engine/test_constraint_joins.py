@@ -89,8 +89,8 @@ windows = st.sampled_from(["[Range 2]", "[Range 9]", "[Rows 2]", "[Rows 7]", "",
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[str, list[list[Event]], set[int]]:
-    text = draw(st.sampled_from(QUERIES)).format(*(draw(windows) for _ in range(3)))
+def cases(draw: st.DrawFn, queries: list[str] = QUERIES) -> tuple[str, list[list[Event]], set[int]]:
+    text = draw(st.sampled_from(queries)).format(*(draw(windows) for _ in range(3)))
     key = st.sampled_from([0, 1, 1, 2, 3, None])
     event = st.tuples(
         st.sampled_from("ABC"),
@@ -130,3 +130,29 @@ def test_a_join_alone_in_its_shape_uses_constraints() -> None:
     together.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
     together.query("r", QUERIES[0].format("[Range 7]", "[Rows 9]"))
     assert "constraint join {" not in str(together.explain()), "joins of one shape share"
+
+
+#: Joins of relations that come and go, and what reads all that goes.
+CHANGING = [
+    "Istream(Select L.a, x, y From A [Partition By a Rows 1] as L, B {1} Where L.a = B.a)",
+    "Dstream(Select x, y From A {0}, B {1} Where A.a = B.a)",
+    "Rstream(Select x, y From A {0}, B {1} Where A.a = B.a and x < 3)",
+    "Istream(Select A.a, count(*) as n, sum(y) as s From A {0}, B {1} Where A.a = B.a Group By A.a)",
+    "Istream(Select distinct x, z From A {0}, B {1}, C {2} Where A.a = B.a and B.b = C.b)",
+    "Istream(Select x + y as s From A {0}, B {1} Where A.a = B.a)",
+    (
+        "Istream(Select L.a, D.n From (Select a, count(*) as n From B {1} Group By a) as D, "
+        "A [Partition By a Rows 2] as L Where L.a = D.a)"
+    ),
+]
+
+
+@settings(max_examples=60 if COMPILED else 10, deadline=None)
+@given(cases(CHANGING))
+def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], set[int]]) -> None:
+    text, batches, restarts = case
+    wanted = run(ConstraintMode.OFF, text, batches, set())
+    assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+    with eager():
+        assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+        assert run(ConstraintMode.MONITORED, text, batches, restarts) == wanted

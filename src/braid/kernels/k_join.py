@@ -72,18 +72,21 @@ from braid.kernels.k_store import (
     ASIDE,
     BASE,
     BY_ROWS,
+    CHANGES,
     COLUMNS_AT,
     COUNT,
     COVERS,
     DONE_WITH,
     EVICTED,
     FIRST,
+    FIRST_INDEX,
     FLAGS,
     IN_RESULT,
     INDEX_WORDS,
     KEEPS,
     KEYS,
     LEFT,
+    NEGATIVES,
     NUMBER,
     RECORD,
     SAMPLED,
@@ -94,11 +97,14 @@ from braid.kernels.k_store import (
     WATCHED,
     WIDTH,
     add_row,
+    cancel,
     drop_over,
     find,
     following_of,
+    hash_key,
     remove_row,
     slot_at,
+    weight_of,
 )
 from braid.kernels.k_watch import after, before
 from braid.kernels.memory import resized
@@ -161,7 +167,7 @@ def _grow(frame: int) -> None:
 
 @kernel()
 def _compose(frame: int, out: int) -> None:
-    """Write the output row of the rows that are bound: one copy comes now."""
+    """Write the output row of the rows that are bound, with the product of their weights."""
     bound, base, emitted = (
         load_int(frame, BOUND_AT),
         load_int(frame, OUT_BASE),
@@ -181,7 +187,10 @@ def _compose(frame: int, out: int) -> None:
             word = 2 + (k >> 6)
             store_int(out, word, load_int(out, word) | (np.int64(1) << np.int64(k & 63)))
         pair += 16
-    store_int(out, base + emitted, 1)
+    weight = np.int64(1)
+    for i in range(load_int(frame, INPUTS)):
+        weight *= weight_of(store_of(frame, i), load_int(bound, i))
+    store_int(out, base + emitted, weight)
 
 
 @kernel()
@@ -215,6 +224,8 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
     store_int(frame, OUT_ROWS, count + 1)
     if load_int(frame, SPILLS) == 0:
         _count_lost(frame, driver)
+    if weight_of(store_of(frame, driver), load_int(frame, EVENT_AT)) < 0:
+        return
     for i in range(load_int(frame, INPUTS)):
         store = store_of(frame, i)
         if i != driver and load_int(store, COVERS) >= WATCHED:
@@ -377,7 +388,7 @@ def leave(frame: int, store: int, record: int) -> bool:
 @kernel()
 def evict(frame: int, store: int, slot: int) -> bool:
     row = slot_at(store, slot)
-    if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0:
+    if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0 or weight_of(store, row) < 0:
         return False
     if not leave(frame, store, row):
         return False
@@ -411,9 +422,28 @@ def _note_results(frame: int) -> None:
 
 
 @kernel()
+def _take_out(frame: int, store: int, record: int) -> None:
+    """A row goes: it is in memory, or aside with what is there, or comes later in this instant."""
+    indexes, number = load_int(frame, INDEXES_AT), load_int(store, FIRST_INDEX)
+    index = indexes + number * (8 * INDEX_WORDS)
+    hash_ = hash_key(record, load_int(store, BASE), index)
+    if load_int(store, ASIDE) > 0 and may_be_aside(index, hash_):
+        set_aside(indexes, store, record, load_int(frame, KNOWN_AT))
+        return
+    store_int(store, NEGATIVES, load_int(store, NEGATIVES) + 1)
+    add_row(indexes, store, record, 0)
+
+
+@kernel()
 def _keep_event(frame: int, driver: int, found: int) -> None:
     """Hold the event, unless it is done with."""
     store, record = store_of(frame, driver), load_int(frame, EVENT_AT)
+    if load_int(store, CHANGES) != 0:
+        if cancel(load_int(frame, INDEXES_AT), store, record):
+            return
+        if weight_of(store, record) < 0:
+            _take_out(frame, store, record)
+            return
     if found > 0 and load_int(store, COVERS) >= WATCHED:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
@@ -469,7 +499,8 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
             return False
     store_int(store, ARRIVALS, number)
     found = load_int(frame, OUT_ROWS) - first
-    before(frame, driver, record, joins)
+    if weight_of(store, record) > 0:
+        before(frame, driver, record, joins)
     if joins:
         if load_int(frame, DONE) > 0:
             _note_results(frame)

@@ -64,6 +64,7 @@ class Aside:
         first = int(self._store[stores.FIRST_INDEX])
         self._indexes = range(first, first + int(self._store[stores.INDEXES]))
         self._record = int(self._store[stores.RECORD])
+        self._number_at = int(self._store[stores.WIDTH]) + stores.NUMBER
         self._file = Scratch()
         self.pieces: list[Piece] = []
         self._filters: dict[int, Words] = {}
@@ -101,8 +102,8 @@ class Aside:
         self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
 
     def _add_piece(self, records: Rows, tier: int = 0) -> None:
-        number = int(self._store[stores.WIDTH]) + stores.NUMBER
-        last_end, last_number = int(records[:, 1].max()), int(records[:, number].max())
+        last_end = int(records[:, 1].max())
+        last_number = int(records[:, self._number_at].max())
         hashes = [self._held.hashes(index, records) for index in self._indexes]
         place = self._file.write(*hashes, records)
         self.pieces.append(Piece(place, len(records), last_end, last_number, tier))
@@ -114,8 +115,25 @@ class Aside:
         """Make one piece of several, so that few have to be looked through."""
         records = np.concatenate([self._left(piece) for piece in pieces])
         self._drop(pieces)
+        left = self._cancelled(records)
+        self._store[stores.ASIDE] -= len(records) - len(left)
+        records = left
         if len(records):
             self._add_piece(records, tier)
+
+    def _cancelled(self, records: Rows) -> Rows:
+        """Rows that come and go, without those that have done both."""
+        if not self._store[stores.CHANGES] or not len(records):
+            return records
+        last = int(self._store[stores.WIDTH]) - 1
+        content = np.ascontiguousarray(records[:, 2:last])
+        rows = content.view([("", np.int64)] * content.shape[1]).ravel()
+        _, first, which = np.unique(rows, return_index=True, return_inverse=True)
+        weights = np.zeros(len(first), np.int64)
+        np.add.at(weights, which.ravel(), records[:, last])
+        found = records[first].copy()
+        found[:, last] = weights
+        return found[weights != 0]
 
     def _drop(self, pieces: list[Piece]) -> None:
         for piece in pieces:
@@ -191,7 +209,11 @@ class Aside:
             return 0
         records = np.concatenate(found)
         self._store[stores.ASIDE] -= len(records)
-        records = records[~self._over(records, now)]
+        records = self._cancelled(records[~self._over(records, now)])
+        records = records[np.argsort(records[:, self._number_at], kind="stable")]
+        if self._store[stores.CHANGES]:
+            weights = records[:, int(self._store[stores.WIDTH]) - 1]
+            self._store[stores.NEGATIVES] += np.count_nonzero(weights < 0)
         flags = int(self._store[stores.WIDTH]) + stores.FLAGS
         records[:, flags] |= stores.RETURNED
         self._store[stores.RETURNS] += len(records)
@@ -203,8 +225,7 @@ class Aside:
         if size < 0:
             return np.zeros(len(records), np.bool_)
         if self._store[stores.BY_ROWS]:
-            numbers = records[:, int(self._store[stores.WIDTH]) + stores.NUMBER]
-            return np.asarray(numbers <= self._store[stores.LEFT])
+            return np.asarray(records[:, self._number_at] <= self._store[stores.LEFT])
         return np.asarray(records[:, 1] < now - size)
 
     def records(self, now: int) -> Rows:

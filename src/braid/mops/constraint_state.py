@@ -32,6 +32,7 @@ SAVED = [
     stores.PEAK,
     stores.EVICTED,
     stores.RETURNS,
+    stores.NEGATIVES,
 ]
 
 
@@ -107,7 +108,8 @@ class Stores:
             store[stores.WIDTH], store[stores.BASE] = shape.layout.width, shape.layout.base
             store[stores.RECORD] = record
             store[stores.STRIDE] = 8 * (record + stores.LINKS + stores.LINK_WORDS * len(own))
-            store[stores.SIZE] = -1 if inside.kind == "unbounded" else inside.size
+            store[stores.SIZE] = inside.size
+            store[stores.CHANGES] = inside.kind == "changes"
             store[stores.BY_ROWS] = inside.kind == "rows"
             keeps = self._spec.keeps[number]
             store[stores.KEEPS] = shape.layout.column(KEEPS) if keeps else -1

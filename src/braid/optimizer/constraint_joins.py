@@ -32,15 +32,15 @@ from braid.algebra.relations import (
     KeepRows,
     MapRows,
     Relation,
-    StreamKind,
     ToStream,
     Window,
     WindowKind,
     row_expressions,
+    walk_rows,
 )
 from braid.algebra.types import Kind, kind_of
 from braid.optimizer.operators import K_JOIN, Channel, Operator, Sharing, signature
-from braid.plan.constraint_join import KEEPS, ORDER, ConstraintJoinSpec, WindowInside
+from braid.plan.constraint_join import CHANGES, KEEPS, ORDER, ConstraintJoinSpec, WindowInside
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.predicates import Lifter
 from braid.plan.relational import Equality
@@ -161,8 +161,10 @@ def _window(relation: Relation) -> Window | None:
 def joins_below(node: Node) -> bool:
     """Whether an expression has a join that may use constraints."""
     return any(
-        isinstance(part, ToStream) and part.kind is StreamKind.ISTREAM and could_be(part.relation)
+        isinstance(relation, Join)
         for part in walk_nodes(node)
+        if isinstance(part, ToStream)
+        for relation in walk_rows(part.relation)
     )
 
 
@@ -234,14 +236,50 @@ def may_use_constraints(walk: Walk, relation: Relation) -> bool:
     return could_be(relation) and (walk.is_alone or not has_parameters(relation))
 
 
+def may_use_changes(walk: Walk, join: Join, sides: Sides) -> bool:
+    """Whether a join of relations that come and go may use constraints."""
+    if not walk.has_rule("k_join") or walk.constraints[0] is ConstraintMode.OFF:
+        return False
+    return _can_be_hashed(join, sides) and (walk.is_alone or not has_parameters(join))
+
+
+def _can_be_hashed(join: Join, sides: Sides) -> bool:
+    """Whether equalities lead from every input to every other one."""
+    groups = [{number} for number in range(len(join.inputs))]
+    for e in sides.equalities:
+        if e.null_safe:
+            return False
+        touched = [g for g in groups if {e.first, e.second} & g]
+        groups = [g for g in groups if g not in touched] + [set().union(*touched)]
+    return len(groups) == 1
+
+
+def changes_join(
+    walk: Walk, channels: tuple[Channel, ...], sides: Sides, emit: tuple[tuple[str, int, str], ...]
+) -> Channel:
+    """A join of relations that come and go, as a join that uses constraints."""
+    residual = conjunction(sides.rest)
+    inside = tuple(CHANGES for _ in channels)
+    definition = (sides.equalities, residual, emit, inside)
+    operator = Operator(K_JOIN, channels, definition, ())
+    spec = ConstraintJoinSpec(
+        tuple(channel.shape for channel in channels),
+        sides.equalities,
+        residual,
+        emit,
+        tuple(False for _ in channels),
+        inside,
+        tuple(False for _ in channels),
+        names=tuple((None, ()) for _ in channels),
+    )
+    return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
+
+
 def constraint_join(
     walk: Walk, join: Join, parts: JoinParts, sides: Sides, emit: tuple[tuple[str, int, str], ...]
 ) -> Channel | None:
     """The join with its windows and its constants inside; None if it cannot be one."""
-    keyed = {number for e in sides.equalities for number in (e.first, e.second)}
-    if len(parts.connected()) > 1 or len(keyed) < len(join.inputs):
-        return None
-    if any(e.null_safe for e in sides.equalities):
+    if not _can_be_hashed(join, sides):
         return None
     inputs = []
     for number, below in enumerate(join.inputs):

@@ -15,7 +15,8 @@ ORDER = "__order_"
 
 @dataclass(frozen=True)
 class WindowInside:
-    """A window that a join has inside: `range` (also for [Now]), `rows` or `unbounded`.
+    """A window that a join has inside: `range` (also for [Now]), `rows` or `unbounded`; or, for an
+    input whose rows come and go, `changes`.
 
     `order`: for rows, the columns that decide which events of one instant are the last.
     """
@@ -25,7 +26,11 @@ class WindowInside:
     order: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        return self.kind if self.kind == "unbounded" else f"{self.kind} {self.size}"
+        return self.kind if self.size < 0 else f"{self.kind} {self.size}"
+
+
+#: The input is a relation: its rows come and go.
+CHANGES = WindowInside("changes")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class ConstraintJoinSpec(JoinSpec):
     several that are the same: constants are part of the residual. `names`: the stream of each input
     and what its columns are called there, as far as they are attributes of it; `declared`: the
     constraints of these streams. The output has only what comes, less what goes at the same instant.
+
+    If the inputs are relations (`changes`, all of them), they come and go with weights as in a
+    `JoinSpec`, and so does the output: whoever reads it gets all that goes.
     """
 
     windows: tuple[WindowInside, ...] = ()
