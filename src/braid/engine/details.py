@@ -7,8 +7,10 @@ from typing import Any
 
 from braid.algebra.schema import TICKS
 from braid.algebra.text import show_duration
+from braid.engine.constraint_details import constraint_lines
 from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
+from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec, detection_lines
 from braid.plan.relational import (
     GroupSpec,
@@ -53,6 +55,8 @@ def details(view: MopView) -> list[str]:
             ]
         case WindowSpec():
             return [_window_line(spec, found, view.unit)]
+        case ConstraintJoinSpec():
+            return list(constraint_lines(found))
         case WindowJoinSpec():
             return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
         case JoinSpec():

@@ -37,6 +37,7 @@ from braid.mops.publish import ALWAYS
 from braid.mops.values import Words
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
 from braid.optimizer.operators import Channel
+from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.plan import Mop
 from braid.plan.routes import PlainRecipe, Route, Stage
 from braid.plan.specs import PublishSpec, Shape
@@ -144,7 +145,15 @@ def _named(*expressions: Expression) -> set[str]:
 class Planner:
     """Keeps the plan of one executor up to date."""
 
-    def __init__(self, executor: Executor, driver: Driver) -> None:
+    def __init__(
+        self, executor: Executor, driver: Driver, saved: frozenset[str] = frozenset()
+    ) -> None:
+        """`saved`: the m-ops of joins by themselves whose state there is to go on from."""
+        self._saved = saved
+        #: Whether queries come that have no state yet: only these can choose.
+        self.fresh = True
+        #: Templates of which a query has a join by itself.
+        self._by_themselves: set[Template] = set()
         self._executor = executor
         self._driver = driver
         assert isinstance(driver.published, dict)
@@ -191,6 +200,10 @@ class Planner:
         template = members.template
         for name in template.reads:
             self._need(name)
+        if len(members):
+            members, births = self._with_own_joins(members, births, birth)
+            if not len(members):
+                return
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
         if key not in self._routes:
             self._routes[key] = self._route(self._outputs(template), birth, template.mode)
@@ -205,6 +218,42 @@ class Planner:
             self._admit(route, _chosen(members, together), births, together)
         for row in np.flatnonzero(alone).tolist():
             self._admit_alone(members, row, births, birth)
+
+    def _with_own_joins(
+        self, members: Members, births: Words | None, birth: int | None
+    ) -> tuple[Members, Words | None]:
+        """Admit the queries that have joins by themselves; those that are left.
+
+        That is the first query of its template if it comes alone, and it stays so: one whose join
+        is there, or whose state was saved, keeps it whoever comes later.
+        """
+        template = members.template
+        first = self.fresh and len(members) == 1 and template not in self._by_themselves
+        first &= not any(known == template for known, _, _ in self._routes)
+        if not template.types:
+            return members, births
+        kept = self._saved or template in self._by_themselves
+        may = self._driver.may_use_constraints(template.outputs, template.mode)
+        if not (first or kept) or not may:
+            return members, births
+        left = []
+        for row in range(len(members)):
+            route = self._own_route(members, row, birth)
+            joins = {s.mop for s in route.stages if isinstance(s.spec, ConstraintJoinSpec)}
+            there = joins & (self._saved | self._executor.plan.mops.keys())
+            if joins and (first or there):
+                self._admit_alone(members, row, births, birth)
+                self._by_themselves.add(template)
+            else:
+                left.append(row)
+        rows = np.array(left, np.int64)
+        return _chosen(members, rows), None if births is None else births[rows]
+
+    def _own_route(self, members: Members, row: int, birth: int | None) -> Route:
+        template = Template(self._outputs(members.template), members.template.types)
+        outputs = template.instantiate(members.row(row))
+        name: str = members.ids[row].as_py()
+        return self._driver.route(outputs, name, birth, members.template.mode)
 
     def _outputs(self, template: Template) -> tuple[Output, ...]:
         """With every published stream that can be inlined replaced; a query's own always are."""

@@ -28,6 +28,7 @@ from braid.errors import CheckpointError
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
+from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
 from braid.mops.values import Carried, Words
 from braid.optimizer.driver import Driver, sharable_classes
@@ -107,10 +108,13 @@ class Shard:
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.mode, of_channels(options.constraints, names))
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
-        self._planner = Planner(self._executor, driver)
+        kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
+        self._planner = Planner(self._executor, driver, kept)
+        self._planner.fresh = meta is None
         self._lives = Lives(_pages, births)
         for members, single in groups:
             self._planner.add(members, self._births(members), single=single)
+        self._planner.fresh = True
         self._executor.restore(states)
         self._note_suspended()
 

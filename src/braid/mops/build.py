@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import DetectionLogic
 from braid.mops.documents import DocumentsLogic
 from braid.mops.encode import EncodeLogic
@@ -18,6 +19,7 @@ from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
+from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
@@ -59,6 +61,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return PublishLogic(spec)
         case WindowSpec():
             return WindowLogic(spec, context)
+        case ConstraintJoinSpec():
+            return ConstraintJoinLogic(spec, context)
         case WindowJoinSpec():
             return WindowJoinLogic(spec, context)
         case JoinSpec():

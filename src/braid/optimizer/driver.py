@@ -9,8 +9,9 @@ so a route is acyclic and keeps every schema whatever rules are on; `Plan` check
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -47,6 +48,7 @@ from braid.algebra.relations import ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.optimizer.constraint_joins import joins_below
 from braid.optimizer.documents import documents
 from braid.optimizer.operators import (
     ITERATE,
@@ -147,6 +149,14 @@ class Driver:
     mode: ConstraintMode = ConstraintMode.EXACT
     declared: tuple[Constraint, ...] = ()
 
+    def may_use_constraints(
+        self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
+    ) -> bool:
+        """Whether a query has a join that uses constraints if it is planned by itself."""
+        if "k_join" not in self.rules or (mode or self.mode) is ConstraintMode.OFF:
+            return False
+        return any(joins_below(output.node) for output in outputs)
+
     def route(
         self,
         outputs: SequenceOf[Output],
@@ -212,6 +222,17 @@ class _Walk:
 
     def has_rule(self, name: str) -> bool:
         return name in self.driver.rules
+
+    @property
+    def is_alone(self) -> bool:
+        return self.alone is not None
+
+    @contextmanager
+    def without_members(self) -> Iterator[None]:
+        """What is read here is one query's: its constants are part of what it is."""
+        frozen, self.frozen = self.frozen, True
+        yield
+        self.frozen = frozen
 
     def sharing(self, operator: Operator) -> Sharing:
         key = (operator.kind, tuple(c.signature for c in operator.inputs), operator.definition)

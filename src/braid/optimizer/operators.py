@@ -16,6 +16,7 @@ WINDOW, JOIN, GROUP, TO_STREAM = "window", "join", "group", "to stream"
 WINDOW_JOIN = "window join"
 DETECT = "detect"
 DOCUMENTS = "documents"
+K_JOIN = "constraint join"
 
 
 @dataclass(frozen=True)

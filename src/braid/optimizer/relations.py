@@ -24,6 +24,7 @@ a stream. So what it keeps never depends on what others read: a projection names
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -59,10 +60,17 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.optimizer.constraint_joins import (
+    changes_join,
+    constraint_join,
+    may_use_changes,
+    may_use_constraints,
+)
 from braid.optimizer.detection import detected
 from braid.optimizer.operators import (
     GROUP,
     JOIN,
+    K_JOIN,
     PROJECT,
     TO_STREAM,
     WINDOW,
@@ -72,6 +80,7 @@ from braid.optimizer.operators import (
     Sharing,
     signature,
 )
+from braid.optimizer.relation_shapes import bottom, of_time, shown_of
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.options import plain_ref
 from braid.plan.predicates import Lifter, Predicate, normalise
@@ -103,10 +112,15 @@ class Planning(Protocol):
 
     birth: int | None
 
+    def has_rule(self, name: str) -> bool: ...
+
     @property
     def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]: ...
 
-    def has_rule(self, name: str) -> bool: ...
+    @property
+    def is_alone(self) -> bool: ...
+
+    def without_members(self) -> AbstractContextManager[None]: ...
 
     def channel(
         self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
@@ -135,6 +149,8 @@ class Relations:
         #: The join of which only what comes is asked, and its columns that are shown as they are.
         self._coming: Relation | None = None
         self._shown: frozenset[str] = frozenset()
+        #: The join that may use constraints.
+        self._constrained: Relation | None = None
         #: Sizes of the windows that a join has inside, while its inputs are walked.
         self._inside: list[Literal | Parameter | int] | None = None
         #: The streams under the windows as they are, with nothing asked of them.
@@ -146,10 +162,12 @@ class Relations:
         if isinstance(relation, Detection):
             return detected(self._walk, relation)
         names = tuple(n for n in relation.schema.names if not speaks or n in wanted)
-        self._only_changes = None if speaks else _bottom(relation)
+        self._only_changes = None if speaks else bottom(relation)
         if node.kind is StreamKind.ISTREAM and self._walk.has_rule("s_window_join"):
-            self._coming = _bottom(relation)
-            self._shown = _shown_of(relation, self._coming)
+            self._coming = bottom(relation)
+            self._shown = shown_of(relation, self._coming)
+        if node.kind is StreamKind.ISTREAM and may_use_constraints(self._walk, relation):
+            self._constrained = bottom(relation)
         birth = self._walk.birth if speaks else None
         definition = (node.kind.value, names, birth)
         rows = self._exactly(relation, names, (), signature((TO_STREAM, definition)), speaks)
@@ -324,15 +342,18 @@ class Relations:
             sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
         constants = tuple(lifter.constants)
-        if join is self._coming and _of_time(join) and sides.tell_events_apart:
+        if join is self._constrained:
+            found = constraint_join(self._walk, join, parts, sides, emit)
+            if found is not None:
+                return found
+        if join is self._coming and of_time(join) and sides.tell_events_apart:
             netted = sides.netted(self._shown)
             return self._window_join(join, parts, sides, (*definition, netted), constants)
-        read = []
-        for number, below in enumerate(join.inputs):
-            reader = signature((JOIN, definition, number))
-            own = parts.selections[number]
-            read.append(self._side(below, sides.items(number), own, reader, speaks))
-        channels = tuple(read)
+        if may_use_changes(self._walk, join, sides):
+            with self._walk.without_members():
+                channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
+                return changes_join(self._walk, channels, sides, emit)
+        channels = self._read_sides(join, parts, sides, (JOIN, definition), speaks)
         operator = Operator(JOIN, channels, definition, constants)
         sharing = self._walk.sharing(operator)
         membered = tuple(channel.membered for channel in channels)
@@ -341,6 +362,21 @@ class Relations:
         recipe = JoinRecipe(constants)
         told = any(membered) or bool(constants)
         return self._walk.add(operator, sharing, spec, recipe, membered=told)
+
+    def _read_sides(
+        self, join: Join, parts: JoinParts, sides: _Sides, reader: tuple[Any, ...], speaks: bool
+    ) -> tuple[Channel, ...]:
+        """The inputs of a join, as relations that come and go."""
+        return tuple(
+            self._side(
+                below,
+                sides.items(number),
+                parts.selections[number],
+                signature((*reader, number)),
+                speaks,
+            )
+            for number, below in enumerate(join.inputs)
+        )
 
     def _window_join(
         self,
@@ -527,32 +563,6 @@ def _composed(relation: MapRows, shown: frozenset[str]) -> MapRows:
         items = tuple((name, _substituted(e, computed)) for name, e in items)
         below = below.input
     return MapRows(below, items)
-
-
-def _bottom(relation: Relation) -> Relation:
-    """What is below selections and projections: these make changes of changes."""
-    while isinstance(relation, KeepRows | MapRows):
-        relation = relation.input
-    return relation
-
-
-def _shown_of(relation: Relation, bottom: Relation) -> frozenset[str]:
-    """The columns of what is below selections and projections that come through as they are."""
-    names = frozenset(relation.schema.names)
-    while relation is not bottom:
-        assert isinstance(relation, KeepRows | MapRows)
-        if isinstance(relation, MapRows):
-            computed = (e for name, e in relation.items if name in names)
-            names = frozenset(e.name for e in computed if isinstance(e, Ref))
-        relation = relation.input
-    return names
-
-
-def _of_time(join: Join) -> bool:
-    """Whether all inputs of a join are windows by time, perhaps with rows chosen and computed."""
-    kinds = (WindowKind.RANGE, WindowKind.NOW)
-    below = (_bottom(relation) for relation in join.inputs)
-    return all(isinstance(window, Window) and window.kind in kinds for window in below)
 
 
 def _is_raw(node: Node) -> bool:

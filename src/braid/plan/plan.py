@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.relational import WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
@@ -107,7 +108,7 @@ def moved_by_time(mops: Mapping[str, Mop], order: Iterable[str]) -> tuple[str, .
         mop = mops[signature]
         spec = mop.spec
         leaves = isinstance(spec, WindowSpec) and spec.kind in ("range", "now")
-        leaves |= isinstance(spec, WindowJoinSpec | DetectionSpec)
+        leaves |= isinstance(spec, WindowJoinSpec | DetectionSpec | ConstraintJoinSpec)
         if leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
             moved[signature] = None
     return tuple(moved)

@@ -11,6 +11,7 @@ from braid.optimizer.rules.channel_projections import C_PI
 from braid.optimizer.rules.channel_selections import C_SIGMA
 from braid.optimizer.rules.default_selections import D_SIGMA
 from braid.optimizer.rules.index_selections import S_SIGMA
+from braid.optimizer.rules.k_join import K_JOIN
 from braid.optimizer.rules.merge_groups import C_ALPHA, S_ALPHA
 from braid.optimizer.rules.merge_patterns import S_MU, S_SEQ
 from braid.optimizer.rules.merge_projections import S_PI
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     C_JOIN,
     S_WINDOW_JOIN,
     S_DETECT,
+    K_JOIN,
     S_ALPHA,
     C_ALPHA,
     S_STREAM,

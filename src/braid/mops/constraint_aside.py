@@ -1,0 +1,271 @@
+"""Rows that are aside: in a file, with only bits of their keys in memory.
+
+What constraints say will not join is written to a temporary file of the process, in pieces. A piece
+has the hashes of its rows' keys, by index, and the records. It is looked through only when the
+filter of an index (`kernels/k_aside.py`) says that a key may be in it, and is gone when all its rows
+have left their window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from braid.kernels import k_holdings as holdings
+from braid.kernels import k_store as stores
+from braid.kernels import memory
+from braid.kernels.runtime import address
+from braid.mops.columns import Rows
+from braid.mops.constraint_state import Stores
+from braid.mops.scratch import Place, Scratch
+from braid.mops.values import Words
+
+#: Rows that are written at once, at least.
+PIECE = 512
+
+#: Pieces of one size that become one.
+_TOGETHER = 8
+
+#: Keys for each word of a filter, at most: 16 bits a key and more; words of the smallest one.
+_CROWDED = 4
+_LEAST_FILTER = 1024
+
+
+@dataclass(eq=False)
+class Piece:
+    """Rows that were written together."""
+
+    place: Place
+    rows: int
+    #: The last of them leaves with this `end`, or with this number among the events.
+    last_end: int
+    last_number: int
+    #: How often it was made of others.
+    tier: int = 0
+    #: Rows that have been brought back.
+    taken: set[int] = field(default_factory=set)
+
+
+class _Words:
+    """Memory as an array, which is cheap to make and must not outlive it."""
+
+    def __init__(self, at: int, words: int) -> None:
+        data = {"data": (at, False), "shape": (words,), "typestr": "<i8", "version": 3}
+        self.__array_interface__ = data
+
+
+class Aside:
+    """The rows of one input that are aside."""
+
+    def __init__(self, held: Stores, number: int) -> None:
+        self._held, self._number = held, number
+        self._store = held.stores[number]
+        first = int(self._store[stores.FIRST_INDEX])
+        self._indexes = range(first, first + int(self._store[stores.INDEXES]))
+        self._record = int(self._store[stores.RECORD])
+        self._number_at = int(self._store[stores.WIDTH]) + stores.NUMBER
+        self._file = Scratch()
+        self.pieces: list[Piece] = []
+        self._filters: dict[int, Words] = {}
+        for index in self._indexes:
+            self._make_filter(index, _LEAST_FILTER)
+
+    def _make_filter(self, index: int, words: int) -> None:
+        filter_ = np.zeros(words, np.int64)
+        self._filters[index] = filter_
+        record = self._held.indexes[index]
+        record[stores.FILTER_AT], record[stores.FILTER_MASK] = address(filter_), words - 1
+        record[stores.FILTERED] = 0
+
+    # ---- out ----
+
+    def write(self) -> None:
+        """Write what waits in the buffer, if it is enough to be worth it."""
+        if self._store[stores.BUFFER_ROWS] >= PIECE:
+            records = self._waiting()
+            self._add_piece(records)
+            self._empty_buffer()
+        if any(self._crowded(index) for index in self._indexes):
+            self._filter_anew()
+
+    def _waiting(self) -> Rows:
+        """The rows of the buffer, which are aside but not written yet."""
+        count = int(self._store[stores.BUFFER_ROWS])
+        at = int(self._store[stores.BUFFER_AT])
+        if not count:
+            return np.empty((0, self._record), np.int64)
+        return np.asarray(_Words(at, count * self._record)).reshape(count, self._record)
+
+    def _empty_buffer(self) -> None:
+        memory.free(self._store[stores.BUFFER_AT])
+        self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
+
+    def _add_piece(self, records: Rows, tier: int = 0) -> None:
+        last_end = int(records[:, 1].max())
+        last_number = int(records[:, self._number_at].max())
+        hashes = [self._held.hashes(index, records) for index in self._indexes]
+        place = self._file.write(*hashes, records)
+        self.pieces.append(Piece(place, len(records), last_end, last_number, tier))
+        same = [p for p in self.pieces if p.tier == tier]
+        if len(same) == _TOGETHER:
+            self._merge(same, tier + 1)
+
+    def _merge(self, pieces: list[Piece], tier: int) -> None:
+        """Make one piece of several, so that few have to be looked through."""
+        records = np.concatenate([self._left(piece) for piece in pieces])
+        self._drop(pieces)
+        left = self._cancelled(records)
+        self._store[stores.ASIDE] -= len(records) - len(left)
+        records = left
+        if len(records):
+            self._add_piece(records, tier)
+
+    def _cancelled(self, records: Rows) -> Rows:
+        """Rows that come and go, without those that have done both."""
+        if not self._store[stores.CHANGES] or not len(records):
+            return records
+        last = int(self._store[stores.WIDTH]) - 1
+        content = np.ascontiguousarray(records[:, 2:last])
+        rows = content.view([("", np.int64)] * content.shape[1]).ravel()
+        _, first, which = np.unique(rows, return_index=True, return_inverse=True)
+        weights = np.zeros(len(first), np.int64)
+        np.add.at(weights, which.ravel(), records[:, last])
+        found = records[first].copy()
+        found[:, last] = weights
+        return found[weights != 0]
+
+    def _drop(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self._file.free(piece.place)
+        self.pieces = [p for p in self.pieces if p not in pieces]
+
+    def _left(self, piece: Piece) -> Rows:
+        """The rows of a piece that have not been brought back."""
+        kept = np.ones(piece.rows, np.bool_)
+        kept[list(piece.taken)] = False
+        return self._records(piece, 0, piece.rows)[kept]
+
+    def add(self, records: Rows) -> None:
+        """Put rows aside that come from elsewhere."""
+        if len(records):
+            self._add_piece(records)
+            self._store[stores.ASIDE] += len(records)
+            for index in self._indexes:
+                self._crowd(index, self._held.hashes(index, records))
+
+    # ---- filters ----
+
+    def _crowded(self, index: int) -> bool:
+        record = self._held.indexes[index]
+        return bool(record[stores.FILTERED] > _CROWDED * (record[stores.FILTER_MASK] + 1))
+
+    def _crowd(self, index: int, keys: Words) -> None:
+        holdings.note_keys(self._held.frame, index, keys)
+        if self._crowded(index):
+            self._filter_anew()
+
+    def _filter_anew(self) -> None:
+        """Filters of what is still aside, with room for as much again."""
+        words = _LEAST_FILTER
+        while words * _CROWDED < 2 * int(self._store[stores.ASIDE]):
+            words *= 2
+        waiting = self._waiting()
+        for place, index in enumerate(self._indexes):
+            self._make_filter(index, words)
+            for piece in self.pieces:
+                holdings.note_keys(self._held.frame, index, self._hashes(piece, place))
+            if len(waiting):
+                holdings.note_keys(self._held.frame, index, self._held.hashes(index, waiting))
+
+    # ---- back ----
+
+    def _hashes(self, piece: Piece, place: int) -> Words:
+        return self._file.read(piece.place, place * piece.rows, piece.rows)
+
+    def _records(self, piece: Piece, row: int, count: int) -> Rows:
+        first = len(self._indexes) * piece.rows + row * self._record
+        found = self._file.read(piece.place, first, count * self._record)
+        return found.reshape(count, self._record)
+
+    def bring_back(self, index: int, hash_: int, now: int) -> int:
+        """Take the rows with a key into memory, if their windows are not over; how many."""
+        place = self._indexes.index(index)
+        found = []
+        for piece in self.pieces:
+            for row in np.flatnonzero(self._hashes(piece, place) == hash_).tolist():
+                if row not in piece.taken:
+                    piece.taken.add(row)
+                    found.append(self._records(piece, row, 1))
+        waiting = self._waiting()
+        if len(waiting):
+            same = self._held.hashes(index, waiting) == hash_
+            if same.any():
+                found.append(waiting[same])
+                kept = waiting[~same]
+                waiting[: len(kept)] = kept
+                self._store[stores.BUFFER_ROWS] = len(kept)
+        if not found:
+            return 0
+        records = np.concatenate(found)
+        self._store[stores.ASIDE] -= len(records)
+        records = self._cancelled(records[~self._over(records, now)])
+        records = records[np.argsort(records[:, self._number_at], kind="stable")]
+        if self._store[stores.CHANGES]:
+            weights = records[:, int(self._store[stores.WIDTH]) - 1]
+            self._store[stores.NEGATIVES] += np.count_nonzero(weights < 0)
+        flags = int(self._store[stores.WIDTH]) + stores.FLAGS
+        records[:, flags] |= stores.RETURNED
+        self._store[stores.RETURNS] += len(records)
+        self._held.take(self._number, records, oldest=True)
+        return len(records)
+
+    def _over(self, records: Rows, now: int) -> np.ndarray:
+        size = int(self._store[stores.SIZE])
+        if size < 0:
+            return np.zeros(len(records), np.bool_)
+        if self._store[stores.BY_ROWS]:
+            return np.asarray(records[:, self._number_at] <= self._store[stores.LEFT])
+        return np.asarray(records[:, 1] < now - size)
+
+    def records(self, now: int) -> Rows:
+        """All rows that are aside and in their windows."""
+        parts = [self._waiting().copy()]
+        parts += [self._left(piece) for piece in self.pieces]
+        records = np.concatenate(parts)
+        return records[~self._over(records, now)]
+
+    # ---- time ----
+
+    def pass_time(self, now: int) -> None:
+        """Forget pieces that are over; without any, begin the file anew."""
+        size, store = int(self._store[stores.SIZE]), self._store
+        if size < 0 or not self.pieces:
+            return
+        if store[stores.BY_ROWS]:
+            over = [p for p in self.pieces if p.last_number <= store[stores.LEFT]]
+        else:
+            over = [p for p in self.pieces if p.last_end < now - size]
+        if not over:
+            return
+        self._drop(over)
+        store[stores.ASIDE] -= sum(p.rows - len(p.taken) for p in over)
+        if not store[stores.ASIDE]:
+            self._filter_anew()
+
+    def forget(self) -> None:
+        """Nothing is aside."""
+        self._empty_buffer()
+        self._drop(self.pieces)
+        self._store[stores.ASIDE] = 0
+        self._filter_anew()
+        self._held.known[:] = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory: filters, and what is known of pieces. Buffers are counted by the store."""
+        return sum(f.nbytes for f in self._filters.values()) + 64 * len(self.pieces)
+
+    @property
+    def file_bytes(self) -> int:
+        return self._file.nbytes

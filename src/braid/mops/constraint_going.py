@@ -1,0 +1,197 @@
+"""Results that are there: an equal one that comes when one of them goes is no news.
+
+Istream compares the rows of an instant with those of the instant before, by value. A join that has
+dropped the events of a result cannot find out when it goes. So of every result a hash of its values
+is kept with the instant at which it goes: for windows by time that is known when it comes; for one
+by rows, the number of the event that will push it out is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.algebra.types import Kind, kind_of
+from braid.kernels.k_going import canonical_floats, combined, drop_equal
+from braid.kernels.strings import hash_codes
+from braid.mops.columns import Rows, nulls_of
+from braid.mops.scratch import Place, Scratch
+from braid.mops.values import Values, Words
+from braid.plan.specs import Shape
+
+#: Parts of a window that are kept apart.
+_PARTS = 64
+
+_NEVER = 2**62 + 1
+
+#: Entries of a part that are written at once.
+_ENOUGH = 256
+
+
+class Calendar:
+    """Entries (when, hash and, if there are several ways to go, a number) by when they are due.
+
+    What is due later is in a file, but for the last few of each part.
+    """
+
+    def __init__(self, span: int, width: int, file: Scratch) -> None:
+        self._span, self._width, self._file = max(1, span), width, file
+        self._parts: dict[int, list[Words]] = {}
+        self._written: dict[int, list[Place]] = {}
+
+    def add(self, entries: Words) -> None:
+        entries = entries[:, : self._width]
+        parts = entries[:, 0] // self._span
+        order = np.argsort(parts, kind="stable")
+        bounds = np.flatnonzero(np.diff(parts[order])) + 1
+        for own in np.split(order, bounds):
+            if len(own):
+                part = int(parts[own[0]])
+                waiting = self._parts.setdefault(part, [])
+                waiting.append(entries[own])
+                if sum(map(len, waiting)) >= _ENOUGH:
+                    self._written.setdefault(part, []).append(self._file.write(*waiting))
+                    del self._parts[part]
+
+    def _entries(self, part: int) -> Words:
+        found = list(self._parts.get(part, ()))
+        for place in self._written.get(part, ()):
+            found.append(self._file.read(place, 0, place[1] // 8).reshape(-1, self._width))
+        return np.concatenate(found)
+
+    def _take(self, part: int) -> Words:
+        entries = self._entries(part)
+        for place in self._written.pop(part, ()):
+            self._file.free(place)
+        self._parts.pop(part, None)
+        return entries
+
+    def due(self, before: int) -> Words:
+        """Take out what is due before this."""
+        found, limit = [], before // self._span
+        for part in [p for p in {*self._parts, *self._written} if p <= limit]:
+            entries = self._take(part)
+            now = entries[:, 0] < before
+            found.append(entries[now])
+            if not now.all():
+                self._parts[part] = [entries[~now]]
+        return np.concatenate(found) if found else np.empty((0, self._width), np.int64)
+
+    def all(self) -> Words:
+        parts = [self._entries(part) for part in {*self._parts, *self._written}]
+        return np.concatenate(parts) if parts else np.empty((0, self._width), np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(entries.nbytes for own in self._parts.values() for entries in own)
+
+
+class Going:
+    """The results of one join, until they go. `sizes`: the longest window by time (None: none),
+    and those by rows."""
+
+    def __init__(self, shape: Shape, time: int | None, rows: Sequence[int], values: Values) -> None:
+        self._shape, self._values = shape, values
+        self._file = Scratch()
+        spans = [0 if time is None else time, *rows]
+        self._width = 2 if len(spans) == 1 else 3
+        self._calendars = [Calendar(s // _PARTS, self._width, self._file) for s in spans]
+        self._next = 0
+        #: Whether something has gone already, by number: there is more than one way to go.
+        self._gone: set[int] | None = set() if len(self._calendars) > 1 else None
+
+    # ---- values ----
+
+    def _hashes(self, rows: Rows) -> Words:
+        """A hash of the values of each row; the same whatever codes strings have."""
+        layout = self._shape.layout
+        found = np.zeros(len(rows), np.int64)
+        for column, attribute in enumerate(self._shape.schema.attributes[:-1]):
+            words = np.ascontiguousarray(rows[:, layout.base + column])
+            kind = kind_of(attribute.type)
+            nulls = nulls_of(rows, column)
+            if nulls is not None:
+                words[nulls] = 0
+            if kind is Kind.FLOAT:
+                words = canonical_floats(words)
+            elif kind is Kind.STRING:
+                strings = self._values.strings
+                words = hash_codes(strings.offsets, strings.pool, words)
+            found = combined(found, words)
+            if nulls is not None:
+                found = combined(found, nulls.astype(np.int64))
+        return found
+
+    # ---- coming and going ----
+
+    def news(
+        self, rows: Rows, leaves: Words, bound: int, ends: Sequence[tuple[int, Words]]
+    ) -> Rows:
+        """What is left of results that come if equal ones go at the same instant.
+
+        `leaves`: when each goes, by time and by the numbers of events. `ends`: of each window by
+        rows, the number of events before this batch, and the ends of those that have come with it.
+        """
+        hashes = self._hashes(rows)
+        if len(rows):
+            numbers = np.arange(self._next, self._next + len(rows))
+            self._next += len(rows)
+            for calendar, own in zip(self._calendars, leaves.T, strict=True):
+                kept = own < _NEVER
+                if kept.any():
+                    calendar.add(np.stack([own[kept], hashes[kept], numbers[kept]], axis=1))
+        going = self._going(bound, ends)
+        if not len(rows) or not len(going):
+            return rows
+        return rows[drop_equal(hashes, rows[:, 1].copy(), going[:, 1].copy(), going[:, 0].copy())]
+
+    def _going(self, bound: int, ends: Sequence[tuple[int, Words]]) -> Words:
+        """What goes before the bound: when, hash, number."""
+        found = [self._calendars[0].due(bound)]
+        for calendar, (before, times) in zip(self._calendars[1:], ends, strict=True):
+            due = calendar.due(before + len(times) + 1)
+            found.append(np.column_stack([times[due[:, 0] - before - 1], due[:, 1:]]))
+        if self._gone is None:
+            return found[0]
+        return self._once(np.concatenate(found))
+
+    def _once(self, going: Words) -> Words:
+        """What is due in several ways goes when the first is; the others then mean nothing."""
+        assert self._gone is not None
+        going = going[np.lexsort((going[:, 0], going[:, 2]))]
+        first = np.ones(len(going), np.bool_)
+        first[1:] = going[1:, 2] != going[:-1, 2]
+        going = going[first]
+        over = np.array([number in self._gone for number in going[:, 2].tolist()], np.bool_)
+        self._gone.update(going[:, 2].tolist())
+        if len(self._gone) > 1024 and len(self._gone) > 4 * sum(
+            len(c.all()) for c in self._calendars
+        ):
+            waiting = np.concatenate([c.all()[:, 2] for c in self._calendars])
+            self._gone &= set(waiting.tolist())
+        return going[~over] if len(going) else going
+
+    # ---- state ----
+
+    def saved(self) -> list[Words]:
+        gone = np.array(sorted(self._gone or ()), np.int64)
+        return [*(calendar.all() for calendar in self._calendars), gone]
+
+    def take(self, saved: Sequence[Words]) -> None:
+        for calendar, entries in zip(self._calendars, saved, strict=False):
+            calendar.due(2**63 - 1)
+            if len(entries):
+                calendar.add(entries.reshape(-1, self._width))
+        if self._gone is not None:
+            self._gone = set(saved[-1].tolist())
+            numbers = [int(e.reshape(-1, 3)[:, 2].max(initial=-1)) for e in saved[:-1]]
+            self._next = 1 + max(numbers)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(calendar.nbytes for calendar in self._calendars) + 64 * len(self._gone or ())
+
+    @property
+    def file_bytes(self) -> int:
+        return self._file.nbytes

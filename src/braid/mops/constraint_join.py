@@ -1,0 +1,340 @@
+"""A join that holds what can still join: see `docs/constraints.md`.
+
+The law: what it has put out up to an instant, for Istream, is what comes to the product of its
+windows; with rows that are dropped instead of put aside, a part of that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.constraints import ConstraintMode
+from braid.algebra.expressions import Source, is_true
+from braid.algebra.relations import place
+from braid.algebra.types import Kind, kind_of
+from braid.kernels import k_frame as frames
+from braid.kernels import k_store as stores
+from braid.kernels import memory
+from braid.kernels.instances import mix
+from braid.kernels.k_aside import known_place
+from braid.kernels.k_join import pass_time, run
+from braid.kernels.runtime import address, always
+from braid.mops import codegen
+from braid.mops.base import Context, Held, State
+from braid.mops.batch import Batch
+from braid.mops.columns import Rows
+from braid.mops.constants import Constants
+from braid.mops.constraint_aside import Aside
+from braid.mops.constraint_going import Going
+from braid.mops.constraint_state import SAVED, STORES, Stores
+from braid.mops.constraint_watch import Watch
+from braid.mops.join_plan import keys_of, residual_of
+from braid.mops.membership import Origin, nobody
+from braid.mops.values import Words
+from braid.mops.window import last_order, seen_since
+from braid.plan.constraint_join import ConstraintJoinSpec
+from braid.plan.layout import Layout
+from braid.plan.routes import PlainRecipe
+
+#: Events after which it is looked after what is held.
+_ROUND = 4096
+
+
+class ConstraintJoinLogic:
+    """One join with its windows and constants, of all queries that have the same."""
+
+    takes_sets = False
+    takes_bits = False
+    saves = True
+
+    def __init__(self, spec: ConstraintJoinSpec, context: Context) -> None:
+        self._spec, self._context = spec, context
+        self._keys = keys_of(spec)
+        self._held = Stores(spec, self._keys)
+        self._frame = self._held.frame
+        self._aside = [Aside(self._held, number) for number in range(len(spec.inputs))]
+        self._parts: list[Words] = []
+        self._compile()
+        self._describe_inputs()
+        by_time = [w.size for w in spec.windows if w.kind == "range"]
+        by_rows = [w.size for w in spec.windows if w.kind == "rows"]
+        self._going: Going | None = None
+        if by_time or by_rows:
+            longest = max(by_time) if by_time else None
+            self._going = Going(spec.output, longest, by_rows, context.values)
+        self._frame[frames.GOING] = self._going is not None
+        self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
+        # Who reads what comes and goes must get all of it.
+        changes = any(w.kind == "changes" for w in spec.windows)
+        self._frame[frames.SPILLS] = changes or spec.mode is ConstraintMode.EXACT
+        self._frame[frames.BUDGET] = _ROUND
+        self._watch = Watch(spec, self._held, self._keys)
+        self.stopped: dict[int, int] = {}
+
+    # ---- what is compiled ----
+
+    def _compile(self) -> None:
+        residual = residual_of(self._spec)
+        self._residual: Any = always
+        constants: list[int] = []
+        layout = Layout(residual.columns)
+        self._asked: Words = np.zeros(layout.width, np.int64)
+        if not is_true(self._spec.residual):
+            places = {Source.INPUT: codegen.Place("e", layout)}
+            function = codegen.predicate(self._spec.residual, places)
+            self._residual = function.compiled
+            constants = [self._word(p.value) for p in function.parameters]
+        shown = [place(name) for name in residual.columns]
+        triples = [
+            w
+            for target, (i, name) in enumerate(shown)
+            for w in (i, self._spec.inputs[i].layout.column(name), target)
+        ]
+        frame, out = self._frame, self._spec.output.layout
+        frame[frames.CONSTANTS_AT] = self._kept(constants)
+        frame[frames.ASKED_AT], frame[frames.ASKED_BASE] = address(self._asked), layout.base
+        frame[frames.SHOWN_AT], frame[frames.SHOWN] = self._kept(triples), len(shown)
+        if not shown and not is_true(self._spec.residual):
+            # A residual of constants only is asked once, of nothing.
+            strings = address(self._context.values.strings.description)
+            asked = (np.int64(0), frame[frames.ASKED_AT], frame[frames.CONSTANTS_AT], strings)
+            self._never = not self._residual(*asked)
+        else:
+            self._never = False
+        columns = [(i, self._spec.inputs[i].layout.column(name)) for _, i, name in self._spec.emit]
+        frame[frames.EMIT_AT] = self._kept([w for pair in columns for w in pair])
+        frame[frames.EMITTED] = len(columns)
+        frame[frames.OUT_BASE], frame[frames.OUT_WIDTH] = out.base, out.width
+
+    def _word(self, value: int | str) -> int:
+        return self._context.values.strings.pin(value) if isinstance(value, str) else value
+
+    def _kept(self, values: Sequence[int]) -> int:
+        part = np.array([*values, 0], np.int64)
+        self._parts.append(part)
+        return int(address(part))
+
+    def _describe_inputs(self) -> None:
+        for number, (shape, feed) in enumerate(
+            zip(self._spec.inputs, self._held.feeds, strict=True)
+        ):
+            checks: list[int] = []
+            for key in self._keys:
+                columns = key.columns[number]
+                for k, column in enumerate(columns):
+                    checks += [column, columns[k - 1] if k else -1, int(key.floating), 1]
+            feed[frames.CHECKS_AT], feed[frames.CHECKS] = self._kept(checks), len(checks) // 4
+            feed[frames.FEED_BYTES] = 8 * shape.layout.width
+
+    # ---- members ----
+
+    def admit(
+        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        return nobody(constants.count)
+
+    def dismiss(self, numbers: Words) -> Words:
+        """There is one node for all, which goes with the m-op."""
+        return np.empty(0, np.int64)
+
+    # ---- events ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        width = self._spec.output.layout.width
+        if self.stopped or self._never:
+            return Batch(np.empty((0, width), np.int64))
+        rows = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
+        before = self._held.stores[:, stores.ARRIVALS].copy()
+        for feed, own in zip(self._held.feeds, rows, strict=True):
+            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
+            feed[frames.FEED_ROW] = 0
+        frame = self._frame
+        frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
+        self._run()
+        pass_time(frame, bound)
+        for aside in self._aside:
+            aside.pass_time(bound)
+        self._tend()
+        out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
+        out = out.reshape(-1, width)
+        if self._going is not None:
+            words = int(frame[frames.GOING_WORDS])
+            at = frame[frames.GOING_AT]
+            leaves = memory.taken(at, len(out) * words).reshape(-1, words)
+            by_rows = [i for i, w in enumerate(self._spec.windows) if w.kind == "rows"]
+            ends = [(int(before[i]), rows[i][:, 1]) for i in by_rows]
+            out = self._going.news(out, leaves, bound, ends)
+        frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM, frames.GOING_AT]] = 0
+        return Batch(out)
+
+    def _in_order(self, number: int, batch: Batch) -> Rows:
+        inside, shape = self._spec.windows[number], self._spec.inputs[number]
+        birth = None if inside.kind == "changes" else self._spec.birth
+        rows = seen_since(batch, False, birth).rows
+        if inside.kind == "rows":
+            order = last_order(rows, shape, inside.order, self._context.values)
+            rows = rows if order is None else np.ascontiguousarray(rows[order])
+        return rows
+
+    def _run(self) -> None:
+        while True:
+            status = run(self._frame, self._residual)
+            if status == 0:
+                return
+            if status == 1:
+                self._bring_back()
+            else:
+                self._tend()
+                if self.stopped:
+                    return
+
+    def _bring_back(self) -> None:
+        """Take rows into memory that an event asks for, and remember that no more are aside."""
+        index = int(self._frame[frames.WANTED_INDEX])
+        hash_ = int(self._frame[frames.WANTED_HASH])
+        aside = self._aside[int(self._held.indexes[index, stores.INDEX_STORE])]
+        aside.bring_back(index, hash_, int(self._frame[frames.NOW]))
+        where = int(known_place(index, hash_))
+        self._held.known[where] = int(mix(hash_ + index)) | 1
+
+    def _tend(self) -> None:
+        """Let constraints act on what is held, and write what is to be aside."""
+        self._watch.act()
+        for aside in self._aside:
+            aside.write()
+        self._held.tidy()
+        held = int(self._held.stores[:, stores.COUNT].sum())
+        if held > self._context.instance_budget:
+            self._give_up(int(self._frame[frames.NOW]))
+
+    def _give_up(self, at: int) -> None:
+        self.stopped = {0: at}
+        for number, aside in enumerate(self._aside):
+            self._held.forget(number)
+            aside.forget()
+
+    # ---- state ----
+
+    @property
+    def instances(self) -> int:
+        """Rows in memory."""
+        return int(self._held.stores[:, stores.COUNT].sum())
+
+    @property
+    def state_bytes(self) -> int:
+        going = 0 if self._going is None else self._going.nbytes
+        return self._held.nbytes + going + sum(a.nbytes for a in self._aside) + self._watch.nbytes
+
+    @property
+    def index_bytes(self) -> int:
+        return 0
+
+    def snapshot(self) -> State:
+        now = int(self._frame[frames.NOW])
+        state: State = {STORES: np.append(self._held.stores[:, SAVED].ravel(), now)}
+        for number, aside in enumerate(self._aside):
+            state[f"rows{number}"] = self._held.records(number)
+            state[f"aside{number}"] = aside.records(now)
+        if self._going is not None:
+            for number, entries in enumerate(self._going.saved()):
+                state[f"going{number}"] = entries
+        state |= self._watch.saved()
+        budget = self._context.instance_budget
+        state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
+        return state
+
+    def restore(self, state: State) -> None:
+        saved = state[STORES]
+        self._frame[frames.NOW] = saved[-1]
+        self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
+        for number, aside in enumerate(self._aside):
+            record = int(self._held.stores[number, stores.RECORD])
+            self._held.forget(number)
+            aside.forget()
+            self._held.take(number, state[f"rows{number}"].reshape(-1, record), oldest=False)
+            aside.add(state[f"aside{number}"].reshape(-1, record))
+        if self._going is not None:
+            names = sorted(name for name in state if name.startswith("going"))
+            self._going.take([state[name] for name in names])
+        self._watch.take(state)
+        self.stopped = {}
+        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
+            self._give_up(int(state["stopped"][0]))
+
+    def held(self) -> Held | None:
+        """All rows that are held, in memory and aside, with the columns that have codes."""
+        carried = self._carried()
+        if not carried:
+            return None
+        layout = Layout(tuple(name for _, _, name in carried))
+        types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
+        now = int(self._frame[frames.NOW])
+        parts = []
+        for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
+            rows = np.concatenate([self._held.records(number), aside.records(now)])
+            out = np.zeros((len(rows), layout.width), np.int64)
+            for target, (i, column, _) in enumerate(carried):
+                mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
+                if i == number:
+                    out[:, layout.base + target] = rows[:, shape.layout.base + column]
+                    null = (rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
+                    out[:, mask] |= np.where(null != 0, bit, np.int64(0))
+                else:
+                    out[:, mask] |= bit
+            parts.append(out)
+        return Held(np.concatenate(parts), layout, types)
+
+    def _carried(self) -> list[tuple[int, int, str]]:
+        return [
+            (i, column, f"{i}.{a.name}")
+            for i, shape in enumerate(self._spec.inputs)
+            for column, a in enumerate(shape.schema)
+            if kind_of(a.type) in (Kind.STRING, Kind.OPAQUE)
+        ]
+
+    def replace_held(self, rows: Rows) -> None:
+        """Take rows back with new codes: hashes of keys are others then."""
+        carried = self._carried()
+        base = Layout(tuple(name for _, _, name in carried)).base
+        now, first = int(self._frame[frames.NOW]), 0
+        for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
+            own = [(t, c) for t, (i, c, _) in enumerate(carried) if i == number]
+            parts = [self._held.records(number), aside.records(now)]
+            for records in parts:
+                last = first + len(records)
+                for target, column in own:
+                    records[:, shape.layout.base + column] = rows[first:last, base + target]
+                first = last
+            if own:
+                self._held.forget(number)
+                aside.forget()
+                self._held.take(number, parts[0], oldest=False)
+                aside.add(parts[1])
+
+    def forget_codes(self) -> None:
+        """Constants keep their codes, and rows are given back with new ones."""
+        self._watch.forget_codes()
+
+    def describe(self) -> dict[str, Any]:
+        names = [stores.COUNT, stores.ASIDE, stores.EVICTED, stores.RETURNS, stores.PEAK]
+        held = self._held.stores[:, names].tolist()
+        return {
+            "mode": self._spec.mode.value,
+            "windows": [w.describe() for w in self._spec.windows],
+            "inputs": [
+                {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}
+                for n, a, e, r, m in held
+            ],
+            "file_bytes": sum(aside.file_bytes for aside in self._aside)
+            + (0 if self._going is None else self._going.file_bytes),
+            **self._watch.describe(),
+        }
+
+    def __del__(self) -> None:
+        held = getattr(self, "_held", None)
+        if held is not None and not sys.is_finalizing():
+            held.release()

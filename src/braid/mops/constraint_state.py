@@ -1,0 +1,207 @@
+"""What a join with constraints holds in memory: stores and indexes, and the frame of its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from braid.kernels import k_frame as frames
+from braid.kernels import k_holdings as holdings
+from braid.kernels import k_store as stores
+from braid.kernels import memory
+from braid.kernels.k_aside import KNOWN
+from braid.kernels.runtime import address
+from braid.mops.columns import Rows
+from braid.mops.join_plan import Key, Lookup, Orders
+from braid.mops.values import Words
+from braid.plan.constraint_join import KEEPS, ConstraintJoinSpec
+
+#: The name of what is saved of every input.
+STORES = "k_stores"
+
+#: Words that are saved of a store: events so far, the last one that has left its window, whether
+#: rows leave after a result, results of rows, and what has been counted.
+SAVED = [
+    stores.ARRIVALS,
+    stores.LEFT,
+    stores.COVERS,
+    stores.AGAIN,
+    stores.FIRST,
+    stores.PEAK,
+    stores.EVICTED,
+    stores.RETURNS,
+    stores.NEGATIVES,
+]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Two inputs with a common key, seen from the first: their indexes of it."""
+
+    first: int
+    second: int
+    own: int
+    other: int
+    keys: tuple[int, ...]
+
+
+class Stores:
+    """The rows in memory, for kernels to find."""
+
+    def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
+        self._spec, self._keys = spec, keys
+        self.count = count = len(spec.inputs)
+        self.frame: Words = np.zeros(frames.FRAME, np.int64)
+        self.feeds: Words = np.zeros((count, frames.FEED_WORDS), np.int64)
+        self.stores: Words = np.zeros((count, stores.STORE_WORDS), np.int64)
+        self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
+        self._bound: Words = np.zeros(count, np.int64)
+        self.known: Words = np.zeros(KNOWN, np.int64)
+        self._parts: list[Words] = []
+        self._number_indexes()
+        self._describe_stores()
+        widest = max(int(w) for w in self.stores[:, stores.RECORD])
+        self.event: Words = np.zeros(widest, np.int64)
+        self._plan_probes()
+        self._point()
+        for number in range(count):
+            self.forget(number)
+
+    def _number_indexes(self) -> None:
+        """An index for every way in which an input is looked up, those of an input together."""
+        orders = Orders(self._keys, self.count).chosen([0] * self.count)
+        self._orders = orders
+        wanted = {probe.lookup for order in orders for probe in order}
+        pairs = [(a, b) for a in range(self.count) for b in range(self.count) if a != b]
+        self._common = {pair: common for pair in pairs if (common := self._keys_of(*pair))}
+        wanted |= {(b, common) for (_, b), common in self._common.items()}
+        self.lookups: list[Lookup] = sorted(wanted)
+        self.indexes: Words = np.zeros((len(self.lookups), stores.INDEX_WORDS), np.int64)
+        for number, (input_, chosen) in enumerate(self.lookups):
+            record = self.indexes[number]
+            record[stores.INDEX_STORE] = input_
+            record[stores.KEYS] = len(chosen)
+            columns = [
+                w
+                for k in chosen
+                for w in (self._keys[k].columns[input_][0], int(self._keys[k].floating))
+            ]
+            record[stores.COLUMNS_AT] = self._kept(columns)
+        self.edges: list[list[Edge]] = [[] for _ in range(self.count)]
+        for (a, b), common in self._common.items():
+            own, other = self.lookups.index((a, common)), self.lookups.index((b, common))
+            self.edges[a].append(Edge(a, b, own, other, common))
+
+    def _keys_of(self, first: int, second: int) -> tuple[int, ...]:
+        return tuple(
+            k for k, key in enumerate(self._keys) if key.columns[first] and key.columns[second]
+        )
+
+    def _describe_stores(self) -> None:
+        self._edges: Words = np.zeros((self.count, self.count, frames.EDGE_WORDS), np.int64)
+        for number, (shape, store) in enumerate(zip(self._spec.inputs, self.stores, strict=True)):
+            own = [n for n, (input_, _) in enumerate(self.lookups) if input_ == number]
+            edges, inside = self.edges[number], self._spec.windows[number]
+            record = shape.layout.width + stores.MARKS + len(edges)
+            store[stores.WIDTH], store[stores.BASE] = shape.layout.width, shape.layout.base
+            store[stores.RECORD] = record
+            store[stores.STRIDE] = 8 * (record + stores.LINKS + stores.LINK_WORDS * len(own))
+            store[stores.SIZE] = inside.size
+            store[stores.CHANGES] = inside.kind == "changes"
+            store[stores.BY_ROWS] = inside.kind == "rows"
+            keeps = self._spec.keeps[number]
+            store[stores.KEEPS] = shape.layout.column(KEEPS) if keeps else -1
+            store[stores.FIRST_INDEX], store[stores.INDEXES] = own[0], len(own)
+            store[stores.EDGES] = len(edges)
+            for place, index in enumerate(own):
+                at = record + stores.LINKS + stores.LINK_WORDS * place
+                self.indexes[index, stores.LINK_AT] = at
+            for place, edge in enumerate(edges):
+                words = self._edges[number, place]
+                words[frames.EDGE_OTHER] = edge.second
+                words[frames.EDGE_INDEX], words[frames.EDGE_OWN] = edge.other, edge.own
+                back = [e.second for e in self.edges[edge.second]].index(number)
+                words[frames.EDGE_BACK], words[frames.EDGE_WATCH] = back, -1
+
+    def _plan_probes(self) -> None:
+        steps = np.zeros((self.count, self.count - 1, frames.STEP_WORDS), np.int64)
+        for driver, order in enumerate(self._orders):
+            for step, probe in zip(steps[driver], order, strict=True):
+                step[frames.STEP_INPUT] = probe.lookup[0]
+                step[frames.STEP_INDEX] = self.lookups.index(probe.lookup)
+                step[frames.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
+        self._steps: Words = steps
+
+    def _kept(self, values: Sequence[int]) -> int:
+        part = np.array([*values, 0], np.int64)
+        self._parts.append(part)
+        return int(address(part))
+
+    def _point(self) -> None:
+        frame = self.frame
+        frame[frames.INPUTS] = self.count
+        frame[frames.STORES_AT] = address(self.stores)
+        frame[frames.INDEXES_AT] = address(self.indexes)
+        frame[frames.FEEDS_AT] = address(self.feeds)
+        frame[frames.STEPS_AT] = address(self._steps)
+        frame[frames.LEVELS_AT] = address(self._levels)
+        frame[frames.BOUND_AT] = address(self._bound)
+        frame[frames.EVENT_AT] = address(self.event)
+        frame[frames.KNOWN_AT] = address(self.known)
+        frame[frames.EDGES_AT] = address(self._edges)
+        frame[frames.NOW] = -(2**63)
+
+    def edge_words(self, number: int, place: int) -> Words:
+        """An edge of an input, as kernels see it."""
+        return self._edges[number, place]
+
+    # ---- rows ----
+
+    def forget(self, number: int) -> None:
+        """Hold nothing of an input."""
+        store = self.stores[number]
+        memory.free(store[stores.SLOTS_AT])
+        store[[stores.COUNT, stores.HIGH, stores.SLOTS_AT, stores.CAPACITY]] = 0
+        store[[stores.FREE_HEAD, stores.OLDEST, stores.NEWEST]] = -1
+        holdings.compact(self.frame, number)
+
+    def records(self, number: int) -> Rows:
+        """All records of an input, in order of arrival."""
+        store = self.stores[number]
+        out = np.empty((int(store[stores.COUNT]), int(store[stores.RECORD])), np.int64)
+        holdings.copy_records(self.frame, number, out)
+        return out
+
+    def take(self, number: int, records: Rows, *, oldest: bool) -> None:
+        """Hold records, given in order of arrival."""
+        holdings.take_records(self.frame, number, np.ascontiguousarray(records), int(oldest))
+
+    def hashes(self, index: int, records: Rows) -> Words:
+        """The hash of each record's key."""
+        return holdings.hashes(self.frame, index, np.ascontiguousarray(records))
+
+    def tidy(self) -> None:
+        """Give memory back where most of it is of rows that have gone."""
+        for number, store in enumerate(self.stores):
+            if store[stores.CAPACITY] > 2 * store[stores.COUNT] + 64:
+                holdings.compact(self.frame, number)
+
+    @property
+    def nbytes(self) -> int:
+        slots = int((self.stores[:, stores.CAPACITY] * self.stores[:, stores.STRIDE]).sum())
+        buffers = int((self.stores[:, stores.BUFFER_ROOM] * self.stores[:, stores.RECORD]).sum())
+        heads = int((self.indexes[:, stores.MASK] + 1).sum())
+        return slots + 8 * (buffers + heads)
+
+    def release(self) -> None:
+        """Give all memory back; nothing can be done with it any more."""
+        for at in self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]].ravel().tolist():
+            memory.free(at)
+        for at in self.indexes[:, stores.HEADS_AT].tolist():
+            memory.free(at)
+        memory.free(self.frame[frames.DONE_AT])
+        self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]] = 0
+        self.indexes[:, stores.HEADS_AT] = 0
+        self.frame[frames.DONE_AT] = 0

@@ -1,0 +1,345 @@
+"""What a join finds out about arrivals, and what it does about it.
+
+For every two inputs with a common key it is watched how long rows wait for their partners; for
+every column of a key, whether it ascends, descends or clusters (`kernels/k_watch.py`). From time to
+time what is held is gone through (`kernels/k_collect.py`): a row leaves memory
+
+- after its only result, if rows of its input have one at most: then the input *covers* the others;
+- if it waits for a partner that comes no more, since it has waited long enough or since that input
+  is past its value;
+- if nothing can ask for it any more: one input that covers the others, or several that do so
+  together, have nothing waiting for it, and are past its value or its cluster.
+
+Which of these it is does not matter for the answer in exact mode, only for what stays in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
+from braid.algebra.types import Kind, kind_of
+from braid.kernels import k_collect as ways
+from braid.kernels import k_frame as frames
+from braid.kernels import k_store as stores
+from braid.kernels import k_watch as kernel
+from braid.kernels.runtime import address
+from braid.mops.base import State
+from braid.mops.constraint_report import Found, shown_watch
+from braid.mops.constraint_state import Stores
+from braid.mops.join_plan import Key
+from braid.mops.values import Words
+from braid.plan.constraint_join import ConstraintJoinSpec
+
+#: Results of rows of an input after which it is judged whether each has one at most.
+_JUDGED = {ConstraintMode.EXACT: 64, ConstraintMode.MONITORED: 1000}
+#: How many of a hundred may have another one, if no result is lost by it.
+_OFTEN = 2
+#: Events after which what is held is gone through, at least.
+_ROUND = 1024
+#: Events over which distances are taken into account: W.
+_WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000, kernel.CLUSTERS: 1000}
+#: k_e = c * k_u, of 1024; only where results are lost by leaving too early.
+_FACTOR = {kernel.WAITS: 1024, kernel.ASCENDS: 1229, kernel.DESCENDS: 1229, kernel.CLUSTERS: 1229}
+#: How many of 1024 rows are kept though they are not needed, to see larger distances: p = 0.01.
+SAMPLES = 10
+#: Rows of tables.
+_RUNS, _VALUES = 512, 4096
+#: A constraint with a larger k is not used, whatever windows hold.
+_LEAST_THRESHOLD = 1024
+
+_KINDS = {
+    ConstraintKind.ASCENDING: kernel.ASCENDS,
+    ConstraintKind.DESCENDING: kernel.DESCENDS,
+    ConstraintKind.CLUSTERED: kernel.CLUSTERS,
+}
+_ORDERED = (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION, Kind.DECIMAL)
+
+
+class Watch:
+    """Which constraints hold, for one join."""
+
+    def __init__(self, spec: ConstraintJoinSpec, held: Stores, keys: Sequence[Key]) -> None:
+        self._spec, self._held, self._keys = spec, held, keys
+        held.stores[:, stores.COVERS] = stores.WATCHED
+        held.frame[frames.SAMPLES] = SAMPLES
+        self._since = np.zeros(len(spec.inputs), np.int64)
+        self._make_watches()
+        self._found = [Found() for _ in self._what]
+        self._broken_keys: dict[str, int] = {}
+        self._declare()
+
+    # ---- what is watched ----
+
+    def _make_watches(self) -> None:
+        #: Kind, the input that events of are watched, the other input or the column.
+        what: list[tuple[int, int, int]] = []
+        for edges in self._held.edges:
+            what += [(kernel.WAITS, edge.second, edge.first) for edge in edges]
+        for number, shape in enumerate(self._spec.inputs):
+            first = len(what)
+            columns = {key.columns[number][0] for key in self._keys if key.columns[number]}
+            for column in sorted(columns):
+                held_as = kind_of(shape.schema.attributes[column].type)
+                if held_as in _ORDERED:
+                    what.append((kernel.ASCENDS, number, column))
+                    what.append((kernel.DESCENDS, number, column))
+                if held_as in _ORDERED or held_as is Kind.STRING:
+                    what.append((kernel.CLUSTERS, number, column))
+            self._held.stores[number, stores.FIRST_WATCH] = first
+            self._held.stores[number, stores.ITS_WATCHES] = len(what) - first
+        self._what = what
+        self._watches: Words = np.zeros((len(what), kernel.WATCH_WORDS), np.int64)
+        self._tables: dict[int, Words] = {}
+        exact = self._spec.mode is ConstraintMode.EXACT
+        for number, (kind, input_, column) in enumerate(what):
+            watch = self._watches[number]
+            watch[kernel.KIND], watch[kernel.INPUT], watch[kernel.COLUMN] = kind, input_, column
+            watch[kernel.K], watch[kernel.STARTED] = kernel.ENDLESS, -1
+            watch[kernel.WINDOW] = _WINDOW[kind]
+            watch[kernel.FACTOR] = 1024 if exact else _FACTOR[kind]
+            watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
+            if kind != kernel.WAITS:
+                rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
+                self._tables[number] = np.full((rows, 2), -1, np.int64)
+                watch[kernel.ROOM] = rows
+        self._point()
+        for number, (kind, input_, other) in enumerate(what):
+            if kind == kernel.WAITS:
+                place = [e.second for e in self._held.edges[input_]].index(other)
+                self._held.edge_words(input_, place)[frames.EDGE_WATCH] = number
+
+    def _point(self) -> None:
+        for number, table in self._tables.items():
+            self._watches[number, kernel.TABLE_AT] = address(table)
+        self._held.frame[frames.WATCHES_AT] = address(self._watches)
+        self._held.frame[frames.WATCHES] = len(self._watches)
+
+    # ---- what was declared ----
+
+    def _attribute(self, number: int, column: int) -> str | None:
+        """What a column of an input is called in the stream that it is of."""
+        name = self._spec.inputs[number].layout.names[column]
+        return dict(self._spec.names[number][1]).get(name)
+
+    def _declare(self) -> None:
+        self._keyed = [c for c in self._spec.declared if c.kind is ConstraintKind.KEY]
+        for constraint in self._spec.declared:
+            for number, (kind, input_, other) in enumerate(self._what):
+                if self._says(constraint, kind, input_, other):
+                    watch = self._watches[number]
+                    watch[kernel.K], watch[kernel.DECLARED] = constraint.k, 1
+                    watch[kernel.TIMED] = constraint.timed and kind != kernel.CLUSTERS
+                    watch[kernel.FACTOR] = 1024
+                    watch[kernel.THRESHOLD] = kernel.ENDLESS - 1
+                    self._found[number].declared = constraint.describe()
+        for number in range(len(self._spec.inputs)):
+            if len(self._reached(number, declared=True)) == len(self._spec.inputs):
+                self._held.stores[number, stores.COVERS] = stores.DONE_WITH
+
+    def _says(self, constraint: Constraint, kind: int, input_: int, other: int) -> bool:
+        """Whether a declared constraint is about what a watch looks at."""
+        names = self._spec.names
+        if kind == kernel.WAITS:
+            if constraint.kind is not ConstraintKind.REFERENCES:
+                return False
+            if (constraint.stream, constraint.target) != (names[other][0], names[input_][0]):
+                return False
+            edge = next(e for e in self._held.edges[other] if e.second == input_)
+            pairs = {
+                (
+                    self._attribute(other, self._keys[k].columns[other][0]),
+                    self._attribute(input_, self._keys[k].columns[input_][0]),
+                )
+                for k in edge.keys
+            }
+            return pairs == set(
+                zip(constraint.attributes, constraint.target_attributes, strict=True)
+            )
+        if _KINDS.get(constraint.kind) != kind or constraint.stream != names[input_][0]:
+            return False
+        return constraint.attributes == (self._attribute(input_, other),)
+
+    # ---- the join graph ----
+
+    def _is_one(self, index: int, *, declared: bool) -> bool:
+        """Whether a key that is looked up in an input is of one row at most."""
+        number, keys = self._held.lookups[index]
+        stream = self._spec.names[number][0]
+        names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
+        if any(c.stream == stream and set(c.attributes) <= names for c in self._keyed):
+            return f"{stream}" not in self._broken_keys
+        if declared:
+            return False
+        record = self._held.indexes[index]
+        return bool(record[stores.SEEN] >= 64 and not record[stores.EQUALS])
+
+    def _reached(self, number: int, *, declared: bool) -> set[int]:
+        """The inputs of which a row of this one determines the row that it joins."""
+        found, new = {number}, [number]
+        while new:
+            for edge in self._held.edges[new.pop()]:
+                if edge.second not in found and self._is_one(edge.other, declared=declared):
+                    found.add(edge.second)
+                    new.append(edge.second)
+        return found
+
+    def _deciding(self, number: int) -> tuple[list[int], bool]:
+        """The edges of an input whose other inputs decide together whether it is still needed, and
+        whether one of them does alone (theorem 5.2)."""
+        edges = self._held.edges[number]
+        covers = self._held.stores[:, stores.COVERS]
+        for place, edge in enumerate(edges):
+            if covers[edge.second] == stores.DONE_WITH:
+                return [place], True
+        parents = [
+            place for place, edge in enumerate(edges) if self._is_one(edge.own, declared=False)
+        ]
+        together: set[int] = set()
+        for place in parents:
+            together |= self._reached(edges[place].second, declared=False)
+        everything = len(together) == len(self._spec.inputs)
+        return (parents, False) if everything else ([], False)
+
+    def _ways(self, number: int) -> tuple[Words, bool]:
+        """How rows of an input can leave; see `k_collect.py`."""
+        found: list[list[int]] = []
+        for place, edge in enumerate(self._held.edges[number]):
+            waits = self._what.index((kernel.WAITS, edge.second, number))
+            found.append([waits, place, -1, ways.WAITING])
+            for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
+                found.append([watch, place, own, ways.WAITING])
+        found = [way for way in found if self._is_usable(way[0])]
+        deciding, alone = self._deciding(number)
+        for place in deciding:
+            edge = self._held.edges[number][place]
+            for watch, own in self._of_values(edge.keys, edge.second, number, order=False):
+                found.append([watch, place, own, ways.ASKED])
+        return np.array(found, np.int64).reshape(-1, ways.BY_WORDS), alone
+
+    def _is_usable(self, number: int) -> bool:
+        watch = self._watches[number]
+        return bool(watch[kernel.K] <= watch[kernel.THRESHOLD])
+
+    def _of_values(
+        self, keys: Sequence[int], other: int, number: int, *, order: bool
+    ) -> list[tuple[int, int]]:
+        """Watches of columns of another input, and the column of this one that equals each."""
+        return [
+            (watch, self._keys[k].columns[number][0])
+            for k in keys
+            for watch, (kind, input_, column) in enumerate(self._what)
+            if kind != kernel.WAITS
+            and input_ == other
+            and column == self._keys[k].columns[other][0]
+            if not order or kind != kernel.CLUSTERS
+        ]
+
+    # ---- what is done about it ----
+
+    def act(self) -> None:
+        """Judge what has been seen, and let rows leave."""
+        for number, store in enumerate(self._held.stores):
+            self._judge_results(number, store)
+        came = self._held.stores[:, stores.ARRIVALS].sum()
+        held = self._held.stores[:, stores.COUNT].sum()
+        if came - self._since.sum() < max(_ROUND, held):
+            return
+        self._since = self._held.stores[:, stores.ARRIVALS].copy()
+        self._set_thresholds()
+        for number, store in enumerate(self._held.stores):
+            open_, alone = self._ways(number)
+            if store[stores.COUNT] and (len(open_) or store[stores.COVERS] == stores.DONE_WITH):
+                ways.collect(self._held.frame, number, open_, int(alone))
+        now = int(self._held.frame[frames.NOW])
+        for found, watch in zip(self._found, self._watches, strict=True):
+            found.note(now, int(watch[kernel.K]))
+
+    def _judge_results(self, number: int, store: Any) -> None:
+        """Whether rows of an input are in one result at most: then they leave after it."""
+        first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
+        if again and self._keyed and len(self._reached(number, declared=True)) == len(self._found):
+            self._note_broken_keys(number)
+        if first + again < _JUDGED[self._spec.mode]:
+            return
+        often = _OFTEN if self._spec.mode is ConstraintMode.EXACT else 0
+        holds = 100 * again <= often * first
+        store[stores.COVERS] = stores.DONE_WITH if holds else stores.WATCHED
+        store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
+
+    def _note_broken_keys(self, number: int) -> None:
+        now = int(self._held.frame[frames.NOW])
+        for constraint in self._keyed:
+            self._broken_keys.setdefault(constraint.stream, now)
+
+    def _set_thresholds(self) -> None:
+        """A constraint is of no use if rows have left their windows before it lets them go."""
+        for watch in self._watches:
+            store = self._held.stores[watch[kernel.INPUT]]
+            size = int(store[stores.SIZE])
+            if watch[kernel.DECLARED] != 1:
+                inside = int(store[stores.COUNT] + store[stores.ASIDE])
+                inside = size if store[stores.BY_ROWS] else inside
+                inside = int(store[stores.ARRIVALS]) if size < 0 else inside
+                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 4)
+
+    def forget_codes(self) -> None:
+        """What is known of strings is known by codes."""
+        for number, table in self._tables.items():
+            kind, input_, column = self._what[number]
+            type_ = self._spec.inputs[input_].schema.attributes[column].type
+            if kind == kernel.CLUSTERS and kind_of(type_) is Kind.STRING:
+                table[:] = -1
+                self._watches[number, kernel.ENTRIES] = 0
+
+    # ---- state ----
+
+    @property
+    def nbytes(self) -> int:
+        return self._watches.nbytes + sum(table.nbytes for table in self._tables.values())
+
+    def saved(self) -> State:
+        tables = [t.ravel() for t in self._tables.values()]
+        return {
+            "watches": self._watches.copy(),
+            "tables": np.concatenate(tables) if tables else np.empty(0, np.int64),
+            "equals": self._held.indexes[:, [stores.EQUALS, stores.SEEN]].copy(),
+            "lost": self._held.frame[frames.LOST : frames.LOST + 1].copy(),
+        }
+
+    def take(self, state: State) -> None:
+        self._watches[:] = state["watches"].reshape(self._watches.shape)
+        at = 0
+        for table in self._tables.values():
+            table[:] = state["tables"][at : at + table.size].reshape(table.shape)
+            at += table.size
+        self._held.indexes[:, [stores.EQUALS, stores.SEEN]] = state["equals"].reshape(-1, 2)
+        self._held.frame[frames.LOST] = state["lost"][0]
+        self._point()
+
+    def describe(self) -> dict[str, Any]:
+        covers = self._held.stores[:, stores.COVERS]
+        lost = int(self._held.frame[frames.LOST]) * (1024 - SAMPLES) // SAMPLES
+        exact = self._spec.mode is ConstraintMode.EXACT
+        return {
+            "one_result": [bool(c == stores.DONE_WITH) for c in covers],
+            "constraints": [
+                shown
+                for number, found in enumerate(self._found)
+                if (shown := self._shown(number, found)) is not None
+            ],
+            "broken_keys": dict(self._broken_keys),
+            "lost": 0 if exact else lost,
+        }
+
+    def _shown(self, number: int, found: Found) -> dict[str, Any] | None:
+        kind, input_, other = self._what[number]
+        about: str | int = other
+        if kind != kernel.WAITS:
+            about = self._spec.inputs[input_].layout.names[other]
+        left = other if kind == kernel.WAITS else input_
+        width = 8 * int(self._held.stores[left, stores.RECORD])
+        return shown_watch(self._watches[number], found, input_, about, width)

@@ -1,0 +1,322 @@
+"""Joins that use constraints (`rules/k_join.py`): which relations they can be of, and their inputs.
+
+The windows are inside the join, and what is asked of one input alone is computed as a column of it:
+an event that is refused counts for a window by rows all the same, and whoever waits for it
+need not wait any longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.expressions import (
+    Expression,
+    Literal,
+    Parameter,
+    Ref,
+    Source,
+    conjunction,
+    conjuncts,
+    refs,
+    transform,
+    walk,
+)
+from braid.algebra.joins import JoinParts
+from braid.algebra.nodes import Node, Read, walk_nodes
+from braid.algebra.relations import (
+    Join,
+    KeepRows,
+    MapRows,
+    Relation,
+    ToStream,
+    Window,
+    WindowKind,
+    row_expressions,
+    walk_rows,
+)
+from braid.algebra.types import Kind, kind_of
+from braid.optimizer.operators import K_JOIN, Channel, Operator, Sharing, signature
+from braid.plan.constraint_join import CHANGES, KEEPS, ORDER, ConstraintJoinSpec, WindowInside
+from braid.plan.hidden import PREFIX, has_vector
+from braid.plan.predicates import Lifter
+from braid.plan.relational import Equality
+from braid.plan.routes import Bound, PlainRecipe, Recipe
+from braid.plan.specs import Spec
+
+Items = tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of such a join: its window, what is computed of an event, what is asked of it.
+
+    Which of several events of one instant are the last depends on all their values.
+    """
+
+    window: Window
+    items: Items
+    asked: tuple[Expression, ...]
+
+    @property
+    def stream(self) -> str | None:
+        """The declared stream that it is, if it is one with nothing chosen of it."""
+        return self.window.input.stream if isinstance(self.window.input, Read) else None
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """The columns that are attributes of the stream, and how these are called."""
+        return tuple((name, e.name) for name, e in self.items if isinstance(e, Ref))
+
+    @property
+    def inside(self) -> WindowInside:
+        kind, size = self.window.kind, self.window.size
+        if kind is WindowKind.UNBOUNDED:
+            return WindowInside("unbounded")
+        if kind is WindowKind.NOW:
+            return WindowInside("range", 0)
+        assert isinstance(size, Literal)
+        order = tuple(f"{ORDER}{name}" for name in self._order)
+        return WindowInside(kind.value, int(size.value), order)
+
+    @property
+    def _order(self) -> tuple[str, ...]:
+        if self.window.kind is not WindowKind.ROWS:
+            return ()
+        names = self.window.input.schema.names
+        values = tuple(n for n in names if not n.startswith(PREFIX))
+        own = () if self.window.order is None else (self.window.order,)
+        return (*own, *(n for n in values if n not in own))
+
+    @property
+    def computed(self) -> Items:
+        """All columns that the join reads of an event."""
+        schema = self.window.input.schema
+        order = tuple((f"{ORDER}{n}", Ref(Source.INPUT, n, schema.type_of(n))) for n in self._order)
+        keeps = ((KEEPS, conjunction(self.asked)),) if self.asked else ()
+        return (*self.items, *keeps, *order)
+
+
+def input_of(relation: Relation, items: Items, asked: tuple[Expression, ...]) -> Input | None:
+    """What is asked of a relation said of the events below its window, if there is just one."""
+    while not isinstance(relation, Window):
+        if isinstance(relation, KeepRows):
+            asked = (*conjuncts(relation.predicate), *asked)
+        elif isinstance(relation, MapRows):
+            computed = dict(relation.items)
+            items = tuple((name, _substituted(e, computed)) for name, e in items)
+            asked = tuple(_substituted(e, computed) for e in asked)
+        else:
+            return None
+        relation = relation.input
+    if relation.keys or any(has_vector(e) for e in (*asked, *(e for _, e in items))):
+        return None
+    size = relation.size
+    if isinstance(size, Literal) and int(size.value) < 0:
+        return None
+    return Input(relation, items, asked)
+
+
+def _substituted(expression: Expression, items: Mapping[str, Expression]) -> Expression:
+    def change(part: Expression) -> Expression | None:
+        return items[part.name] if isinstance(part, Ref) else None
+
+    return transform(expression, change)
+
+
+def shows_columns(relation: Relation) -> bool:
+    """Whether nothing is computed of the rows of a join: equal rows have equal columns there."""
+    while isinstance(relation, KeepRows | MapRows):
+        if isinstance(relation, MapRows):
+            if not all(isinstance(e, Ref) for _, e in relation.items):
+                return False
+        relation = relation.input
+    return isinstance(relation, Join)
+
+
+def could_be(relation: Relation) -> bool:
+    """Whether the join below selections and projections may use constraints."""
+    shown = shows_columns(relation)
+    carried = any(kind_of(a.type) is Kind.OPAQUE for a in relation.schema)
+    while isinstance(relation, KeepRows | MapRows):
+        relation = relation.input
+    if not isinstance(relation, Join):
+        return False
+    below = [_window(input_) for input_ in relation.inputs]
+    if any(window is None or window.keys for window in below):
+        return False
+    endless = all(w is not None and w.kind is WindowKind.UNBOUNDED for w in below)
+    return endless or (shown and not carried)
+
+
+def _window(relation: Relation) -> Window | None:
+    while isinstance(relation, KeepRows | MapRows):
+        relation = relation.input
+    return relation if isinstance(relation, Window) else None
+
+
+def joins_below(node: Node) -> bool:
+    """Whether an expression has a join that may use constraints."""
+    return any(
+        isinstance(relation, Join)
+        for part in walk_nodes(node)
+        if isinstance(part, ToStream)
+        for relation in walk_rows(part.relation)
+    )
+
+
+def has_parameters(relation: Relation) -> bool:
+    """Whether constants of members are in a relation or in the streams below it."""
+    if any(isinstance(e, Parameter) for part in row_expressions(relation) for e in walk(part)):
+        return True
+    return "Parameter(" in repr([w.input for w in _windows(relation)])
+
+
+def _windows(relation: Relation) -> list[Window]:
+    if isinstance(relation, Window):
+        return [relation]
+    return [window for below in relation.inputs for window in _windows(below)]
+
+
+def of_streams(
+    declared: tuple[Constraint, ...], inputs: tuple[Input, ...]
+) -> tuple[Constraint, ...]:
+    """The constraints of the streams that a join reads."""
+    streams = {input_.stream for input_ in inputs}
+    return tuple(
+        c for c in declared if c.stream in streams and (c.target is None or c.target in streams)
+    )
+
+
+class Sides(Protocol):
+    """What a join needs of its inputs."""
+
+    equalities: tuple[Equality, ...]
+    rest: tuple[Expression, ...]
+
+    def items(self, number: int) -> Items: ...
+
+
+class Walk(Protocol):
+    """What the walk through a query gives."""
+
+    birth: int | None
+
+    def has_rule(self, name: str) -> bool: ...
+
+    @property
+    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]: ...
+
+    @property
+    def is_alone(self) -> bool: ...
+
+    def without_members(self) -> AbstractContextManager[None]: ...
+
+    def channel(
+        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
+    ) -> Channel: ...
+
+    def sharing(self, operator: Operator) -> Sharing: ...
+
+    def add(
+        self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
+    ) -> Channel: ...
+
+    def projected(self, source: Channel, items: Items, constants: tuple[Any, ...]) -> Channel: ...
+
+    def lifted(self, expression: Expression, lifter: Lifter) -> Expression: ...
+
+
+def may_use_constraints(walk: Walk, relation: Relation) -> bool:
+    if not walk.has_rule("k_join") or walk.constraints[0] is ConstraintMode.OFF:
+        return False
+    return could_be(relation) and (walk.is_alone or not has_parameters(relation))
+
+
+def may_use_changes(walk: Walk, join: Join, sides: Sides) -> bool:
+    """Whether a join of relations that come and go may use constraints."""
+    if not walk.has_rule("k_join") or walk.constraints[0] is ConstraintMode.OFF:
+        return False
+    return _can_be_hashed(join, sides) and (walk.is_alone or not has_parameters(join))
+
+
+def _can_be_hashed(join: Join, sides: Sides) -> bool:
+    """Whether equalities lead from every input to every other one."""
+    groups = [{number} for number in range(len(join.inputs))]
+    for e in sides.equalities:
+        if e.null_safe:
+            return False
+        touched = [g for g in groups if {e.first, e.second} & g]
+        groups = [g for g in groups if g not in touched] + [set().union(*touched)]
+    return len(groups) == 1
+
+
+def changes_join(
+    walk: Walk, channels: tuple[Channel, ...], sides: Sides, emit: tuple[tuple[str, int, str], ...]
+) -> Channel:
+    """A join of relations that come and go, as a join that uses constraints."""
+    residual = conjunction(sides.rest)
+    inside = tuple(CHANGES for _ in channels)
+    definition = (sides.equalities, residual, emit, inside)
+    operator = Operator(K_JOIN, channels, definition, ())
+    spec = ConstraintJoinSpec(
+        tuple(channel.shape for channel in channels),
+        sides.equalities,
+        residual,
+        emit,
+        tuple(False for _ in channels),
+        inside,
+        tuple(False for _ in channels),
+        names=tuple((None, ()) for _ in channels),
+    )
+    return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
+
+
+def constraint_join(
+    walk: Walk, join: Join, parts: JoinParts, sides: Sides, emit: tuple[tuple[str, int, str], ...]
+) -> Channel | None:
+    """The join with its windows and its constants inside; None if it cannot be one."""
+    if not _can_be_hashed(join, sides):
+        return None
+    inputs = []
+    for number, below in enumerate(join.inputs):
+        input_ = input_of(below, sides.items(number), parts.selections[number])
+        if input_ is None:
+            return None
+        inputs.append(input_)
+    known = tuple(inputs)
+    mode, declared = walk.constraints
+    inside, own = tuple(i.inside for i in known), of_streams(declared, known)
+    residual = conjunction(sides.rest)
+    definition = (sides.equalities, residual, emit, inside, mode, own, walk.birth)
+    with walk.without_members():
+        channels = tuple(
+            _read(walk, input_, signature((K_JOIN, definition, number)))
+            for number, input_ in enumerate(known)
+        )
+        operator = Operator(K_JOIN, channels, definition, ())
+        spec = ConstraintJoinSpec(
+            tuple(channel.shape for channel in channels),
+            sides.equalities,
+            residual,
+            emit,
+            tuple(False for _ in channels),
+            inside,
+            tuple(bool(input_.asked) for input_ in known),
+            mode,
+            tuple((input_.stream, input_.names) for input_ in known),
+            own,
+            walk.birth,
+        )
+        return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
+
+
+def _read(walk: Walk, input_: Input, reader: str) -> Channel:
+    lifter = Lifter()
+    items = tuple((name, walk.lifted(e, lifter)) for name, e in input_.computed)
+    needed = frozenset(ref.name for _, e in input_.computed for ref in refs(e))
+    source = walk.channel(input_.window.input, needed, reader, ())
+    return walk.projected(source, items, tuple(lifter.constants))

@@ -1,0 +1,58 @@
+"""A join that uses constraints, as data; see `relational.py` and `docs/constraints.md`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.plan.relational import JoinSpec
+
+#: The column of an input that says whether WHERE keeps a row, and what its own order columns begin
+#: with.
+KEEPS = "__keeps"
+ORDER = "__order_"
+
+
+@dataclass(frozen=True)
+class WindowInside:
+    """A window that a join has inside: `range` (also for [Now]), `rows` or `unbounded`; or, for an
+    input whose rows come and go, `changes`.
+
+    `order`: for rows, the columns that decide which events of one instant are the last.
+    """
+
+    kind: str
+    size: int = -1
+    order: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return self.kind if self.size < 0 else f"{self.kind} {self.size}"
+
+
+#: The input is a relation: its rows come and go.
+CHANGES = WindowInside("changes")
+
+
+@dataclass(frozen=True)
+class ConstraintJoinSpec(JoinSpec):
+    """What comes to the combinations of events that are in the windows, under an Istream.
+
+    The inputs are streams; an event that WHERE refuses comes as well, with `keeps` saying so, since
+    it counts for windows by rows and tells others that they wait in vain. There is one member, or
+    several that are the same: constants are part of the residual. `names`: the stream of each input
+    and what its columns are called there, as far as they are attributes of it; `declared`: the
+    constraints of these streams. The output has only what comes, less what goes at the same instant.
+
+    If the inputs are relations (`changes`, all of them), they come and go with weights as in a
+    `JoinSpec`, and so does the output: whoever reads it gets all that goes.
+    """
+
+    windows: tuple[WindowInside, ...] = ()
+    keeps: tuple[bool, ...] = ()
+    mode: ConstraintMode = ConstraintMode.EXACT
+    names: tuple[tuple[str | None, tuple[tuple[str, str], ...]], ...] = ()
+    declared: tuple[Constraint, ...] = ()
+    birth: int | None = None
+
+    def describe(self) -> str:
+        return f"constraint {super().describe()}"

@@ -1,0 +1,158 @@
+"""Joins that use constraints: in exact mode what they put out is what plain joins do."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import braid
+from braid.algebra.constraints import ConstraintMode
+from braid.kernels.runtime import COMPILED
+from braid.mops import constraint_aside, constraint_join, constraint_watch
+
+STREAMS = """
+CREATE STREAM A (a BIGINT, b BIGINT, x BIGINT, t BIGINT) TIME t;
+CREATE STREAM B (a BIGINT, b BIGINT, y BIGINT, t BIGINT) TIME t;
+CREATE STREAM C (a BIGINT, b BIGINT, z BIGINT, t BIGINT) TIME t;
+"""
+
+#: Shown columns are such that equal results are found often, or never.
+QUERIES = [
+    "Istream(Select x, y From A {0}, B {1} Where A.a = B.a)",
+    "Istream(Select x From A {0}, B {1} Where A.a = B.a and y > 1)",
+    "Istream(Select A.a, x, y From A {0}, B {1} Where A.a = B.a and x > y)",
+    "Istream(Select x, y From A {0}, B {1} Where A.a = B.a and A.b = B.b)",
+    "Istream(Select x, y, z From A {0}, B {1}, C {2} Where A.a = B.a and A.b = C.b)",
+    "Istream(Select x, z From A {0}, B {1}, C {2} Where A.a = B.a and B.b = C.b and z < 3)",
+    "Istream(Select x, y, z From A {0}, B {1}, C {2} Where A.a = B.a and B.a = C.a)",
+    "Istream(Select x, y, z From A {0}, B {1}, C {2} Where A.a = B.a and B.b = C.b and C.a = A.b)",
+]
+
+Event = tuple[str, int, tuple[int | None, int | None, int]]
+
+
+def tables(events: list[Event]) -> dict[str, dict[str, list[Any]]]:
+    found: dict[str, dict[str, list[Any]]] = {}
+    for stream, last in (("A", "x"), ("B", "y"), ("C", "z")):
+        own = sorted((e for e in events if e[0] == stream), key=lambda e: e[1])
+        values = {n: [e[2][k] for e in own] for k, n in enumerate(("a", "b", last))}
+        found[stream] = {**values, "t": [e[1] for e in own]}
+    return found
+
+
+def results(running: braid.Engine) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for (_, _), table in running.results.items():
+        found.update(tuple(row.values()) for row in table.to_pylist())
+    return found
+
+
+def run(
+    mode: ConstraintMode, text: str, batches: list[list[Event]], restarts: set[int]
+) -> Counter[tuple[Any, ...]]:
+    running = braid.Engine(constraints=mode)
+    running.execute(STREAMS)
+    running.query("q", text)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for number, events in enumerate(batches):
+        running.process(tables(events))
+        found += results(running)
+        if number in restarts:
+            running = braid.Engine.restore(running.snapshot())
+    running.finish()
+    return found + results(running)
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Constraints are used as soon as anything speaks for them, and rows are put aside at once."""
+    judged = dict.fromkeys(ConstraintMode, 1)
+    with (
+        patch.object(constraint_join, "_ROUND", 3),
+        patch.object(constraint_aside, "PIECE", 2),
+        patch.object(constraint_watch, "_JUDGED", judged),
+        patch.object(constraint_watch, "_OFTEN", 50),
+        patch.object(constraint_watch, "_ROUND", 2),
+        patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
+    ):
+        yield
+
+
+windows = st.sampled_from(["[Range 2]", "[Range 9]", "[Rows 2]", "[Rows 7]", "", "[Now]"])
+
+
+@st.composite
+def cases(draw: st.DrawFn, queries: list[str] = QUERIES) -> tuple[str, list[list[Event]], set[int]]:
+    text = draw(st.sampled_from(queries)).format(*(draw(windows) for _ in range(3)))
+    key = st.sampled_from([0, 1, 1, 2, 3, None])
+    event = st.tuples(
+        st.sampled_from("ABC"),
+        st.integers(0, 20),
+        st.tuples(key, key, st.integers(0, 3)),
+    )
+    events = draw(st.lists(event, max_size=60))
+    events.sort(key=lambda e: e[1])
+    splits = sorted(draw(st.lists(st.integers(0, 21), max_size=3)))
+    edges = [0, *splits, 22]
+    batches = [[e for e in events if low <= e[1] < high] for low, high in itertools.pairwise(edges)]
+    return text, batches, draw(st.sets(st.integers(0, 3), max_size=2))
+
+
+@settings(max_examples=60 if COMPILED else 10, deadline=None)
+@given(cases())
+def test_exact_joins_equal_plain_ones(case: tuple[str, list[list[Event]], set[int]]) -> None:
+    text, batches, restarts = case
+    wanted = run(ConstraintMode.OFF, text, batches, set())
+    assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+    with eager():
+        assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+        assert run(ConstraintMode.MONITORED, text, batches, set()) <= wanted
+
+
+def test_a_join_alone_in_its_shape_uses_constraints() -> None:
+    running = braid.Engine()
+    running.execute(STREAMS)
+    running.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
+    assert "constraint join" in str(running.explain())
+    running.query("r", QUERIES[0].format("[Range 7]", "[Rows 9]"))
+    assert str(running.explain()).count("constraint join {") == 1, "it keeps what it has"
+    again = braid.Engine.restore(running.snapshot())
+    assert str(again.explain()).count("constraint join {") == 1, "also after a restart"
+    together = braid.Engine()
+    together.execute(STREAMS)
+    together.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
+    together.query("r", QUERIES[0].format("[Range 7]", "[Rows 9]"))
+    assert "constraint join {" not in str(together.explain()), "joins of one shape share"
+
+
+#: Joins of relations that come and go, and what reads all that goes.
+CHANGING = [
+    "Istream(Select L.a, x, y From A [Partition By a Rows 1] as L, B {1} Where L.a = B.a)",
+    "Dstream(Select x, y From A {0}, B {1} Where A.a = B.a)",
+    "Rstream(Select x, y From A {0}, B {1} Where A.a = B.a and x < 3)",
+    "Istream(Select A.a, count(*) as n, sum(y) as s From A {0}, B {1} Where A.a = B.a Group By A.a)",
+    "Istream(Select distinct x, z From A {0}, B {1}, C {2} Where A.a = B.a and B.b = C.b)",
+    "Istream(Select x + y as s From A {0}, B {1} Where A.a = B.a)",
+    (
+        "Istream(Select L.a, D.n From (Select a, count(*) as n From B {1} Group By a) as D, "
+        "A [Partition By a Rows 2] as L Where L.a = D.a)"
+    ),
+]
+
+
+@settings(max_examples=60 if COMPILED else 10, deadline=None)
+@given(cases(CHANGING))
+def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], set[int]]) -> None:
+    text, batches, restarts = case
+    wanted = run(ConstraintMode.OFF, text, batches, set())
+    assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+    with eager():
+        assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
+        assert run(ConstraintMode.MONITORED, text, batches, restarts) == wanted
