@@ -148,7 +148,7 @@ class Log:
         for number, dimensions in enumerate(self.dimensions):
             cells = buckets[dimensions[0]][arrived.counting]
             for dimension in dimensions[1:]:
-                cells = cells * dimension.buckets + buckets[dimension][arrived.counting]
+                cells = (cells << kernel.HALF) | buckets[dimension][arrived.counting]
             self.cells[number] = _room(self.cells[number], held, count)
             self.cells[number][held : held + count] = cells
         if not self.verifies:
