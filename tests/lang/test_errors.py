@@ -166,7 +166,6 @@ CASES = [
     ("Select * From Stock S, Tick As S", "E178", "S", "two inputs of FROM are called 'S'"),
     ("Dstream(Istream(Select * From Stock))", "E179", "Dstream", "Istream has made a stream"),
     ("Istream(Select Rstream(*) From Stock)", "E179", "Istream", "takes a relation"),
-    ("DETECT Fraud FROM A [Rows 10], B WHERE A.x = B.x", "E141", "DETECT", "not available"),
     ("CREATE QUERY q FOR EACH (w STRING) AS FROM Stock", "E164", "q", "needs rows"),
     ("FROM FILTER{Name = :who} Stock", "E160", ":who", "FOR EACH (who STRING)"),
     ("S//book->x1[./author->x2] FOLLOWED BY{x2=x5, 1 day} S//b->x4", "E143", "//", "XML"),

@@ -201,7 +201,7 @@ CREATE QUERY three AS SELECT 'open FROM Stock;
 CREATE QUERY four AS
   SELECT Name FROM Stok;
 CREATE QUERY five AS SELECT ';' AS semicolon FROM Stock; -- fine; really
-CREATE QUERY six AS DETECT Name FROM Stock;
+CREATE QUERY six AS DETECT Fraud FROM Stock;
 """
     shown = [e.render().splitlines()[0] for e in failures(text, name="rules.cel")]
     places = [line.split(": ")[0] for line in shown]
@@ -210,7 +210,7 @@ CREATE QUERY six AS DETECT Name FROM Stock;
         "error[E100] in query 'two' (rules.cel:3:53)",
         "error[E102] in query 'three' (rules.cel:4:30)",
         "error[E105] in query 'four' (rules.cel:6:20)",
-        "error[E100] in query 'six' (rules.cel:8:21)",
+        "error[E200] in query 'six' (rules.cel:8:28)",
     ]
 
 

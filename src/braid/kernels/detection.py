@@ -20,10 +20,11 @@ OPEN, COUNT, FIRST = 0, 1, 2
 BEGAN, ENDED, UPTO = 0, 1, 2
 
 # What is known of a position of a path.
-INPUT, CELLS, STRIDE, FLIPPED, KIND, BUCKETS = 0, 1, 2, 3, 4, 5
-POSITION = 6
-#: An entry is one bucket for both sides, or two: `x * stride + y`.
+INPUT, CELLS, FLIPPED, KIND, BUCKETS = 0, 1, 2, 3, 4
+POSITION = 5
+#: An entry is one bucket for both sides, or two of 15 bits: `x << HALF | y`.
 ONE, TWO = 0, 1
+HALF, LOW = 16, 0xFFFF
 
 
 @kernel((WORDS, WORDS, types.int64, types.int64, types.int64, types.int64, ROWS))
@@ -96,22 +97,29 @@ def count_paths(
     for b in range(asking.shape[0]):
         for p in range(starts.shape[0] - 1):
             first, last = starts[p], starts[p + 1] - 1
-            at = last
-            for k in range(first, last + 1):
-                if positions[k, INPUT] == asking[b]:
-                    at = k
+            at = place_of(positions, first, last, asking[b])
             for k in range(first, at):
-                _step(positions, k, first, 1, lows[b], highs[b], forward, spare)
+                _step(positions, k, k == first, 1, lows[b], highs[b], forward, spare)
             for k in range(last, at, -1):
-                _step(positions, k, last, 0, lows[b], highs[b], backward, spare)
+                _step(positions, k, k == last, 0, lows[b], highs[b], backward, spare)
             counts[b, p] = _meet(positions, at, first, last, lows[b], highs[b], forward, backward)
+
+
+@kernel()
+def place_of(positions: np.ndarray, first: int, last: int, asking: int) -> int:
+    """The position of the input that asks; the last one if it is not on the path."""
+    at = last
+    for k in range(first, last + 1):
+        if positions[k, INPUT] == asking:
+            at = k
+    return at
 
 
 @kernel()
 def _step(
     positions: np.ndarray,
     k: int,
-    first: int,
+    begins: bool,
     ahead: int,
     lows: np.ndarray,
     highs: np.ndarray,
@@ -120,24 +128,21 @@ def _step(
 ) -> None:
     """The vector times the synopsis at k, towards the end of the path (`ahead`) or its start."""
     number, cells = positions[k, INPUT], positions[k, CELLS]
-    stride, flipped = positions[k, STRIDE], positions[k, FLIPPED]
-    one = positions[k, KIND] == ONE
-    size = positions[k, BUCKETS] if one else max(stride, positions[k, BUCKETS])
-    if k != first:
+    if not begins:
         spare[:] = vector
-    vector[:size] = 0
+    vector[:] = 0
+    if positions[k, KIND] == ONE:
+        for t in range(lows[number], highs[number]):
+            cell = np.int64(load_half(cells, t))
+            vector[cell] = _added(vector[cell], 1 if begins else spare[cell])
+        return
+    turned = (positions[k, FLIPPED] == 0) != (ahead == 1)
     for t in range(lows[number], highs[number]):
         cell = np.int64(load_half(cells, t))
-        if k == first:
-            vector[cell] = _added(vector[cell], 1)
-        elif one:
-            vector[cell] = _added(vector[cell], spare[cell])
-        else:
-            x, y = cell // stride, cell % stride
-            if (flipped == 0) == (ahead == 1):
-                vector[y] = _added(vector[y], spare[x])
-            else:
-                vector[x] = _added(vector[x], spare[y])
+        x, y = cell >> HALF, cell & LOW
+        if turned:
+            x, y = y, x
+        vector[y] = _added(vector[y], spare[x])
 
 
 @kernel()
@@ -152,15 +157,14 @@ def _meet(
     backward: np.ndarray,
 ) -> int:
     """The sum over the events at a position, of what leads there times what goes on from there."""
-    number, cells = positions[at, INPUT], positions[at, CELLS]
-    stride, flipped = positions[at, STRIDE], positions[at, FLIPPED]
+    number, cells, flipped = positions[at, INPUT], positions[at, CELLS], positions[at, FLIPPED]
     one = positions[at, KIND] == ONE
     total = np.int64(0)
     for t in range(lows[number], highs[number]):
         cell = np.int64(load_half(cells, t))
         x, y = cell, cell
         if not one:
-            x, y = cell // stride, cell % stride
+            x, y = cell >> HALF, cell & LOW
             if flipped != 0:
                 x, y = y, x
         ways = np.int64(1)

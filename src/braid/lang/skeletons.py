@@ -200,6 +200,8 @@ class Skeletons:
                 return None
         assert isinstance(query, syntax.AnyQuery)
         publish = query.publish.name if query.publish else None
+        if isinstance(query, syntax.Detect):
+            publish = None  # it stands at the start, and stays in the outline
         constants = [str(t) for t in tokens if t.type in ("NUMBER", "STRING")]
         if (name, publish, constants) != (outline.name, outline.publish, outline.texts):
             return None

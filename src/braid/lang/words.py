@@ -131,7 +131,8 @@ class _Words:
         """Istream(Select ...), or Select Istream(...); anything else is a function's name."""
         if self._type(index + 1) != "_LPAR":
             return False
-        if self._type(index + 2) in ("_SELECT", "_FROM") or self._word(index + 2) in TO_STREAM:
+        inner = self._word(index + 2)
+        if self._type(index + 2) in ("_SELECT", "_FROM") or inner in (*TO_STREAM, "DETECT"):
             return True
         before = self._type(index - 1)
         return before == "_SELECT" or (before == "DISTINCT" and self._type(index - 2) == "_SELECT")

@@ -148,7 +148,7 @@ class Log:
         for number, dimensions in enumerate(self.dimensions):
             cells = buckets[dimensions[0]][arrived.counting]
             for dimension in dimensions[1:]:
-                cells = cells * dimension.buckets + buckets[dimension][arrived.counting]
+                cells = (cells << kernel.HALF) | buckets[dimension][arrived.counting]
             self.cells[number] = _room(self.cells[number], held, count)
             self.cells[number][held : held + count] = cells
         if not self.verifies:
@@ -278,7 +278,7 @@ class Log:
             "batches": np.stack([self._begins, self._lasts, self._leaves]),
         }
         for number, cells in enumerate(self.cells):
-            state[f"cells{number}"] = cells[:held].copy()
+            state[f"cells{number}"] = np.resize(cells[:held], held + held % 2).view(np.int64)
         if self.verifies:
             state["kept"] = self.kept[:held].copy()
             if self.key.kind == "rows":
@@ -291,7 +291,10 @@ class Log:
         self._begins, self._lasts, self._leaves = (
             row.copy() for row in state["batches"].reshape(3, -1)
         )
-        self.cells = [state[f"cells{n}"].astype(np.int32) for n in range(len(self.cells))]
+        held = self.next - self.first
+        self.cells = [
+            state[f"cells{n}"].view(np.int32)[:held].copy() for n in range(len(self.cells))
+        ]
         if self.verifies:
             self.kept = state["kept"].reshape(-1, self.kept.shape[1]).copy()
             self._positions = state.get("positions", np.zeros(0, np.int64)).copy()

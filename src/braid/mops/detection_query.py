@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.kernels import detection as kernel
+from braid.kernels.detection_bits import find_paths
 from braid.kernels.detection_verify import has_result
 from braid.kernels.runtime import address
 from braid.mops.detection_log import Ended, Log
@@ -60,10 +61,8 @@ class Detector:
                 dimensions = recipe.dimensions(number, position)
                 synopsis, flipped = self.logs[input_].synopsis(dimensions)
                 sizes = [d.buckets for d in dimensions]
-                stored = sizes[::-1] if flipped else sizes
-                one = len(sizes) == 1
-                kind = kernel.ONE if one else kernel.TWO
-                rows.append((input_, 0, stored[-1], int(flipped), kind, stored[0]))
+                kind = kernel.ONE if len(sizes) == 1 else kernel.TWO
+                rows.append((input_, 0, int(flipped), kind, max(sizes)))
                 self._synopses.append((input_, synopsis))
                 self._entries.append((input_, int(np.prod(sizes))))
                 self._room = max(self._room, *sizes)
@@ -144,7 +143,8 @@ class Detector:
             cells = self.logs[input_].cells[synopsis]
             self._positions[place, kernel.CELLS] = address(cells)
         counts = np.zeros((len(asking), len(self._starts) - 1), np.int64)
-        kernel.count_paths(self._positions, self._starts, asking, lows, highs, self._room, counts)
+        evaluate = kernel.count_paths if self.recipe.settings.counts else find_paths
+        evaluate(self._positions, self._starts, asking, lows, highs, self._room, counts)
         bounds = np.zeros(len(asking), np.int64)
         kernel.least_bounds(counts, self._on, sizes, bounds)
         return bounds

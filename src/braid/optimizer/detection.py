@@ -73,9 +73,12 @@ class _Input(NamedTuple):
 def detected(walk: Planning, detection: Detection) -> Channel:
     graph = graph_of(detection.join)
     inputs = [_read(walk, detection, graph, number) for number in range(graph.count)]
-    read = sorted({(i.channel.signature, i.kept or "", i.order) for i in inputs})
-    places = [read.index((i.channel.signature, i.kept or "", i.order)) for i in inputs]
-    chosen = [inputs[places.index(place)] for place in range(len(read))]
+    chosen: list[_Input] = []
+    for own in sorted(inputs, key=lambda own: (own.channel.signature, own.order)):
+        if all(own.channel != other.channel or own.order != other.order for other in chosen):
+            chosen.append(own)
+    read = [(own.channel, own.order) for own in chosen]
+    places = [read.index((own.channel, own.order)) for own in inputs]
     channels = tuple(own.channel for own in chosen)
     sources = tuple(
         plan.Source(own.channel.shape, own.kept, own.order, own.channel.membered) for own in chosen

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from braid.algebra.expressions import (
+    Call,
     Expression,
     Ref,
     Source,
@@ -25,7 +26,7 @@ from braid.algebra.expressions import (
     transform,
 )
 from braid.algebra.functions import is_vector
-from braid.algebra.joins import in_own_names, inputs_of
+from braid.algebra.joins import in_names_of_join, in_own_names, inputs_of
 from braid.algebra.nodes import Node, Project
 from braid.algebra.relations import (
     Detection,
@@ -70,7 +71,8 @@ def lower_rows(relation: Relation, stream: Callable[[Node], Node]) -> Relation:
             case DistinctRows():
                 return DistinctRows(lower(part.input))
             case Detection(join=join):
-                return replace(part, join=_bare(lower(join)))
+                below = [lower(relation) for relation in join.inputs]
+                return replace(part, join=_detected(below, join.predicate))
 
     return lower(relation)
 
@@ -105,12 +107,22 @@ def _join(inputs: tuple[Relation, ...], predicate: Expression) -> Relation:
     return _keep(joined, conjunction(mixed)) if mixed else joined
 
 
-def _bare(relation: Relation) -> Join:
-    """The join itself, hidden columns and all: nobody sees its rows."""
-    while isinstance(relation, MapRows):
-        relation = relation.input
-    assert isinstance(relation, Join)
-    return relation
+def _detected(inputs: list[Relation], predicate: Expression) -> Join:
+    """A join whose conjuncts are of one input, or equalities of two: all is computed below."""
+
+    def hoisted(expression: Expression) -> Expression:
+        (number,) = inputs_of(expression)
+        own = in_own_names(expression)
+        inputs[number], (own,) = _hoisted(inputs[number], (own,))
+        return in_names_of_join(own, number)
+
+    parts = []
+    for part in conjuncts(predicate):
+        if len(inputs_of(part)) > 1 and isinstance(part, Call):
+            parts.append(replace(part, args=tuple(map(hoisted, part.args))))
+        else:
+            parts.append(hoisted(part))
+    return Join(tuple(inputs), conjunction(tuple(parts)))
 
 
 def _group(below: Relation, group: GroupRows) -> Relation:
