@@ -63,7 +63,7 @@ class DocumentsLogic:
         self._store = DocumentStore()
         self._matcher = Matcher(self._paths, self._strings)
         self._output = DocumentOutput(self._strings)
-        self._room = 1024
+        self._room = 1 << 14
 
     # ---- members ----
 
@@ -188,10 +188,12 @@ class DocumentsLogic:
         store, queries = self._store, self._queries
         made, strings = queries.made(), self._strings
         width = 3 + queries.slots
-        rows, pairs = np.zeros((0, width), np.int64), np.zeros((0, 2), np.int64)
+        parts: list[tuple[Words, Words]] = []
+        total = 0
         while True:
+            begun = int(store.progress[0])
             found = kernel.Found(
-                np.zeros((self._room, width), np.int64), np.zeros((2 * self._room, 2), np.int64),
+                np.empty((self._room, width), np.int64), np.empty((2 * self._room, 2), np.int64),
                 np.zeros(2, np.int64),
             )  # fmt: skip
             done = kernel.join(
@@ -199,17 +201,20 @@ class DocumentsLogic:
                 store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
-            found.pairs[:own, 0] += len(rows)
-            rows = np.concatenate([rows, found.rows[:count]])
-            pairs = np.concatenate([pairs, found.pairs[:own]])
+            found.pairs[:own, 0] += total
+            parts.append((found.rows[:count], found.pairs[:own]))
+            total += count
             if done:
+                rows = np.concatenate([part for part, _ in parts])
+                pairs = np.concatenate([part for _, part in parts])
                 return kernel.Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
-            self._room *= 2
+            if store.progress[0] == begun:
+                self._room *= 2  # not even one document's results have room
 
     def _work(self) -> kernel.Work:
         count = self._store.count
         return kernel.Work(
-            np.zeros((self._room, 3), np.int64), np.full(count + 1, -1, np.int64),
+            np.empty((self._room, 6), np.int64), np.full(count + 1, -1, np.int64),
             np.zeros(count + 1, np.int64), np.zeros(2, np.int64), np.zeros(130, np.int64),
             np.zeros(130, np.int64), np.full(130, -1, np.int64), np.full(130, -1, np.int64),
         )  # fmt: skip
