@@ -9,6 +9,7 @@ from braid.algebra.schema import TICKS
 from braid.algebra.text import show_duration
 from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
+from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -62,11 +63,26 @@ def details(view: MopView) -> list[str]:
         case ToStreamSpec() if spec.kind == "Rstream":
             rows = counted(found["rows"], "distinct row")
             return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
+        case DocumentsSpec():
+            return _document_lines(spec, found)
         case ProjectSpec() if spec.constants:
             return [f"computed for each member: {counted(spec.constants, 'constant')}"]
         case ProjectSpec() if spec.membered:
             return ["computed once an event, whoever its members are"]
     return []
+
+
+def _document_lines(spec: DocumentsSpec, found: dict[str, Any]) -> list[str]:
+    paths = (counted(found["states"], "state"), counted(found["predicates"], "predicate"))
+    joins = "once for all templates" if spec.views else "by each template for itself"
+    return [
+        f"paths: one automaton of {' and '.join(paths)}, {counted(found['edges'], 'edge')}",
+        f"{counted(found['queries'], 'different query')} of "
+        f"{counted(found['templates'], 'join template')}, values joined {joins}",
+        f"holds {counted(found['documents'], 'document')} with "
+        f"{counted(found['witnesses'], 'bound value')}",
+        "whole: all documents of its streams meet on one shard",
+    ]
 
 
 def rules_of(view: MopView) -> tuple[str, ...]:
