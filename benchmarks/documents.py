@@ -151,7 +151,13 @@ def feed(count: int, seed: int = 3) -> list[str]:
     return [
         document(
             feed_leaves(),
-            [f"http://x/{n}", f"http://c/{channels[n]}", f"title {titles[n]}", f"t{n}", f"text {n}"],
+            [
+                f"http://x/{n}",
+                f"http://c/{channels[n]}",
+                f"title {titles[n]}",
+                f"t{n}",
+                f"text {n}",
+            ],
             "item",
         )
         for n in range(count)

@@ -118,7 +118,9 @@ def workloads(draw: Draw) -> Workload:
     documents = elements(2)
     times = st.integers(0, 4)
     events = {
-        "S": [Event((draw(documents),), t, t) for t in draw(st.lists(times, min_size=1, max_size=4))],
+        "S": [
+            Event((draw(documents),), t, t) for t in draw(st.lists(times, min_size=1, max_size=4))
+        ],
         "T": [
             Event((draw(st.sampled_from([None, "i", "j"])), draw(documents)), t, t)
             for t in draw(st.lists(times, max_size=2))

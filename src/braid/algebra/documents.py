@@ -85,7 +85,9 @@ class Block:
     @cached_property
     def shown(self) -> tuple[int, ...]:
         """The nodes whose bindings tell matches apart: those with a name, and the root."""
-        return tuple(i for i, n in enumerate(self.nodes) if n.variable is not None or i == self.root)
+        return tuple(
+            i for i, n in enumerate(self.nodes) if n.variable is not None or i == self.root
+        )
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,9 @@ def _changed(block: Block, change: Callable[[Expression], Expression]) -> Block:
 # ---- values ----
 
 _NUMBER = re.compile(r"[ \t\r\n]*(-?(?:\d+(?:\.\d*)?|\.\d+))[ \t\r\n]*\Z")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?\Z")
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?\Z"
+)
 
 TEXT, NUMBER, TIME = 0, 1, 2
 

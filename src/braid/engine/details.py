@@ -75,12 +75,13 @@ def details(view: MopView) -> list[str]:
 def _document_lines(spec: DocumentsSpec, found: dict[str, Any]) -> list[str]:
     paths = (counted(found["states"], "state"), counted(found["predicates"], "predicate"))
     joins = "once for all templates" if spec.views else "by each template for itself"
+    queries = counted(found["queries"], "different query")
+    templates = counted(found["templates"], "join template")
+    held = counted(found["documents"], "document")
     return [
         f"paths: one automaton of {' and '.join(paths)}, {counted(found['edges'], 'edge')}",
-        f"{counted(found['queries'], 'different query')} of "
-        f"{counted(found['templates'], 'join template')}, values joined {joins}",
-        f"holds {counted(found['documents'], 'document')} with "
-        f"{counted(found['witnesses'], 'bound value')}",
+        f"{queries} of {templates}, values joined {joins}",
+        f"holds {held} with {counted(found['witnesses'], 'bound value')}",
         "whole: all documents of its streams meet on one shard",
     ]
 

@@ -16,8 +16,8 @@ from braid.algebra.types import sql_name
 from braid.engine.members import Admitted, ExitPoint
 from braid.engine.shard import Shard
 from braid.mops.values import Words
-from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.documents import DocumentsSpec
+from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
 from braid.plan.routes import Route
 from braid.plan.specs import (

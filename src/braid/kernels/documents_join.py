@@ -400,8 +400,12 @@ def _descend(
         if kind == COMPARES:
             mine = state.rows[_row_of(state, earlier, left), 2]
             theirs = state.rows[_row_of(state, current, right), 2]
-            if mine < 0 or theirs < 0 or not _satisfies(
-                queries.steps[step, 1], _ordered(state, strings, pool, mine, theirs)
+            if (
+                mine < 0
+                or theirs < 0
+                or not _satisfies(
+                    queries.steps[step, 1], _ordered(state, strings, pool, mine, theirs)
+                )
             ):
                 continue
         if not _take(queries, state, work, step, left, right, depth):

@@ -17,7 +17,8 @@ import numpy as np
 from braid.kernels.runtime import kernel
 
 ANY = -2
-#: Axes as in `algebra.documents.Axis`; SELF is a test of the node itself.
+#: Axes as in `algebra.documents.Axis`, those that go one level down are even; SELF is a test of the
+#: node itself.
 CHILD, DESCENDANT, ATTRIBUTE, DESCENDANT_ATTRIBUTE, SELF = 0, 1, 2, 3, 4
 EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
 NOTHING, TEXT, NUMBER = 0, 1, 2
@@ -216,7 +217,7 @@ def _test_above(
             while complete and above >= 0:
                 if not _hold(scratch, counts, above, found):
                     return False
-                if axis == CHILD or axis == ATTRIBUTE:
+                if axis & 1 == 0:
                     break
                 above = nodes.parent[first + above]
         found = paths.tests[found, 7]
@@ -284,7 +285,13 @@ def _reach_both(
 
 @kernel()
 def _states(
-    nodes: Nodes, paths: Paths, scratch: Scratch, counts: np.ndarray, first: int, end: int, root: int
+    nodes: Nodes,
+    paths: Paths,
+    scratch: Scratch,
+    counts: np.ndarray,
+    first: int,
+    end: int,
+    root: int,
 ) -> bool:
     for at in range(first, end):
         node = at - first
@@ -338,13 +345,13 @@ def _above(
     """
     axis = paths.axis[state]
     wanted = paths.parent[state]
-    if (axis == CHILD or axis == ATTRIBUTE) and after != node:
+    if axis & 1 == 0 and after != node:
         return -1
     above = nodes.parent[first + after]
     while above >= 0:
         if _is_reached(scratch, above, wanted):
             return above
-        if axis == CHILD or axis == ATTRIBUTE:
+        if axis & 1 == 0:
             return -1
         above = nodes.parent[first + above]
     return -1
@@ -423,9 +430,7 @@ def _write(
             state = scratch.state[k]
             edge = paths.edges[state]
             while edge >= 0:
-                if not _write_edge(
-                    nodes, paths, scratch, found, first, node, state, edge, begin
-                ):
+                if not _write_edge(nodes, paths, scratch, found, first, node, state, edge, begin):
                     return False
                 edge = paths.edge_next[edge]
         if found.counts[1] > begin:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from braid.algebra.bounds import longest
+from braid.algebra.documents import Documents
 from braid.algebra.expressions import (
     Call,
     Expression,
@@ -23,7 +24,6 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.functions import UDF_PREFIX
 from braid.algebra.nodes import Read, walk_nodes
-from braid.algebra.documents import Documents
 from braid.algebra.relations import ToStream
 from braid.algebra.templates import Output, map_expressions
 from braid.algebra.types import BOOLEAN
@@ -303,7 +303,9 @@ class Frame(Part[BoundFrame]):
 
 
 def _has_relations(outputs: Outputs) -> bool:
-    return any(isinstance(node, ToStream | Documents) for o in outputs for node in walk_nodes(o.node))
+    return any(
+        isinstance(node, ToStream | Documents) for o in outputs for node in walk_nodes(o.node)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -222,5 +222,3 @@ class _Names:
         if operand.steps and operand.steps[-1].variable is not None:
             raise Problem("E224", "a variable is bound in a block", operand.steps[-1].at)
         return side, pattern.path(number, operand.steps)
-
-

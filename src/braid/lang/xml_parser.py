@@ -28,7 +28,9 @@ from braid.lang.xml_syntax import (
     Word,
 )
 
-SUPPORTED = "supported are /, //, @, *, [path], [path = constant] with AND, and -> or AS for variables"
+SUPPORTED = (
+    "supported are /, //, @, *, [path], [path = constant] with AND, and -> or AS for variables"
+)
 
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">"}
 _OPERATORS |= {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">="}

@@ -86,9 +86,7 @@ class DocumentOutput:
             known, inverse = np.unique(
                 documents[missing] * _NODES + nodes[missing], return_inverse=True
             )
-            texts = [
-                document_of(text).value(node) for text, node in self._texts(known, store)
-            ]
+            texts = [document_of(text).value(node) for text, node in self._texts(known, store)]
             codes[missing] = self._strings.codes(pa.array(texts, pa.string()))[inverse]
         return codes
 

@@ -38,6 +38,7 @@ from braid.plan.documents import (
     DocumentsSpec,
     Leaf,
     Step,
+    constant_of,
     kept_nodes,
     plans_of,
 )
@@ -71,7 +72,7 @@ class DocumentsLogic:
         self, recipe: DocumentsRecipe, constants: Constants, origins: Sequence[Origin | None]
     ) -> Origin:
         query = recipe.query
-        content = [w for c in query.constants() for w in constants.content(_constant(c))]
+        content = [w for c in query.constants() for w in constants.content(constant_of(c))]
         what = (_bare(query), recipe.sources, tuple(sorted(recipe.wanted)))
         wanted = signatures(what, constants.count, content)
         numbers, fresh = self.nodes.add(wanted)
@@ -86,9 +87,7 @@ class DocumentsLogic:
     ) -> None:
         query, count = recipe.query, len(nodes)
         states = [
-            self._paths.states(
-                block, recipe.sources[number], _kept(query, number), constants
-            )
+            self._paths.states(block, recipe.sources[number], _kept(query, number), constants)
             for number, block in enumerate(query.blocks)
         ]
         labels = np.full((count, 2 * len(plan.steps)), -1, np.int64)
@@ -99,7 +98,7 @@ class DocumentsLogic:
                     self._note_values(query, step, leaf, constants)
         windows = np.full(count, _ENDLESS, np.int64)
         if query.window is not None:
-            windows[:] = constants.words(_constant(query.window))
+            windows[:] = constants.words(constant_of(query.window))
         self._note_names(query, constants)
         self._queries.add(self._queries.template(plan.template), labels, nodes, windows)
 
@@ -114,12 +113,14 @@ class DocumentsLogic:
         if step.left is not None and step.right is not None:
             name = query.blocks[leaf.block].nodes[leaf.chain[0]].name
             any_name = np.array([-2], np.int64)
-            self._paths.need_values(any_name if name is None else constants.words(_constant(name)))
+            self._paths.need_values(
+                any_name if name is None else constants.words(constant_of(name))
+            )
 
     def _note_names(self, query: Documents, constants: Constants) -> None:
         names = [n.name for block in query.blocks for n in block.nodes if n.name is not None]
         if names:
-            codes = np.unique(np.concatenate([constants.words(_constant(n)) for n in names]))
+            codes = np.unique(np.concatenate([constants.words(constant_of(n)) for n in names]))
             texts = self._strings.array(codes, None).to_pylist()
             self._matcher.names.update(zip(texts, codes.tolist(), strict=True))
 
@@ -296,9 +297,3 @@ def _bare(query: Documents) -> Documents:
 
 def _nothing(expression: Expression) -> Expression:
     return Literal(None, expression.type)
-
-
-def _constant(expression: Expression) -> Any:
-    return expression
-
-

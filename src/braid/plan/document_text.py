@@ -26,7 +26,9 @@ def _lines(query: Documents) -> list[str]:
         return lines
     names = names_of(query)
     pairs = [f"{names[0][j.first]} {j.operator} {names[1][j.second]}" for j in query.joins]
-    lines.append(f"  {query.kind} within {_window(query.window)}: {' AND '.join(pairs) or 'all pairs'}")
+    lines.append(
+        f"  {query.kind} within {_window(query.window)}: {' AND '.join(pairs) or 'all pairs'}"
+    )
     graph = join_graph(query)
     lines.append(f"  join graph: {_tree(graph, 0, names[0])}; {_tree(graph, 1, names[1])}")
     if not query.joins:

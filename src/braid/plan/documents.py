@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from braid.algebra.documents import FOLLOWED_BY, JOIN, RESULT, Block, Documents, ValueJoin
+from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.schema import Schema
 from braid.algebra.types import STRING
+from braid.plan.predicates import Constant
 from braid.plan.specs import Shape
 
 #: What a step does (as in `kernels/documents_join.py`).
@@ -70,6 +72,12 @@ class DocumentsRecipe:
     sources: tuple[int, ...]
     wanted: frozenset[str]
     width: int
+
+
+def constant_of(expression: Expression) -> Constant:
+    """A name, a value or a window: a constant, or each member's own."""
+    assert isinstance(expression, Literal | Parameter)
+    return expression
 
 
 def width_of(query: Documents) -> int:
@@ -139,7 +147,7 @@ def kept_nodes(block: Block, joined: set[int]) -> set[int]:
     below: dict[int, set[int]] = {}
     for number in needed:
         path = block.path(number)
-        for above, child in zip(path[:-1], path[1:], strict=True):
+        for above, child in pairwise(path):
             below.setdefault(above, set()).add(child)
     return needed | {number for number, children in below.items() if len(children) > 1}
 
@@ -180,7 +188,9 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
     steps = sorted((step(join) for join in query.joins), key=lambda s: (s.kind, s.operator))
     equal = [s for s in steps if s.kind == EQUALS]
     rest = [s for s in steps if s.kind != EQUALS]
-    covered = {(leaf_.block, n) for s in steps for leaf_ in (s.left, s.right) if leaf_ for n in leaf_.chain}
+    covered = {
+        (leaf_.block, n) for s in steps for leaf_ in (s.left, s.right) if leaf_ for n in leaf_.chain
+    }
     for number, nodes in enumerate(kept):
         for node in sorted(nodes, reverse=True):
             if (number, node) not in covered:
@@ -188,7 +198,12 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
                 covered |= {(number, n) for n in free.chain}
                 early = sides[number] == 0
                 rest.append(
-                    Step(LEFT if early else RIGHT, 0, free if early else None, None if early else free)
+                    Step(
+                        LEFT if early else RIGHT,
+                        0,
+                        free if early else None,
+                        None if early else free,
+                    )
                 )
     ordered = [*_canonical(equal), *rest]
     slots, numbered = _numbered(ordered)
@@ -199,12 +214,14 @@ def _canonical(steps: list[Step]) -> list[Step]:
     """The order of joins whose template is the same for all queries that are alike."""
     if len(steps) > _CANONICAL:
         return steps
-    return list(min(permutations(steps), key=lambda order: _numbered(order)[1], default=()))
+    return list(min(permutations(steps), key=lambda order: _numbered(tuple(order))[1], default=()))
 
 
 def _numbered(
     steps: list[Step] | tuple[Step, ...],
-) -> tuple[dict[tuple[int, int], int], tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]]:
+) -> tuple[
+    dict[tuple[int, int], int], tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]
+]:
     """A slot for each node that the steps bind, in the order in which they do."""
     slots: dict[tuple[int, int], int] = {}
 

@@ -14,7 +14,7 @@ JoinGraph(parents=((-1, 0, 0), (-1,)), joins=((1, 0), (2, 0)))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from braid.algebra.documents import Documents
 
@@ -49,7 +49,7 @@ class JoinGraph:
         below: dict[int, set[int]] = {}
         for node in joined:
             path = self.path(side, node)
-            for above, child in zip(path[:-1], path[1:], strict=True):
+            for above, child in pairwise(path):
                 below.setdefault(above, set()).add(child)
         return sorted(joined | {n for n, children in below.items() if len(children) > 1})
 
@@ -81,9 +81,7 @@ class JoinGraph:
                 own.setdefault(node, []).append(place)
                 for above in self.path(side, node):
                     below.setdefault(above, []).append(place)
-            sides.append(
-                tuple(sorted((tuple(b), tuple(own.get(n, ()))) for n, b in below.items()))
-            )
+            sides.append(tuple(sorted((tuple(b), tuple(own.get(n, ()))) for n, b in below.items())))
         return (len(order), *sides)
 
 

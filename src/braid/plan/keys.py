@@ -74,7 +74,8 @@ def is_routable(name: str, type_: pa.DataType) -> bool:
 
 def is_stateless(node: Node) -> bool:
     return not any(
-        isinstance(n, Sequence | Iterate | SameTime | ToStream | Documents) for n in walk_nodes(node)
+        isinstance(n, Sequence | Iterate | SameTime | ToStream | Documents)
+        for n in walk_nodes(node)
     )
 
 

@@ -91,9 +91,7 @@ def parsed(text: str) -> Any:
 
 
 def evaluate_documents(node: Documents, inputs: list[list[Event]]) -> list[Event]:
-    found = [
-        list(_matches(node, number, events)) for number, events in enumerate(inputs)
-    ]
+    found = [list(_matches(node, number, events)) for number, events in enumerate(inputs)]
     if len(node.blocks) == 1:
         return _distinct(node, ((match,) for match in found[0]))
     window = _value(node.window)
@@ -159,9 +157,7 @@ def _matches(node: Documents, number: int, events: Iterable[Event]) -> Iterator[
             yield Match(event, name, nodes)
 
 
-def _embeddings(
-    block: Block, tree: Any, bound: tuple[Found, ...]
-) -> Iterator[tuple[Found, ...]]:
+def _embeddings(block: Block, tree: Any, bound: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
     """Every way to bind the nodes of a pattern, from the first on."""
     if len(bound) == len(block.nodes):
         yield bound
