@@ -17,7 +17,8 @@ class Stream:
     `columns` are all columns in the order of the declaration, `time` the names of none (stamped
     on arrival), one (point events) or two (intervals) of them. Time columns are not attributes.
     `lateness` is in ticks of the stream's clock; `sequence` names a column that orders events
-    of equal time; `sharable` the streams declared interchangeable with this one.
+    of equal time; `sharable` the streams declared interchangeable with this one; `documents` the
+    columns whose texts must be XML.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Stream:
     lateness: int = 0
     sequence: str | None = None
     sharable: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.time) <= 2

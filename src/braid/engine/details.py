@@ -12,6 +12,7 @@ from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec, detection_lines
+from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
     GroupSpec,
     JoinSpec,
@@ -69,11 +70,27 @@ def details(view: MopView) -> list[str]:
             return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
         case DetectionSpec():
             return detection_lines(found)
+        case DocumentsSpec():
+            return _document_lines(spec, found)
         case ProjectSpec() if spec.constants:
             return [f"computed for each member: {counted(spec.constants, 'constant')}"]
         case ProjectSpec() if spec.membered:
             return ["computed once an event, whoever its members are"]
     return []
+
+
+def _document_lines(spec: DocumentsSpec, found: dict[str, Any]) -> list[str]:
+    paths = (counted(found["states"], "state"), counted(found["predicates"], "predicate"))
+    joins = "once for all templates" if spec.views else "by each template for itself"
+    queries = counted(found["queries"], "different query")
+    templates = counted(found["templates"], "join template")
+    held = counted(found["documents"], "document")
+    return [
+        f"paths: one automaton of {' and '.join(paths)}, {counted(found['edges'], 'edge')}",
+        f"{queries} of {templates}, values joined {joins}",
+        f"holds {held} with {counted(found['witnesses'], 'bound value')}",
+        "whole: all documents of its streams meet on one shard",
+    ]
 
 
 def rules_of(view: MopView) -> tuple[str, ...]:

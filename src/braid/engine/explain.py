@@ -18,6 +18,7 @@ from braid.errors import BraidError
 from braid.lang import Catalog
 from braid.lang.problems import listing
 from braid.plan.automaton import describe, translate
+from braid.plan.document_text import document_lines
 from braid.plan.plan import channel_owner
 
 #: More m-ops, exits or templates than this are not listed one by one in a text.
@@ -110,7 +111,8 @@ def explained(shard: Shard, catalog: Catalog, query: str | None = None) -> Expla
     else:
         known = listing([*catalog.prepared, *catalog.queries.single])
         raise BraidError("E134", f"there is no query {query!r}", f"queries: {known}")
-    return Explained(Explanation(shard), query, ("", describe(translate(node, query))))
+    more = ("", describe(translate(node, query)), *document_lines(node))
+    return Explained(Explanation(shard), query, more)
 
 
 # ---- text ----

@@ -16,6 +16,7 @@ from braid.algebra.streams import Stream
 from braid.algebra.types import Kind, canonical, kind_of, sql_name
 from braid.engine.payload import to_json
 from braid.errors import ConfigError
+from braid.mops.document_table import refusal
 
 START = "__start"
 END = "__end"
@@ -76,6 +77,8 @@ class Ingest:
         for attribute in self.attributes:
             names.append(attribute.name)
             arrays.append(_fitted(table, attribute.name, attribute.type, reasons))
+            if attribute.name in self.stream.documents:
+                _check_documents(arrays[-1], reasons)
         events = pa.RecordBatch.from_arrays(arrays, names) if names else _no_columns(table.num_rows)
         bad = reasons.bad
         if bad is None:
@@ -123,6 +126,19 @@ class Ingest:
             fitted = fitted.cast(pa.timestamp("us", fitted.type.tz), safe=False)
         words = fitted.cast(pa.int64())
         return (words.fill_null(0) if words.null_count else words).to_numpy(zero_copy_only=False)
+
+
+def _check_documents(texts: pa.Array, reasons: _Reasons) -> None:
+    """Rows whose document is not let in: each reason is said once for all rows that it is against."""
+    found: dict[str, list[int]] = {}
+    for row, text in enumerate(texts.to_pylist()):
+        reason = refusal(text) if text is not None else None
+        if reason is not None:
+            found.setdefault(reason, []).append(row)
+    for reason, rows in found.items():
+        bad = np.zeros(len(texts), np.bool_)
+        bad[rows] = True
+        reasons.add(bad, reason)
 
 
 def _no_columns(count: int) -> pa.RecordBatch:

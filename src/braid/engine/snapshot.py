@@ -143,6 +143,7 @@ def stream_to_json(stream: Stream) -> dict[str, object]:
         "lateness": stream.lateness,
         "sequence": stream.sequence,
         "sharable": list(stream.sharable),
+        "documents": list(stream.documents),
     }
 
 
@@ -156,4 +157,5 @@ def stream_from_json(saved: Mapping[str, Any]) -> Stream:
         int(saved["lateness"]),
         saved["sequence"],
         tuple(saved["sharable"]),
+        tuple(saved.get("documents", ())),
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from braid.kernels.documents_match import look, note
+from braid.kernels.documents_match import look, mixed, note
 from braid.kernels.runtime import kernel
 
 #: What a step does: joins by equal values, compares values, or only binds a leaf of one side.
@@ -28,7 +28,8 @@ class Queries(NamedTuple):
 
     `templates`: pairing, slots, first step, steps, root in the trie. `steps`: kind, operator, first
     and end of its left slots, first and end of its right ones. `trie`: template, first query, next
-    that begins with the same pair of edges.
+    that begins with the same pair of edges, and 64 bits of which those of its children are set: most
+    pairs of edges lead nowhere, and are not looked up.
     """
 
     templates: np.ndarray
@@ -84,6 +85,11 @@ class Work(NamedTuple):
 
 
 @kernel()
+def bit_of(left: int, right: int) -> int:
+    return mixed(left, right, 0, 0) & 63
+
+
+@kernel()
 def add_queries(
     queries: Queries, template: int, labels: np.ndarray, nodes: np.ndarray, windows: np.ndarray,
     counts: np.ndarray,
@@ -103,6 +109,8 @@ def add_queries(
                 queries.trie[child, 0] = template
                 queries.trie[child, 1] = -1
                 queries.trie[child, 2] = -1
+                queries.trie[child, 3] = 0
+                queries.trie[at, 3] |= np.int64(1) << bit_of(left, right)
                 note(queries.children, at, left, right, 0, child)
                 if step == 0 and begins:
                     queries.trie[child, 2] = look(queries.begins, left, right, 0, 0)
@@ -177,6 +185,9 @@ def _pair(state: State, work: Work, document: int, theirs: int, mine: int) -> bo
             work.facts[number, 0] = left
             work.facts[number, 1] = right
             work.facts[number, 2] = work.heads[document]
+            a, b = state.edge[left], state.edge[right]
+            work.facts[number, 3], work.facts[number, 4] = a, b
+            work.facts[number, 5] = bit_of(a, b)
             work.heads[document] = number
             work.counts[0] = number + 1
     return True
@@ -337,6 +348,7 @@ def _descend(
     wide = right_end - right_begin
     depth = begun
     work.way[depth] = start
+    leads = queries.trie[start, 3]
     if depth < steps:
         work.cursor[depth] = _begin(state, work, queries.steps[first + depth, 0], earlier, current)
     while depth >= begun:
@@ -346,17 +358,20 @@ def _descend(
             depth -= 1
             if depth >= begun:
                 _release(work, slots, depth)
+                leads = queries.trie[work.way[depth], 3]
             continue
         step = first + depth
         kind, cursor = queries.steps[step, 0], work.cursor[depth]
         left, right, more = -1, -1, True
         a, b = -1, -1
         if kind == EQUALS:
+            while cursor >= 0 and not (leads >> work.facts[cursor, 5]) & 1:
+                cursor = work.facts[cursor, 2]
             more = cursor >= 0
             if more:
                 left, right = work.facts[cursor, 0], work.facts[cursor, 1]
                 work.cursor[depth] = work.facts[cursor, 2]
-                a, b = state.edge[left], state.edge[right]
+                a, b = work.facts[cursor, 3], work.facts[cursor, 4]
         elif kind == LEFT:
             more = cursor < left_end
             if more:
@@ -377,6 +392,7 @@ def _descend(
             depth -= 1
             if depth >= begun:
                 _release(work, slots, depth)
+                leads = queries.trie[work.way[depth], 3]
             continue
         child = look(queries.children, work.way[depth], a, b, 0)
         if child < 0:
@@ -397,6 +413,7 @@ def _descend(
             continue
         depth += 1
         work.way[depth] = child
+        leads = queries.trie[child, 3]
         if depth < steps:
             kind = queries.steps[first + depth, 0]
             work.cursor[depth] = _begin(state, work, kind, earlier, current)
@@ -414,7 +431,7 @@ def _from_facts(
         fact = work.heads[earlier]
         while fact >= 0:
             left, right = work.facts[fact, 0], work.facts[fact, 1]
-            start = look(queries.begins, state.edge[left], state.edge[right], 0, 0)
+            start = look(queries.begins, work.facts[fact, 3], work.facts[fact, 4], 0, 0)
             while start >= 0:
                 template = queries.trie[start, 0]
                 _release(work, queries.templates[template, 1], 0)

@@ -17,7 +17,8 @@ import numpy as np
 from braid.kernels.runtime import kernel
 
 ANY = -2
-#: Axes as in `algebra.documents.Axis`; SELF is a test of the node itself.
+#: Axes as in `algebra.documents.Axis`, those that go one level down are even; SELF is a test of the
+#: node itself.
 CHILD, DESCENDANT, ATTRIBUTE, DESCENDANT_ATTRIBUTE, SELF = 0, 1, 2, 3, 4
 EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
 NOTHING, TEXT, NUMBER = 0, 1, 2
@@ -216,7 +217,7 @@ def _test_above(
             while complete and above >= 0:
                 if not _hold(scratch, counts, above, found):
                     return False
-                if axis == CHILD or axis == ATTRIBUTE:
+                if axis & 1 == 0:
                     break
                 above = nodes.parent[first + above]
         found = paths.tests[found, 7]
@@ -344,13 +345,13 @@ def _above(
     """
     axis = paths.axis[state]
     wanted = paths.parent[state]
-    if (axis == CHILD or axis == ATTRIBUTE) and after != node:
+    if axis & 1 == 0 and after != node:
         return -1
     above = nodes.parent[first + after]
     while above >= 0:
         if _is_reached(scratch, above, wanted):
             return above
-        if axis == CHILD or axis == ATTRIBUTE:
+        if axis & 1 == 0:
             return -1
         above = nodes.parent[first + above]
     return -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -118,7 +119,7 @@ def bind_stream(node: syntax.CreateStream) -> Stream:
         _check_options(node)
     gather.check()
     try:
-        return stream_from_schema(
+        stream = stream_from_schema(
             node.name.name,
             pa.schema(list(fields.items())),
             time=[ident.name for ident in options["time"].names] if "time" in options else None,
@@ -126,6 +127,8 @@ def bind_stream(node: syntax.CreateStream) -> Stream:
             sequence=options["sequence"].names[0].name if "sequence" in options else None,
             sharable=[i.name for i in options["sharable"].names] if "sharable" in options else (),
         )
+        xml = tuple(i.name for i, type_ in node.columns if type_.name.name.upper() == "XML")
+        return replace(stream, documents=xml)
     except ConfigError as error:
         at = _place(node, options, error.code)
         raise Problem(error.code, error.message, at, error.hint) from None

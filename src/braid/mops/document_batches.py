@@ -59,15 +59,15 @@ class Matcher:
                     asked.append(place + number)
                     texts.append(table.value(number))
         value = np.full(len(names), -1, np.int64)
-        number = np.full(len(names), np.nan)
+        numbers = np.full(len(names), np.nan)
         if texts:
             value[asked] = self._strings.codes(pa.array(texts, pa.string()))
             if self._paths.asks_numbers:
                 read = [number_of(text) for text in texts]
-                number[asked] = [np.nan if n is None else n for n in read]
+                numbers[asked] = [np.nan if n is None else n for n in read]
         return kernel.Nodes(
             start, sources, np.array(names, np.int64), np.array(parents, np.int64), attribute,
-            value, number,
+            value, numbers,
         )  # fmt: skip
 
     def _scratch(self, largest: int) -> kernel.Scratch:

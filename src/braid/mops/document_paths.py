@@ -17,7 +17,7 @@ from braid.algebra.types import Kind, kind_of
 from braid.kernels import documents_match as kernel
 from braid.mops.constants import Constants
 from braid.mops.values import Words
-from braid.plan.documents import OPERATORS
+from braid.plan.documents import OPERATORS, constant_of
 
 _EMPTY = np.empty(0, np.int64)
 
@@ -76,7 +76,7 @@ class DocumentPaths:
         return found
 
     def _name(self, node: PatternNode, constants: Constants) -> Words:
-        return _all(kernel.ANY) if node.name is None else constants.words(node.name)
+        return _all(kernel.ANY) if node.name is None else constants.words(constant_of(node.name))
 
     def _asked(
         self, block: Block, number: int, on_the_way: set[int], constants: Constants
@@ -99,7 +99,7 @@ class DocumentPaths:
         test = node.tests[number]
         is_text = kind_of(test.constant.type) is Kind.STRING
         kind = kernel.TEXT if is_text else kernel.NUMBER
-        words = constants.words(test.constant)
+        words = constants.words(constant_of(test.constant))
         self.asks_numbers |= not is_text
         self.need_values(self._name(node, constants))
         operator = _all(OPERATORS.index(test.operator))

@@ -19,7 +19,7 @@ class DocumentQueries:
         self._rows = np.zeros((0, 5), np.int64)
         self._steps = np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
-        self._trie = np.full((8, 3), -1, np.int64)
+        self._trie = np.zeros((8, 4), np.int64)
         self._children = np.full((16, 5), -1, np.int64)
         self._begins = np.full((16, 5), -1, np.int64)
         self._queries = np.zeros((8, 3), np.int64)
@@ -49,8 +49,8 @@ class DocumentQueries:
         self._slots = np.array(slots, np.int64)
         root = int(self._counts[0])
         self._counts[0] += 1
-        self._trie = grown(self._trie, root + 1, -1)
-        self._trie[root] = number, -1, -1
+        self._trie = grown(self._trie, root + 1)
+        self._trie[root] = number, -1, -1, 0
         row = np.array([[template.pairing, template.slots, first, len(steps), root]], np.int64)
         self._rows = np.concatenate([self._rows, row])
         return number
@@ -65,7 +65,7 @@ class DocumentQueries:
     def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
         count, steps = len(labels), labels.shape[1] // 2
         most = int(self._counts[0]) + count * steps
-        self._trie = grown(self._trie, most + 1, -1)
+        self._trie = grown(self._trie, most + 1)
         self._queries = grown(self._queries, int(self._counts[1]) + count)
         if 2 * most >= len(self._children):
             self._rehash(most)

@@ -62,7 +62,8 @@ class DocumentStore:
 
     def add(self, about: Words, found: match.Witnesses) -> None:
         """Documents in order of time, with their witnesses; they are chained when they are joined."""
-        new, rows, bins, nodes = len(about), *found.counts.tolist()
+        new = len(about)
+        rows, bins, nodes = (int(count) for count in found.counts)
         count, first = self.count, self.row_count
         self.about = grown(self.about, count + new)
         self.documents = grown(self.documents, count + new + 1)

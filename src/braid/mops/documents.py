@@ -38,6 +38,7 @@ from braid.plan.documents import (
     DocumentsSpec,
     Leaf,
     Step,
+    constant_of,
     kept_nodes,
     plans_of,
 )
@@ -63,7 +64,7 @@ class DocumentsLogic:
         self._store = DocumentStore()
         self._matcher = Matcher(self._paths, self._strings)
         self._output = DocumentOutput(self._strings)
-        self._room = 1024
+        self._room = 1 << 14
 
     # ---- members ----
 
@@ -71,7 +72,7 @@ class DocumentsLogic:
         self, recipe: DocumentsRecipe, constants: Constants, origins: Sequence[Origin | None]
     ) -> Origin:
         query = recipe.query
-        content = [w for c in query.constants() for w in constants.content(_constant(c))]
+        content = [w for c in query.constants() for w in constants.content(constant_of(c))]
         what = (_bare(query), recipe.sources, tuple(sorted(recipe.wanted)))
         wanted = signatures(what, constants.count, content)
         numbers, fresh = self.nodes.add(wanted)
@@ -97,7 +98,7 @@ class DocumentsLogic:
                     self._note_values(query, step, leaf, constants)
         windows = np.full(count, _ENDLESS, np.int64)
         if query.window is not None:
-            windows[:] = constants.words(_constant(query.window))
+            windows[:] = constants.words(constant_of(query.window))
         self._note_names(query, constants)
         self._queries.add(self._queries.template(plan.template), labels, nodes, windows)
 
@@ -112,12 +113,14 @@ class DocumentsLogic:
         if step.left is not None and step.right is not None:
             name = query.blocks[leaf.block].nodes[leaf.chain[0]].name
             any_name = np.array([-2], np.int64)
-            self._paths.need_values(any_name if name is None else constants.words(_constant(name)))
+            self._paths.need_values(
+                any_name if name is None else constants.words(constant_of(name))
+            )
 
     def _note_names(self, query: Documents, constants: Constants) -> None:
         names = [n.name for block in query.blocks for n in block.nodes if n.name is not None]
         if names:
-            codes = np.unique(np.concatenate([constants.words(_constant(n)) for n in names]))
+            codes = np.unique(np.concatenate([constants.words(constant_of(n)) for n in names]))
             texts = self._strings.array(codes, None).to_pylist()
             self._matcher.names.update(zip(texts, codes.tolist(), strict=True))
 
@@ -186,10 +189,12 @@ class DocumentsLogic:
         store, queries = self._store, self._queries
         made, strings = queries.made(), self._strings
         width = 3 + queries.slots
-        rows, pairs = np.zeros((0, width), np.int64), np.zeros((0, 2), np.int64)
+        parts: list[tuple[Words, Words]] = []
+        total = 0
         while True:
+            begun = int(store.progress[0])
             found = kernel.Found(
-                np.zeros((self._room, width), np.int64), np.zeros((2 * self._room, 2), np.int64),
+                np.empty((self._room, width), np.int64), np.empty((2 * self._room, 2), np.int64),
                 np.zeros(2, np.int64),
             )  # fmt: skip
             done = kernel.join(
@@ -197,17 +202,20 @@ class DocumentsLogic:
                 store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
-            found.pairs[:own, 0] += len(rows)
-            rows = np.concatenate([rows, found.rows[:count]])
-            pairs = np.concatenate([pairs, found.pairs[:own]])
+            found.pairs[:own, 0] += total
+            parts.append((found.rows[:count], found.pairs[:own]))
+            total += count
             if done:
+                rows = np.concatenate([part for part, _ in parts])
+                pairs = np.concatenate([part for _, part in parts])
                 return kernel.Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
-            self._room *= 2
+            if store.progress[0] == begun:
+                self._room *= 2  # not even one document's results have room
 
     def _work(self) -> kernel.Work:
         count = self._store.count
         return kernel.Work(
-            np.zeros((self._room, 3), np.int64), np.full(count + 1, -1, np.int64),
+            np.empty((self._room, 6), np.int64), np.full(count + 1, -1, np.int64),
             np.zeros(count + 1, np.int64), np.zeros(2, np.int64), np.zeros(130, np.int64),
             np.zeros(130, np.int64), np.full(130, -1, np.int64), np.full(130, -1, np.int64),
         )  # fmt: skip
@@ -289,7 +297,3 @@ def _bare(query: Documents) -> Documents:
 
 def _nothing(expression: Expression) -> Expression:
     return Literal(None, expression.type)
-
-
-def _constant(expression: Expression) -> Any:
-    return expression

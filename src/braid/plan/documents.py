@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from braid.algebra.documents import FOLLOWED_BY, JOIN, RESULT, Block, Documents, ValueJoin
+from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.schema import Schema
 from braid.algebra.types import STRING
+from braid.plan.predicates import Constant
 from braid.plan.specs import Shape
 
 #: What a step does (as in `kernels/documents_join.py`).
@@ -70,6 +72,12 @@ class DocumentsRecipe:
     sources: tuple[int, ...]
     wanted: frozenset[str]
     width: int
+
+
+def constant_of(expression: Expression) -> Constant:
+    """A name, a value or a window: a constant, or each member's own."""
+    assert isinstance(expression, Literal | Parameter)
+    return expression
 
 
 def width_of(query: Documents) -> int:
@@ -139,7 +147,7 @@ def kept_nodes(block: Block, joined: set[int]) -> set[int]:
     below: dict[int, set[int]] = {}
     for number in needed:
         path = block.path(number)
-        for above, child in zip(path[:-1], path[1:], strict=True):
+        for above, child in pairwise(path):
             below.setdefault(above, set()).add(child)
     return needed | {number for number, children in below.items() if len(children) > 1}
 
@@ -206,7 +214,7 @@ def _canonical(steps: list[Step]) -> list[Step]:
     """The order of joins whose template is the same for all queries that are alike."""
     if len(steps) > _CANONICAL:
         return steps
-    return list(min(permutations(steps), key=lambda order: _numbered(order)[1], default=()))
+    return list(min(permutations(steps), key=lambda order: _numbered(tuple(order))[1], default=()))
 
 
 def _numbered(

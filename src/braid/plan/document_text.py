@@ -1,0 +1,100 @@
+"""A query over documents in words: its blocks, its join graph, its template, its conjunctive query."""
+
+from __future__ import annotations
+
+from braid.algebra.documents import ENDLESS, Axis, Block, Documents
+from braid.algebra.expressions import Expression, Literal
+from braid.algebra.nodes import Node, walk_nodes
+from braid.algebra.text import show
+from braid.plan.join_graphs import JoinGraph, conjunctive_query, join_graph, names_of
+
+_AXES = {Axis.CHILD: "/", Axis.DESCENDANT: "//", Axis.ATTRIBUTE: "/@"}
+_AXES[Axis.DESCENDANT_ATTRIBUTE] = "//@"
+
+
+def document_lines(node: Node) -> list[str]:
+    """Every query over documents in an expression."""
+    return [
+        line for part in walk_nodes(node) if isinstance(part, Documents) for line in _lines(part)
+    ]
+
+
+def _lines(query: Documents) -> list[str]:
+    lines = ["", "query over documents"]
+    lines += [f"  block {show_block(block)}" for block in query.blocks]
+    if not query.kind:
+        return lines
+    names = names_of(query)
+    pairs = [f"{names[0][j.first]} {j.operator} {names[1][j.second]}" for j in query.joins]
+    lines.append(
+        f"  {query.kind} within {_window(query.window)}: {' AND '.join(pairs) or 'all pairs'}"
+    )
+    graph = join_graph(query)
+    lines.append(f"  join graph: {_tree(graph, 0, names[0])}; {_tree(graph, 1, names[1])}")
+    if not query.joins:
+        return lines
+    reduced = graph.reduced()
+    kept = tuple(
+        tuple(n for k, n in enumerate(names[side]) if k in _kept(graph, side)) for side in (0, 1)
+    )
+    lines.append(f"  reduced: {_tree(reduced, 0, kept[0])}; {_tree(reduced, 1, kept[1])}")
+    lines.append("  conjunctive query of its template:")
+    return lines + [f"    {line}" for line in conjunctive_query(reduced).splitlines()]
+
+
+def _kept(graph: JoinGraph, side: int) -> set[int]:
+    joined = {join[side] for join in graph.joins}
+    parting = {
+        node
+        for a in joined
+        for b in joined
+        if a != b
+        for node in [_lowest(graph.path(side, a), graph.path(side, b))]
+        if node is not None
+    }
+    return joined | parting
+
+
+def _lowest(first: tuple[int, ...], second: tuple[int, ...]) -> int | None:
+    """The last node that two ways have in common."""
+    common = [a for a, b in zip(first, second, strict=False) if a == b]
+    return common[-1] if common else None
+
+
+def _tree(graph: JoinGraph, side: int, names: tuple[str, ...]) -> str:
+    def below(node: int) -> str:
+        children = [n for n, above in enumerate(graph.parents[side]) if above == node]
+        inner = f"({', '.join(map(below, children))})" if children else ""
+        return names[node] + inner
+
+    roots = [n for n, above in enumerate(graph.parents[side]) if above < 0]
+    return ", ".join(map(below, roots))
+
+
+def show_block(block: Block) -> str:
+    """A block in the language's own syntax."""
+    spine = block.path(block.root)
+    return "".join(_step(block, number, set(spine)) for number in spine)
+
+
+def _step(block: Block, number: int, spine: set[int]) -> str:
+    node = block.nodes[number]
+    text = _AXES[node.axis] + ("*" if node.name is None else _constant(node.name))
+    if node.variable is not None:
+        text += f"->{node.variable}"
+    for test in node.tests:
+        text += f"[. {test.operator} {show(test.constant)}]"
+    for child, other in enumerate(block.nodes):
+        if other.parent == number and child not in spine:
+            text += f"[.{_step(block, child, spine)}]"
+    return text
+
+
+def _constant(name: Expression) -> str:
+    return str(name.value) if isinstance(name, Literal) else show(name)
+
+
+def _window(window: Expression | None) -> str:
+    if isinstance(window, Literal) and window.value == ENDLESS:
+        return "any time"
+    return "?" if window is None else show(window)
