@@ -24,6 +24,7 @@ from braid.engine.shard import Options, Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.prepared import Refused, prepare, restored
+from braid.mops.selection_choice import Choice
 from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.
@@ -60,13 +61,21 @@ class Engine:
         idle_timeout: str | int | None = "60 s",
         clock: Callable[[], int] | None = None,
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
+        selection_join: str = "adaptive",
+        member_set_bytes: int = 256 << 20,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
-        or a mapping that switches some off."""
+        or a mapping that switches some off. `selection_join`: how selection joins find members, by
+        default in the form that costs least; `member_set_bytes`: what each may keep of lists."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._options = Options(instance_budget, timeout, rules=enabled(rules))
+        self._options = Options(
+            instance_budget,
+            timeout,
+            rules=enabled(rules),
+            selection_join=Choice(selection_join, member_set_bytes),
+        )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}

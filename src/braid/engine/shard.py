@@ -27,6 +27,7 @@ from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.publish import Subscribers
+from braid.mops.selection_choice import Choice
 from braid.mops.values import Carried, Words
 from braid.optimizer.driver import Driver, sharable_classes
 from braid.optimizer.rules import NAMES
@@ -50,6 +51,7 @@ class Options:
     rules: frozenset[str] = frozenset(NAMES)
     #: Read all attributes of each stream, so that queries which come later find what they need.
     whole_streams: bool = False
+    selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
 
 
 class Shard:
@@ -84,7 +86,9 @@ class Shard:
         followed = frozenset(read.values() if awaited is None else awaited)
         self._ordering = Ordering(streams, read, followed, options.idle_timeout)
         self._context = Context(
-            instance_budget=options.instance_budget, functions=options.functions
+            instance_budget=options.instance_budget,
+            functions=options.functions,
+            selection_join=options.selection_join,
         )
         self.suspended: dict[str, str] = {}
         self._suspended_at: dict[int, int] = {}

@@ -14,6 +14,7 @@ SELECT, PROJECT, UNION, SAME_TIME = "select", "project", "union", "same time"
 SEQUENCE, ITERATE = "sequence", "iterate"
 WINDOW, JOIN, GROUP, TO_STREAM = "window", "join", "group", "to stream"
 WINDOW_JOIN = "window join"
+SELECTION_JOIN = "selection join"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from braid.optimizer.rules.merge_patterns import S_MU, S_SEQ
 from braid.optimizer.rules.merge_projections import S_PI
 from braid.optimizer.rules.merge_streams import S_BETA, S_UNION
 from braid.optimizer.rules.merge_to_streams import S_STREAM
+from braid.optimizer.rules.selection_joins import S_SELECTION_JOIN
 from braid.optimizer.rules.share_joins import C_JOIN, S_JOIN
 from braid.optimizer.rules.share_windows import S_WINDOW
 from braid.optimizer.rules.template_patterns import T_MU, T_SEQ
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     S_JOIN,
     C_JOIN,
     S_WINDOW_JOIN,
+    S_SELECTION_JOIN,
     S_ALPHA,
     C_ALPHA,
     S_STREAM,
