@@ -7,26 +7,40 @@ and is asked once the box has been found.
 
 *Strips* find the nodes whose box an event is in: the keys of a dimension are cut into stretches,
 and each stretch has the set, as bits, of the nodes whose interval touches it. The sets of the
-stretches that an event lies in have in common all nodes that it can be in the box of.
+stretches that an event lies in have in common all nodes that it can be in the box of. The nodes whose
+interval begins or ends in a stretch lie in order of that end: those that a key is beyond are taken
+out, so that no box is looked at. Nodes that have come since strips were laid are asked one by one.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from braid.kernels.clauses import NULL_KEY, atom_holds
 from braid.kernels.joins_sets import lowest
 from braid.kernels.joins_store import BASE
 from braid.kernels.keys import key_of
 from braid.kernels.rings import ring_of
-from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
+from braid.kernels.runtime import (
+    ROWS,
+    WORDS,
+    address,
+    kernel,
+    load_half,
+    load_int,
+    store_int,
+)
 from braid.kernels.window_covers import WINDOW_FRAME
 
 #: More words of the frame: how members are found; where inputs are described; room for nodes;
 #: words of a strip; lists of nodes, one for each level; the nodes of the event that drives, as
 #: bits; since when a number is a node's, and from which time on it sees events; keys of the events
 #: that are bound, how old these are; how many changes there have been; the index tree; a list of
-#: what the event that drives has found, and how long it is (-1: not asked yet).
+#: what the event that drives has found, and how long it is (-1: not asked yet); how often that was
+#: looked for, what was found in all; combinations, lists that were kept and that were not, events,
+#: those that had anything to combine with, what these had; whether nodes have births; the shortest
+#: window of each input; the nodes that see a combination.
 (
     FORM,
     SIDES_AT,
@@ -47,15 +61,22 @@ from braid.kernels.window_covers import WINDOW_FRAME
     COMBINATIONS,
     KEPT,
     NOT_KEPT,
+    ARRIVALS,
+    PARTNERED,
+    CANDIDATES,
+    BORN_LATER,
+    SHORTEST_AT,
+    SEEN_AT,
     SELECTION_FRAME,
-) = range(WINDOW_FRAME, WINDOW_FRAME + 20)
+) = range(WINDOW_FRAME, WINDOW_FRAME + 26)
 
 #: How members are found: every combination by itself; of the event that comes, then of the others
 #: among these; or by what was found when each event came.
 NAIVE, PARTIAL, OWN = range(3)
 
 #: Of an input: its first dimension, how many it has, their columns and modes, boxes; cuts between
-#: stretches, their number, strips; tests that are no box (first and number for each node; input's
+#: stretches, their number, strips; for each dimension the nodes in order of lo, then in order of hi,
+#: where each stretch begins in both, how many nodes are laid, those that are not; tests that are no box (first and number for each node; input's
 #: dimension, kind, lo, hi; values); the lists of held events: where, room, written, oldest.
 (
     FIRST_DIMENSION,
@@ -65,6 +86,11 @@ NAIVE, PARTIAL, OWN = range(3)
     CUTS_AT,
     CUTS,
     STRIPS_AT,
+    ENDS_AT,
+    BEGINS_AT,
+    LAID,
+    RECENT_AT,
+    RECENT,
     EXTRAS_AT,
     TESTS_AT,
     VALUES_AT,
@@ -73,14 +99,12 @@ NAIVE, PARTIAL, OWN = range(3)
     WRITTEN,
     TAIL,
     SIDE_WORDS,
-) = range(15)
+) = range(20)
 
 #: The key of the time at which an event starts.
 START_MODE = 4
 #: Since when a number belongs to a node that sees nothing: never.
 NEVER = np.int64(9223372036854775807)
-#: Words of a strip that are looked at together.
-_BLOCK = 512
 
 
 @kernel()
@@ -157,25 +181,57 @@ def stretch_of(cuts: int, count: int, key: int) -> int:
 
 
 @kernel()
-def _strip(frame: int, side: int, dimension: int, stretch: int) -> int:
-    rows = load_int(side, CUTS) + 2
-    words = load_int(frame, STRIP_WORDS)
-    return load_int(side, STRIPS_AT) + 8 * words * (dimension * rows + stretch)
+def _clear(ids: int, begin: int, end: int, bits: int) -> None:
+    for place in range(begin, end):
+        node = load_half(ids, place)
+        word = load_int(bits, node >> 6)
+        store_int(bits, node >> 6, word & ~(np.int64(1) << np.int64(node & 63)))
 
 
 @kernel()
-def _everywhere(frame: int, side: int, keys: int, begin: int, count: int, block: int) -> None:
-    """What the strips that keys lie in have in common, for some words."""
-    cuts, known = load_int(side, CUTS_AT), load_int(side, CUTS)
+def _first_above(side: int, ids: int, word: int, begin: int, end: int, key: int) -> int:
+    """The first of some nodes, in order of one end of an interval, that has it above a key."""
+    boxes, size = load_int(side, BOXES_AT), 2 * load_int(side, DIMENSIONS)
+    while begin < end:
+        middle = (begin + end) >> 1
+        if load_int(boxes, load_half(ids, middle) * size + word) <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel()
+def _take_out_beyond(side: int, d: int, stretch: int, key: int, bits: int) -> None:
+    """Take out the nodes whose interval begins or ends in a stretch and does not have a key in it."""
+    rows, laid = load_int(side, CUTS) + 3, load_int(side, LAID)
+    begins = load_int(side, BEGINS_AT) + 16 * d * rows
+    ids = load_int(side, ENDS_AT) + 8 * d * laid
+    first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
+    _clear(ids, _first_above(side, ids, 2 * d, first, last, key), last, bits)
+    begins += 8 * rows
+    ids += 4 * laid
+    first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
+    _clear(ids, first, _first_above(side, ids, 2 * d + 1, first, last, key - 1), bits)
+
+
+@kernel()
+def _lay_common(frame: int, side: int, keys: int, bits: int) -> None:
+    """The nodes whose box has all keys in it, as bits."""
+    cuts, known, words = load_int(side, CUTS_AT), load_int(side, CUTS), load_int(frame, STRIP_WORDS)
     for d in range(load_int(side, DIMENSIONS)):
         stretch = stretch_of(cuts + 8 * known * d, known, load_int(keys, d))
-        strip = _strip(frame, side, d, stretch) + 8 * begin
+        strip = load_int(side, STRIPS_AT) + 8 * words * (d * (known + 2) + stretch)
         if d == 0:
-            for word in range(count):
-                store_int(block, word, load_int(strip, word))
+            for word in range(words):
+                store_int(bits, word, load_int(strip, word))
         else:
-            for word in range(count):
-                store_int(block, word, load_int(block, word) & load_int(strip, word))
+            for word in range(words):
+                store_int(bits, word, load_int(bits, word) & load_int(strip, word))
+    for d in range(load_int(side, DIMENSIONS)):
+        stretch = stretch_of(cuts + 8 * known * d, known, load_int(keys, d))
+        if stretch > 0:
+            _take_out_beyond(side, d, stretch, load_int(keys, d), bits)
 
 
 @kernel()
@@ -190,25 +246,30 @@ def _find_all(frame: int, out: int) -> int:
 
 
 @kernel()
-def find_in_strips(frame: int, input_: int, block: int, out: int) -> int:
-    """The nodes that want the event whose keys are read, in order; how many. `block`: some room."""
+def find_in_strips(frame: int, input_: int, bits: int, out: int) -> int:
+    """The nodes that want the event whose keys are read; how many. `bits`: room for as many words as
+    a strip has."""
     side, keys = side_of(frame, input_), keys_at(frame, input_)
-    words, found, begin = load_int(frame, STRIP_WORDS), np.int64(0), np.int64(0)
+    found, since = np.int64(0), load_int(frame, SINCE_AT)
     if load_int(side, DIMENSIONS) == 0:
         return _find_all(frame, out)
-    while begin < words:
-        count = min(np.int64(_BLOCK), words - begin)
-        _everywhere(frame, side, keys, begin, count, block)
-        for word in range(count):
-            bits = load_int(block, word)
-            while bits != 0:
-                bit = lowest(bits)
-                bits ^= np.int64(1) << np.int64(bit)
-                node = 64 * (begin + word) + bit
-                if wanted_by(side, node, keys):
-                    store_int(out, found, node)
-                    found += 1
-        begin += count
+    _lay_common(frame, side, keys, bits)
+    tested = load_int(side, EXTRAS_AT) != 0
+    for word in range(load_int(frame, STRIP_WORDS)):
+        some = load_int(bits, word)
+        while some != 0:
+            bit = lowest(some)
+            some ^= np.int64(1) << np.int64(bit)
+            node = 64 * word + bit
+            if not tested or passes(side, node, keys):
+                store_int(out, found, node)
+                found += 1
+    recent = load_int(side, RECENT_AT)
+    for place in range(load_int(side, RECENT)):
+        node = load_int(recent, place)
+        if wanted_by(side, node, keys) and load_int(since, node) != NEVER:
+            store_int(out, found, node)
+            found += 1
     return found
 
 
@@ -233,12 +294,11 @@ def lay_strips(cuts: np.ndarray, nodes: np.ndarray, boxes: np.ndarray, strips: n
                 strips[(d * rows + stretch) * words + (node >> 6)] |= bit
 
 
-@kernel((WORDS, WORDS, ROWS))
-def clear_strips(nodes: np.ndarray, strips: np.ndarray, rows: np.ndarray) -> None:
-    """Take nodes out of all strips. `rows`: an array of as many rows as there are strips."""
-    words = strips.shape[0] // rows.shape[0]
+@kernel((WORDS, WORDS, types.int64))
+def clear_strips(nodes: np.ndarray, strips: np.ndarray, words: int) -> None:
+    """Take nodes out of all strips, which have so many words each."""
     for k in range(nodes.shape[0]):
         node = nodes[k]
         kept = ~(np.int64(1) << np.int64(node & 63))
-        for row in range(rows.shape[0]):
+        for row in range(strips.shape[0] // words):
             strips[row * words + (node >> 6)] &= kept

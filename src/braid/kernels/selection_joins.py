@@ -75,11 +75,15 @@ from braid.kernels.runtime import (
 )
 from braid.kernels.selection_boxes import (
     AGES_AT,
+    ARRIVALS,
+    CANDIDATES,
     CHANGES,
     FIRST_COUNT,
     FIRST_LIST_AT,
     FORM,
     OWN,
+    PARTNERED,
+    SEEN_AT,
     TAIL,
     WRITTEN,
     keys_at,
@@ -90,7 +94,6 @@ from braid.kernels.selection_boxes import (
 from braid.kernels.selection_members import (
     find_first,
     keep_list,
-    list_at,
     mark,
     narrow,
     see_all,
@@ -195,7 +198,7 @@ def _search(frame: int, early: Any, late: Any) -> None:
             kind, at = load_int(following, AT_KIND), load_int(following, AT_SET)
             count = see_all(frame, depth + 1, kind, at)
             if count > 0:
-                emit(frame, count, list_at(frame, depth + 1), late)
+                emit(frame, count, load_int(frame, SEEN_AT), late)
 
 
 @kernel()
@@ -287,6 +290,8 @@ def _forget(frame: int, bound: int) -> None:
 def _arrive(frame: int, driver: int, row: int, early: Any, late: Any) -> None:
     """An event comes: who wants it, what it combines with; then it is held, if anybody wants it."""
     ring, own = ring_of(frame, driver), load_int(frame, FORM) == OWN
+    before = load_int(frame, CANDIDATES)
+    store_int(frame, ARRIVALS, load_int(frame, ARRIVALS) + 1)
     kind, at = np.int64(ALL), load_int(frame, FIRST_LIST_AT)
     store_int(frame, FIRST_COUNT, -1)
     if own:
@@ -302,6 +307,8 @@ def _arrive(frame: int, driver: int, row: int, early: Any, late: Any) -> None:
         _drive(frame, driver, row, kind, at, early, late)
         if own:
             unmark(frame)
+        if load_int(frame, CANDIDATES) > before:
+            store_int(frame, PARTNERED, load_int(frame, PARTNERED) + 1)
     number = load_int(ring, NUMBER)
     add_event(frame, driver, row, np.int64(ALL))
     cell = cell_of(ring, event_at(ring, number))

@@ -26,6 +26,9 @@ from braid.kernels.runtime import kernel, load_half, load_int, store_half, store
 from braid.kernels.selection_boxes import (
     AGES_AT,
     BIRTHS_AT,
+    BORN_LATER,
+    CANDIDATES,
+    CHANGES,
     COMBINATIONS,
     DIMENSIONS,
     FIRST_COUNT,
@@ -41,10 +44,11 @@ from braid.kernels.selection_boxes import (
     LISTS_AT,
     MARKED_AT,
     NAIVE,
-    NEVER,
     NODE_ROOM,
     NOT_KEPT,
     OWN,
+    SEEN_AT,
+    SHORTEST_AT,
     SINCE_AT,
     TAIL,
     TREE_AT,
@@ -56,7 +60,7 @@ from braid.kernels.selection_boxes import (
     side_of,
     wanted_by,
 )
-from braid.kernels.window_covers import COVER_WORDS, COVERS_AT, DRIVER, SIZE_OF_AT
+from braid.kernels.window_covers import COVER_WORDS, COVERS_AT, DRIVER, GOING, SIZE_OF_AT
 
 #: A list is gone through by what its nodes ask, not by another list, if that is so much longer.
 _LONGER = 8
@@ -183,7 +187,7 @@ def _common(frame: int, input_: int, cell: int, out: int) -> int:
 
 
 @kernel()
-def _asked(frame: int, input_: int, row: int, kind: int, at: int, out: int) -> int:
+def ask_all(frame: int, input_: int, row: int, kind: int, at: int, out: int) -> int:
     """The nodes of a list that want an event."""
     read_keys(frame, input_, row)
     side, keys, count = side_of(frame, input_), keys_at(frame, input_), np.int64(0)
@@ -210,6 +214,8 @@ def _begin(frame: int, level: int) -> None:
 def narrow(frame: int, depth: int, level: int, input_: int, row: int, age: int) -> bool:
     """Carry to the next level the nodes that want a held event too; whether there are."""
     store_int(load_int(frame, AGES_AT), input_, age)
+    if depth == 0:
+        store_int(frame, CANDIDATES, load_int(frame, CANDIDATES) + 1)
     following = level + 8 * LEVEL_WORDS
     if load_int(frame, FORM) == NAIVE and load_int(level, AT_KIND) == ALL:
         store_int(following, AT_KIND, ALL)
@@ -225,14 +231,14 @@ def narrow(frame: int, depth: int, level: int, input_: int, row: int, age: int) 
     if listed and 0 <= known < _LONGER * kind:
         count = _common(frame, input_, cell, out)
     else:
-        count = _asked(frame, input_, row, kind, at, out)
+        count = ask_all(frame, input_, row, kind, at, out)
     store_int(following, AT_KIND, count)
     store_int(following, AT_SET, out)
     return count > 0
 
 
 @kernel()
-def _everybody(frame: int, out: int) -> int:
+def find_everybody(frame: int, out: int) -> int:
     """The nodes whose boxes have the keys of all that is bound."""
     bound, tree = load_int(frame, BOUND_AT), load_int(frame, TREE_AT)
     last = np.int64(0)
@@ -264,16 +270,20 @@ def sees(frame: int, input_: int, node: int, row: int, changes: int, age: int) -
 
 @kernel()
 def see_all(frame: int, depth: int, kind: int, at: int) -> int:
-    """Of the nodes that want all that is bound those that see it, in the list of a level."""
+    """Of the nodes that want all that is bound those that see it: how many, listed at SEEN_AT."""
     store_int(frame, COMBINATIONS, load_int(frame, COMBINATIONS) + 1)
     out, driver = list_at(frame, depth), load_int(frame, DRIVER)
     if kind == ALL:
-        kind, at = _everybody(frame, out), out
+        kind, at = find_everybody(frame, out), out
     bound, ages = load_int(frame, BOUND_AT), load_int(frame, AGES_AT)
+    now, going = load_int(frame, CHANGES), load_int(frame, GOING) != 0
     for i in range(load_int(frame, INPUTS)):
-        row, age, changes = load_int(bound, i), load_int(ages, i), NEVER - 1
-        if i != driver:
+        row, age, changes = load_int(bound, i), load_int(ages, i), now
+        if i != driver or going:
             changes = load_int(cell_of(ring_of(frame, i), row), NEXT)
+        shortest = load_int(load_int(frame, SHORTEST_AT), i)
+        if changes == now and age <= shortest and load_int(frame, BORN_LATER) == 0:
+            continue  # there is nobody who does not see it
         count = np.int64(0)
         for k in range(kind):
             node = load_int(at, k)
@@ -281,4 +291,5 @@ def see_all(frame: int, depth: int, kind: int, at: int) -> int:
                 store_int(out, count, node)
                 count += 1
         kind, at = count, out
+    store_int(frame, SEEN_AT, at)
     return kind

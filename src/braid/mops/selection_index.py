@@ -30,8 +30,10 @@ from braid.mops.values import Words
 from braid.plan.predicates import Clause, KeyColumn
 from braid.plan.specs import Shape
 
-#: Cuts of a dimension: of few members, and of many.
-_FEW_CUTS, _CUTS, _MANY = 14, 62, 4_096
+#: Cuts of a dimension, by the number of members that there are at least.
+_CUTS = ((100_000, 126), (4_096, 62), (0, 14))
+#: Nodes that may be asked one by one before strips are laid anew: these, and a part of all.
+_RECENT, _RECENT_PART = 512, 32
 #: Tests that are nobody's any more before the others are moved together.
 _GARBAGE = 1_024
 
@@ -45,8 +47,12 @@ class Asked:
         self.boxes: Words = np.empty((64, 0), np.int64)
         self.columns: Words = np.zeros(1, np.int64)
         self.cuts: Words = np.zeros(1, np.int64)
-        self._cut_of = 0
         self.strips: Words = np.zeros(1, np.int64)
+        self._ends: np.ndarray = np.zeros(1, np.int32)
+        self._begins: Words = np.zeros(1, np.int64)
+        self._laid = 0
+        self._recent: Words = np.zeros(8, np.int64)
+        self._recently = 0
         self._stale = True
         self._extras: Words = np.zeros((0, 2), np.int64)
         self._tests: Words = np.zeros((0, 4), np.int64)
@@ -86,10 +92,11 @@ class Asked:
         self._add_tests(nodes, tests)
         self.count += len(nodes)
         if not self._stale:
-            if self.count > 4 * self._cut_of:
-                self._stale = True
-            elif self.dimensions:
-                kernel.lay_strips(self.cuts, nodes, self.boxes, self.strips)
+            high = self._recently + len(nodes)
+            self._recent = grown(self._recent, high)
+            self._recent[self._recently : high] = nodes
+            self._recently = high
+            self._stale = high > max(_RECENT, self.count // _RECENT_PART)
         return wider
 
     def _widen(self, keys: list[KeyColumn]) -> bool:
@@ -141,8 +148,10 @@ class Asked:
     def remove(self, nodes: Words) -> None:
         """Let nodes want nothing."""
         if self.dimensions and not self._stale:
-            rows = np.zeros((len(self.strips) // self._words, 1), np.int64)
-            kernel.clear_strips(nodes, self.strips, rows)
+            kernel.clear_strips(nodes, self.strips, self._words)
+            kept = self._recent[: self._recently]
+            kept = kept[~np.isin(kept, nodes)]
+            self._recent[: len(kept)], self._recently = kept, len(kept)
         self.boxes[nodes, 0::2], self.boxes[nodes, 1::2] = 1, 0
         self.count -= len(nodes)
         if len(self._extras):
@@ -174,9 +183,9 @@ class Asked:
         """Cut dimensions where intervals end, and lay strips, if they are not there already."""
         if not self._stale:
             return
-        self._stale, self._cut_of = False, max(64, self.count)
-        cuts = _FEW_CUTS if self.count < _MANY else _CUTS
         nodes = living()
+        self._stale, self._laid, self._recently = False, len(nodes), 0
+        cuts = next(cuts for least, cuts in _CUTS if len(nodes) >= least)
         sample = nodes[:: max(1, len(nodes) // 16_384)]
         found = np.zeros((self.dimensions, cuts), np.int64)
         for d in range(self.dimensions):
@@ -188,6 +197,21 @@ class Asked:
         self.strips = np.zeros(self.dimensions * (cuts + 2) * self._words, np.int64)
         if self.dimensions:
             kernel.lay_strips(self.cuts, nodes, self.boxes, self.strips)
+        self._order_ends(nodes, found)
+
+    def _order_ends(self, nodes: Words, cuts: Words) -> None:
+        """Nodes in order of where their intervals begin, and of where they end; and where each
+        stretch begins in these. The stretch of NULL has nothing in it."""
+        ends = np.empty((self.dimensions, 2, len(nodes)), np.int32)
+        begins = np.zeros((self.dimensions, 2, cuts.shape[1] + 3), np.int64)
+        for d in range(self.dimensions):
+            for k in range(2):
+                values = self.boxes[nodes, 2 * d + k]
+                order = np.argsort(values)
+                ends[d, k] = nodes[order]
+                begins[d, k, 2:-1] = np.searchsorted(values[order], cuts[d])
+                begins[d, k, -1] = len(nodes)
+        self._ends, self._begins = ends.reshape(-1), begins.reshape(-1)
 
     # ---- lists of held events ----
 
@@ -212,6 +236,9 @@ class Asked:
         side[kernel.CUTS_AT] = address(self.cuts)
         side[kernel.CUTS] = len(self.cuts) // max(1, self.dimensions)
         side[kernel.STRIPS_AT] = address(self.strips)
+        side[kernel.ENDS_AT], side[kernel.BEGINS_AT] = address(self._ends), address(self._begins)
+        side[kernel.LAID] = self._laid
+        side[kernel.RECENT_AT], side[kernel.RECENT] = address(self._recent), self._recently
         side[kernel.EXTRAS_AT] = address(self._extras) if len(self._tests) else 0
         side[kernel.TESTS_AT] = address(self._tests)
         side[kernel.VALUES_AT] = address(self._values)
@@ -219,8 +246,9 @@ class Asked:
 
     @property
     def nbytes(self) -> int:
-        own = (self.boxes, self.cuts, self.strips, self._extras, self._tests, self._values)
-        return sum(array.nbytes for array in own)
+        laid = (self.boxes, self.cuts, self.strips, self._ends, self._begins, self._recent)
+        tests = (self._extras, self._tests, self._values)
+        return sum(array.nbytes for array in (*laid, *tests))
 
     def names(self) -> list[str]:
         return [key.name or "DUR" for key in self.keys]

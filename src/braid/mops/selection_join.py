@@ -36,8 +36,8 @@ from braid.plan.predicates import Predicate
 from braid.plan.relational import JoinRecipe
 from braid.plan.selection_join import SelectionJoinRecipe, SelectionJoinSpec
 
-#: Nodes in lists that there is room for at first, for each input.
-_LEAST_LISTED = 1 << 14
+#: Nodes in lists that there is room for at first, for each input: at least, and for each node.
+_LEAST_LISTED, _LISTED_PER_NODE = 1 << 14, 16
 _NEVER = int(boxes.NEVER)
 _ALWAYS = -(2**63)
 
@@ -68,6 +68,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         self._admitted: Words = np.full(64, _NEVER, np.int64)
         self._births: Words = np.full(64, _ALWAYS, np.int64)
         self._ages: Words = np.zeros(inputs, np.int64)
+        self._shortest: Words = np.zeros(inputs, np.int64)
         self._side_words: Words = np.zeros((inputs, boxes.SIDE_WORDS), np.int64)
         self._key_words: Words = np.zeros(1, np.int64)
         self._lists: Words = np.zeros(1, np.int64)
@@ -77,8 +78,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         self._most_listed = max(1, context.selection_join.member_set_bytes // (4 * inputs))
         self._chooser = Chooser(context.selection_join.form, self._sieves, self._wanting)
         super().__init__(spec, context)
-        for number in range(inputs):
-            self._sieves[number].size_lists(min(_LEAST_LISTED, self._most_listed))
+        self._give_room(_LEAST_LISTED)
 
     def _make_holdings(self) -> Holdings:
         self._rings = SelectionRings(self._windows.inputs, self._keys, self._windows.netted)
@@ -117,8 +117,11 @@ class SelectionJoinLogic(WindowJoinLogic):
         self._births = grown(self._births, room, _ALWAYS)
         self._admitted[nodes] = self._holdings.frame[boxes.CHANGES]
         self._births[nodes] = _ALWAYS if recipe.birth is None else recipe.birth
+        self._holdings.frame[boxes.BORN_LATER] |= recipe.birth is not None
         self._chooser.added(nodes, wider=wider)
         self._moved = True
+        if not self.instances:
+            self._give_room(_LISTED_PER_NODE * self.nodes.count)
 
     def _retire(self, nodes: Words) -> None:
         """These nodes want nothing any more; their numbers may become others'."""
@@ -128,6 +131,7 @@ class SelectionJoinLogic(WindowJoinLogic):
             for asked in self._sieves:
                 asked.remove(nodes)
             self._chooser.removed(nodes)
+            self._holdings.frame[boxes.CHANGES] += 1
             self._moved = True
 
     def _wanting(self) -> Words:
@@ -151,7 +155,6 @@ class SelectionJoinLogic(WindowJoinLogic):
         for node in gone.tolist():
             self.stopped.pop(node, None)
         self._retire(gone)
-        self._holdings.frame[boxes.CHANGES] += 1
         if not len(self._living()):
             self._forget()
         self._count_everyone()
@@ -187,14 +190,24 @@ class SelectionJoinLogic(WindowJoinLogic):
         if frame[boxes.NOT_KEPT] == self._not_kept:
             return
         self._not_kept = int(frame[boxes.NOT_KEPT])
+        usual = int(frame[boxes.FIRST_FOUND]) // max(1, int(frame[boxes.FIRST_STEPS])) + 1
+        self._give_room(2 * usual * max(self._holdings.counts()))
+
+    def _give_room(self, wanted: int) -> None:
         for number, asked in enumerate(self._sieves):
-            room = min(4 * asked.list_room, self._most_listed)
-            if room > asked.list_room:
+            room = min(max(wanted, 2 * asked.list_room), self._most_listed)
+            if wanted > asked.list_room and room > asked.list_room:
                 before = asked.size_lists(room)
-                kernel.move_lists(frame, number, before, asked.lists)
+                if self.instances:
+                    kernel.move_lists(self._holdings.frame, number, before, asked.lists)
+                else:
+                    self._side_words[number, [boxes.WRITTEN, boxes.TAIL]] = 0
                 self._moved = True
 
     def _point(self) -> None:
+        if self._resized:
+            living = self._living()
+            self._shortest[:] = [of_all[living].min(initial=2**62) for of_all in self._sizes]
         super()._point()
         if not (self._moved or self._chooser.moved):
             return
@@ -223,6 +236,7 @@ class SelectionJoinLogic(WindowJoinLogic):
             address(self._births),
         )
         frame[boxes.KEYS_AT], frame[boxes.AGES_AT] = address(self._key_words), address(self._ages)
+        frame[boxes.SHORTEST_AT] = address(self._shortest)
         self._chooser.point(frame)
 
     # ---- state ----
