@@ -92,11 +92,11 @@ class Asked:
         self._add_tests(nodes, tests)
         self.count += len(nodes)
         if not self._stale:
-            high = self._recently + len(nodes)
-            self._recent = grown(self._recent, high)
-            self._recent[self._recently : high] = nodes
-            self._recently = high
-            self._stale = high > max(_RECENT, self.count // _RECENT_PART)
+            recently = self._recently + len(nodes)
+            self._recent = grown(self._recent, recently)
+            self._recent[self._recently : recently] = nodes
+            self._recently = recently
+            self._stale = recently > max(_RECENT, self.count // _RECENT_PART)
         return wider
 
     def _widen(self, keys: list[KeyColumn]) -> bool:
