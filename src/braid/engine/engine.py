@@ -27,6 +27,7 @@ from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused, prepare, restored
+from braid.mops.selection_choice import Choice
 from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.
@@ -64,16 +65,23 @@ class Engine:
         clock: Callable[[], int] | None = None,
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
         constraints: str | ConstraintMode = "exact",
+        selection_join: str = "adaptive",
+        member_set_bytes: int = 256 << 20,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off. `constraints`: what joins may do with what is known
         or observed of how events arrive: "exact", "monitored" or "off"; a query may say it
-        itself."""
+        itself. `selection_join`: how selection joins find members, by default in the form that
+        costs least; `member_set_bytes`: what each may keep of lists."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
         self._options = Options(
-            instance_budget, timeout, rules=enabled(rules), mode=constraint_mode(constraints)
+            instance_budget,
+            timeout,
+            rules=enabled(rules),
+            mode=constraint_mode(constraints),
+            selection_join=Choice(selection_join, member_set_bytes),
         )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()

@@ -40,6 +40,7 @@ from braid.optimizer.operators import Channel
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.plan import Mop
 from braid.plan.routes import PlainRecipe, Route, Stage
+from braid.plan.selection_join import boxes_of, columns_of
 from braid.plan.specs import PublishSpec, Shape
 
 
@@ -127,8 +128,10 @@ def _name_rows(relation: Relation, wanted: set[str], used: dict[str, set[str]]) 
             _name_rows(relation.input, _named(*asked), used)
         case Join():
             places = [place(name) for name in wanted | _named(relation.predicate)]
+            whole = boxes_of(relation) is not None
             for number, below in enumerate(relation.inputs):
-                _name_rows(below, {name for of, name in places if of == number}, used)
+                held = set(columns_of(below)) if whole else set()
+                _name_rows(below, held | {name for of, name in places if of == number}, used)
         case GroupRows():
             args = (arg for a in relation.aggregates for arg in a.args)
             _name_rows(relation.input, _named(*relation.keys, *args), used)

@@ -30,6 +30,7 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
+from braid.mops.selection_choice import Choice
 from braid.mops.values import Carried, Words
 from braid.optimizer.driver import Driver, sharable_classes
 from braid.optimizer.rules import NAMES
@@ -56,6 +57,7 @@ class Options:
     #: What joins may do with constraints unless their query says it, and those that were declared.
     mode: ConstraintMode = ConstraintMode.EXACT
     constraints: tuple[Constraint, ...] = ()
+    selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
 
 
 class Shard:
@@ -90,7 +92,9 @@ class Shard:
         followed = frozenset(read.values() if awaited is None else awaited)
         self._ordering = Ordering(streams, read, followed, options.idle_timeout)
         self._context = Context(
-            instance_budget=options.instance_budget, functions=options.functions
+            instance_budget=options.instance_budget,
+            functions=options.functions,
+            selection_join=options.selection_join,
         )
         self.suspended: dict[str, str] = {}
         self._suspended_at: dict[int, int] = {}

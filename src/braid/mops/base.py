@@ -20,6 +20,7 @@ from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.index import Form
 from braid.mops.membership import Origin
+from braid.mops.selection_choice import Choice
 from braid.mops.values import Values, Words
 from braid.plan.layout import Layout
 
@@ -35,6 +36,7 @@ class Context:
     instance_budget: int = 1_000_000
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     selection: Form = Form.ADAPTIVE
+    selection_join: Choice = field(default_factory=Choice)
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""

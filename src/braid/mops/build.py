@@ -14,6 +14,7 @@ from braid.mops.project import ProjectLogic
 from braid.mops.publish import PublishLogic
 from braid.mops.sametime import SameTimeLogic
 from braid.mops.selection import SelectionLogic
+from braid.mops.selection_join import SelectionJoinLogic
 from braid.mops.step import StepLogic
 from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
@@ -30,6 +31,7 @@ from braid.plan.relational import (
     WindowJoinSpec,
     WindowSpec,
 )
+from braid.plan.selection_join import SelectionJoinSpec
 from braid.plan.specs import (
     EncodeSpec,
     ProjectSpec,
@@ -63,6 +65,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return WindowLogic(spec, context)
         case ConstraintJoinSpec():
             return ConstraintJoinLogic(spec, context)
+        case SelectionJoinSpec():
+            return SelectionJoinLogic(spec, context)
         case WindowJoinSpec():
             return WindowJoinLogic(spec, context)
         case JoinSpec():

@@ -37,6 +37,8 @@ from braid.plan.relational import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
 class WindowJoinLogic(JoinLogic):
     """All joins with one predicate over windows by time of the same channels."""
 
+    _loop = staticmethod(kernel.run)
+
     def __init__(self, spec: WindowJoinSpec, context: Context) -> None:
         self._windows = spec
         self._sizes: list[Words] = [np.full(8, -1, np.int64) for _ in spec.inputs]
@@ -94,7 +96,7 @@ class WindowJoinLogic(JoinLogic):
         batches = [seen_since(batch, side.membered, birth) for batch, side in sides]
         self._point()
         alive = self._feed(batches)
-        self._run(kernel.run)
+        self._run(self._loop)
         del alive
         self._rings.pass_time(bound)
         found = self._taken()

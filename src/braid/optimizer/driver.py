@@ -44,7 +44,7 @@ from braid.algebra.nodes import (
     walk_nodes,
 )
 from braid.algebra.queries import Output
-from braid.algebra.relations import ToStream
+from braid.algebra.relations import Join, ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
@@ -67,7 +67,7 @@ from braid.optimizer.relations import Relations
 from braid.optimizer.rules import RULES
 from braid.plan.lower import lower
 from braid.plan.plan import source_channel
-from braid.plan.predicates import ALWAYS, Lifter, Predicate, normalise
+from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
 from braid.plan.routes import (
     Bound,
@@ -81,6 +81,7 @@ from braid.plan.routes import (
     StepRecipe,
     StreamRecipe,
 )
+from braid.plan.selection_join import boxes_of, streams_of
 from braid.plan.specs import (
     EncodeSpec,
     Key,
@@ -233,6 +234,11 @@ class _Walk:
         frozen, self.frozen = self.frozen, True
         yield
         self.frozen = frozen
+
+    def boxes(self, join: Join) -> tuple[Clause, ...] | None:
+        """What a join asks of single inputs, if it can be asked of whole streams that are held."""
+        shared = any(stream in self.driver.sharable for stream in streams_of(join))
+        return None if shared or not self.has_rule("s_selection_join") else boxes_of(join)
 
     def sharing(self, operator: Operator) -> Sharing:
         key = (operator.kind, tuple(c.signature for c in operator.inputs), operator.definition)

@@ -17,6 +17,7 @@ WINDOW_JOIN = "window join"
 DETECT = "detect"
 DOCUMENTS = "documents"
 K_JOIN = "constraint join"
+SELECTION_JOIN = "selection join"
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ from braid.optimizer.operators import (
     JOIN,
     K_JOIN,
     PROJECT,
+    SELECTION_JOIN,
     TO_STREAM,
     WINDOW,
     WINDOW_JOIN,
@@ -83,7 +84,7 @@ from braid.optimizer.operators import (
 from braid.optimizer.relation_shapes import bottom, of_time, shown_of
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.options import plain_ref
-from braid.plan.predicates import Lifter, Predicate, normalise
+from braid.plan.predicates import Clause, Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
 from braid.plan.relational import (
     WEIGHT,
@@ -99,6 +100,7 @@ from braid.plan.relational import (
     WindowSpec,
 )
 from braid.plan.routes import Bound, PlainRecipe, Recipe
+from braid.plan.selection_join import SelectionJoinRecipe, SelectionJoinSpec, columns_of
 from braid.plan.specs import Spec
 
 Conjuncts = tuple[Expression, ...]
@@ -121,6 +123,8 @@ class Planning(Protocol):
     def is_alone(self) -> bool: ...
 
     def without_members(self) -> AbstractContextManager[None]: ...
+
+    def boxes(self, join: Join) -> tuple[Clause, ...] | None: ...
 
     def channel(
         self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
@@ -340,15 +344,20 @@ class Relations:
             sides.need(*place(ref.name))
         for _, number, name in emit:
             sides.need(number, name)
+        by_time = join is self._coming and of_time(join) and sides.tell_events_apart
+        boxes = self._walk.boxes(join) if by_time and not asked else None
+        for number, below in enumerate(join.inputs if boxes is not None else ()):
+            for name in columns_of(below):
+                sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
         constants = tuple(lifter.constants)
         if join is self._constrained:
             found = constraint_join(self._walk, join, parts, sides, emit)
             if found is not None:
                 return found
-        if join is self._coming and of_time(join) and sides.tell_events_apart:
+        if by_time:
             netted = sides.netted(self._shown)
-            return self._window_join(join, parts, sides, (*definition, netted), constants)
+            return self._window_join(join, parts, sides, (*definition, netted), constants, boxes)
         if may_use_changes(self._walk, join, sides):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
@@ -385,24 +394,30 @@ class Relations:
         sides: _Sides,
         definition: tuple[Any, ...],
         constants: tuple[Any, ...],
+        boxes: tuple[Clause, ...] | None,
     ) -> Channel:
-        """The join with its windows inside."""
+        """The join with its windows inside, and what is asked of single inputs if it is boxes."""
         equalities, residual, emit, _, netted = definition
-        definition = (*definition, self._walk.birth)
+        kind = WINDOW_JOIN if boxes is None else SELECTION_JOIN
+        definition = (*definition, self._walk.birth if boxes is None else None)
         self._inside, read = [], []
         for number, below in enumerate(join.inputs):
-            reader = signature((WINDOW_JOIN, definition, number))
-            own = parts.selections[number]
+            reader = signature((kind, definition, number))
+            own = parts.selections[number] if boxes is None else ()
             read.append(self._side(below, sides.items(number), own, reader, False))
         sizes, self._inside = tuple(self._inside), None
         channels = tuple(read)
-        operator = Operator(WINDOW_JOIN, channels, definition, (*constants, *sizes))
+        told = (*constants, *sizes, *((*boxes, self._walk.birth) if boxes is not None else ()))
+        operator = Operator(kind, channels, definition, told)
         membered = tuple(channel.membered for channel in channels)
         shapes = tuple(channel.shape for channel in channels)
         spec = WindowJoinSpec(
             shapes, equalities, residual, emit, membered, netted, self._walk.birth
         )
         recipe = WindowJoinRecipe(constants, sizes)
+        if boxes is not None:
+            spec = SelectionJoinSpec(shapes, equalities, residual, emit, membered, netted)
+            recipe = SelectionJoinRecipe(constants, sizes, boxes, self._walk.birth)
         sharing = self._walk.sharing(operator)
         return self._walk.add(operator, sharing, spec, recipe, membered=True)
 

@@ -1,0 +1,304 @@
+"""What each output node of a selection join asks of an event: a box, and tests that are no box.
+
+A *dimension* is a key (`clauses.py`) of a column of one input. A node asks an interval of each, so
+of an event of an input it asks a box; a dimension that it does not restrict has the interval of all
+keys, NULL among them. A test that is no interval (`IN`, `<>`) has the smallest interval around it,
+and is asked once the box has been found.
+
+*Strips* find the nodes whose box an event is in: the keys of a dimension are cut into stretches,
+and each stretch has the set, as bits, of the nodes whose interval touches it. The sets of the
+stretches that an event lies in have in common all nodes that it can be in the box of. The nodes whose
+interval begins or ends in a stretch lie in order of that end: those that a key is beyond are taken
+out, so that no box is looked at. Nodes that have come since strips were laid are asked one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from braid.kernels.clauses import NULL_KEY, atom_holds
+from braid.kernels.joins_sets import lowest
+from braid.kernels.joins_store import BASE
+from braid.kernels.keys import key_of
+from braid.kernels.rings import ring_of
+from braid.kernels.runtime import (
+    ROWS,
+    WORDS,
+    address,
+    kernel,
+    load_half,
+    load_int,
+    store_int,
+)
+from braid.kernels.window_covers import WINDOW_FRAME
+
+#: More words of the frame: how members are found; where inputs are described; room for nodes;
+#: words of a strip; lists of nodes, one for each level; the nodes of the event that drives, as
+#: bits; since when a number is a node's, and from which time on it sees events; keys of the events
+#: that are bound, how old these are; how many changes there have been; the index tree; a list of
+#: what the event that drives has found, and how long it is (-1: not asked yet); how often that was
+#: looked for, what was found in all; combinations, lists that were kept and that were not, events,
+#: those that had anything to combine with, what these had; whether nodes have births; the shortest
+#: window of each input; the nodes that see a combination.
+(
+    FORM,
+    SIDES_AT,
+    NODE_ROOM,
+    STRIP_WORDS,
+    LISTS_AT,
+    MARKED_AT,
+    SINCE_AT,
+    BIRTHS_AT,
+    KEYS_AT,
+    AGES_AT,
+    CHANGES,
+    TREE_AT,
+    FIRST_LIST_AT,
+    FIRST_COUNT,
+    FIRST_STEPS,
+    FIRST_FOUND,
+    COMBINATIONS,
+    KEPT,
+    NOT_KEPT,
+    ARRIVALS,
+    PARTNERED,
+    CANDIDATES,
+    BORN_LATER,
+    SHORTEST_AT,
+    SEEN_AT,
+    SELECTION_FRAME,
+) = range(WINDOW_FRAME, WINDOW_FRAME + 26)
+
+#: How members are found: every combination by itself; of the event that comes, then of the others
+#: among these; or by what was found when each event came.
+NAIVE, PARTIAL, OWN = range(3)
+
+#: Of an input: its first dimension, how many it has, their columns and modes, boxes; cuts between
+#: stretches, their number, strips; for each dimension the nodes in order of lo, then in order of hi,
+#: where each stretch begins in both, how many nodes are laid, those that are not; tests that are no box (first and number for each node; input's
+#: dimension, kind, lo, hi; values); the lists of held events: where, room, written, oldest.
+(
+    FIRST_DIMENSION,
+    DIMENSIONS,
+    COLUMNS_AT,
+    BOXES_AT,
+    CUTS_AT,
+    CUTS,
+    STRIPS_AT,
+    ENDS_AT,
+    BEGINS_AT,
+    LAID,
+    RECENT_AT,
+    RECENT,
+    EXTRAS_AT,
+    TESTS_AT,
+    VALUES_AT,
+    LISTED_AT,
+    LISTED_ROOM,
+    WRITTEN,
+    TAIL,
+    SIDE_WORDS,
+) = range(20)
+
+#: The key of the time at which an event starts.
+START_MODE = 4
+#: Since when a number belongs to a node that sees nothing: never.
+NEVER = np.int64(9223372036854775807)
+
+
+@kernel()
+def side_of(frame: int, input_: int) -> int:
+    return load_int(frame, SIDES_AT) + input_ * (8 * SIDE_WORDS)
+
+
+@kernel()
+def keys_at(frame: int, input_: int) -> int:
+    """Where the keys of the event of an input are."""
+    return load_int(frame, KEYS_AT) + 8 * load_int(side_of(frame, input_), FIRST_DIMENSION)
+
+
+@kernel()
+def read_keys(frame: int, input_: int, row: int) -> None:
+    """Make the keys of an event."""
+    side, base = side_of(frame, input_), load_int(ring_of(frame, input_), BASE)
+    column, keys = load_int(side, COLUMNS_AT), keys_at(frame, input_)
+    for d in range(load_int(side, DIMENSIONS)):
+        key = key_of(row, load_int(column, 0), base, load_int(column, 1))
+        store_int(keys, d, key)
+        column += 16
+
+
+@kernel()
+def in_box(side: int, node: int, keys: int) -> bool:
+    """Whether an event with these keys is in the box of a node."""
+    count = load_int(side, DIMENSIONS)
+    box = load_int(side, BOXES_AT) + node * (16 * count)
+    for d in range(count):
+        key = load_int(keys, d)
+        if key < load_int(box, 2 * d) or key > load_int(box, 2 * d + 1):
+            return False
+    return True
+
+
+@kernel()
+def passes(side: int, node: int, keys: int) -> bool:
+    """Whether the tests of a node that are no box hold."""
+    extras = load_int(side, EXTRAS_AT)
+    if extras == 0:
+        return True
+    first, count = load_int(extras, 2 * node), load_int(extras, 2 * node + 1)
+    values = load_int(side, VALUES_AT)
+    for t in range(first, first + count):
+        test = load_int(side, TESTS_AT) + 32 * t
+        key = load_int(keys, load_int(test, 0))
+        if not atom_holds(load_int(test, 1), key, load_int(test, 2), load_int(test, 3), values):
+            return False
+    return True
+
+
+@kernel()
+def wanted_by(side: int, node: int, keys: int) -> bool:
+    return in_box(side, node, keys) and passes(side, node, keys)
+
+
+# ---- strips ----
+
+
+@kernel()
+def stretch_of(cuts: int, count: int, key: int) -> int:
+    """The number of the stretch that a key is in; that of NULL is 0."""
+    if key == NULL_KEY:
+        return np.int64(0)
+    low, high = np.int64(0), count
+    while low < high:
+        middle = (low + high) >> 1
+        if load_int(cuts, middle) <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1
+
+
+@kernel()
+def _clear(ids: int, begin: int, end: int, bits: int) -> None:
+    for place in range(begin, end):
+        node = load_half(ids, place)
+        word = load_int(bits, node >> 6)
+        store_int(bits, node >> 6, word & ~(np.int64(1) << np.int64(node & 63)))
+
+
+@kernel()
+def _first_above(side: int, ids: int, word: int, begin: int, end: int, key: int) -> int:
+    """The first of some nodes, in order of one end of an interval, that has it above a key."""
+    boxes, size = load_int(side, BOXES_AT), 2 * load_int(side, DIMENSIONS)
+    while begin < end:
+        middle = (begin + end) >> 1
+        if load_int(boxes, load_half(ids, middle) * size + word) <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel()
+def _take_out_beyond(side: int, d: int, stretch: int, key: int, bits: int) -> None:
+    """Take out the nodes whose interval begins or ends in a stretch and does not have a key in it."""
+    rows, laid = load_int(side, CUTS) + 3, load_int(side, LAID)
+    begins = load_int(side, BEGINS_AT) + 16 * d * rows
+    ids = load_int(side, ENDS_AT) + 8 * d * laid
+    first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
+    _clear(ids, _first_above(side, ids, 2 * d, first, last, key), last, bits)
+    begins += 8 * rows
+    ids += 4 * laid
+    first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
+    _clear(ids, first, _first_above(side, ids, 2 * d + 1, first, last, key - 1), bits)
+
+
+@kernel()
+def _lay_common(frame: int, side: int, keys: int, bits: int) -> None:
+    """The nodes whose box has all keys in it, as bits."""
+    cuts, known, words = load_int(side, CUTS_AT), load_int(side, CUTS), load_int(frame, STRIP_WORDS)
+    for d in range(load_int(side, DIMENSIONS)):
+        stretch = stretch_of(cuts + 8 * known * d, known, load_int(keys, d))
+        strip = load_int(side, STRIPS_AT) + 8 * words * (d * (known + 2) + stretch)
+        if d == 0:
+            for word in range(words):
+                store_int(bits, word, load_int(strip, word))
+        else:
+            for word in range(words):
+                store_int(bits, word, load_int(bits, word) & load_int(strip, word))
+    for d in range(load_int(side, DIMENSIONS)):
+        stretch = stretch_of(cuts + 8 * known * d, known, load_int(keys, d))
+        if stretch > 0:
+            _take_out_beyond(side, d, stretch, load_int(keys, d), bits)
+
+
+@kernel()
+def _find_all(frame: int, out: int) -> int:
+    """All nodes that see anything: nothing is asked of an input."""
+    since, found = load_int(frame, SINCE_AT), np.int64(0)
+    for node in range(64 * load_int(frame, STRIP_WORDS)):
+        if load_int(since, node) != NEVER:
+            store_int(out, found, node)
+            found += 1
+    return found
+
+
+@kernel()
+def find_in_strips(frame: int, input_: int, bits: int, out: int) -> int:
+    """The nodes that want the event whose keys are read; how many. `bits`: room for as many words as
+    a strip has."""
+    side, keys = side_of(frame, input_), keys_at(frame, input_)
+    found, since = np.int64(0), load_int(frame, SINCE_AT)
+    if load_int(side, DIMENSIONS) == 0:
+        return _find_all(frame, out)
+    _lay_common(frame, side, keys, bits)
+    tested = load_int(side, EXTRAS_AT) != 0
+    for word in range(load_int(frame, STRIP_WORDS)):
+        some = load_int(bits, word)
+        while some != 0:
+            bit = lowest(some)
+            some ^= np.int64(1) << np.int64(bit)
+            node = 64 * word + bit
+            if not tested or passes(side, node, keys):
+                store_int(out, found, node)
+                found += 1
+    recent = load_int(side, RECENT_AT)
+    for place in range(load_int(side, RECENT)):
+        node = load_int(recent, place)
+        if wanted_by(side, node, keys) and load_int(since, node) != NEVER:
+            store_int(out, found, node)
+            found += 1
+    return found
+
+
+@kernel((WORDS, WORDS, ROWS, WORDS))
+def lay_strips(cuts: np.ndarray, nodes: np.ndarray, boxes: np.ndarray, strips: np.ndarray) -> None:
+    """Put nodes into the strips of all dimensions. `boxes`: of all nodes, lo and hi by dimension."""
+    dimensions = boxes.shape[1] // 2
+    known = cuts.shape[0] // dimensions
+    rows = known + 2
+    words = strips.shape[0] // (dimensions * rows)
+    at = address(cuts)
+    for k in range(nodes.shape[0]):
+        node = nodes[k]
+        bit = np.int64(1) << np.int64(node & 63)
+        for d in range(dimensions):
+            lo, hi = boxes[node, 2 * d], boxes[node, 2 * d + 1]
+            if lo > hi:
+                continue
+            own = at + 8 * known * d
+            first, last = stretch_of(own, known, lo), stretch_of(own, known, hi)
+            for stretch in range(first, last + 1):
+                strips[(d * rows + stretch) * words + (node >> 6)] |= bit
+
+
+@kernel((WORDS, WORDS, types.int64))
+def clear_strips(nodes: np.ndarray, strips: np.ndarray, words: int) -> None:
+    """Take nodes out of all strips, which have so many words each."""
+    for k in range(nodes.shape[0]):
+        node = nodes[k]
+        kept = ~(np.int64(1) << np.int64(node & 63))
+        for row in range(strips.shape[0] // words):
+            strips[row * words + (node >> 6)] &= kept

@@ -1,0 +1,391 @@
+"""The loop of a selection join: as that of a join with windows inside (`window_joins.py`), but the
+inputs are whole streams, and who wants an event is found here (`selection_members.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from braid.kernels.joins_frame import (
+    ALLOWED,
+    AT_HASH,
+    AT_KIND,
+    AT_SET,
+    AT_SLOT,
+    BOUND_AT,
+    FEED_BYTES,
+    FEED_ROW,
+    FEED_ROWS_AT,
+    FEED_WORDS,
+    FEEDS_AT,
+    INPUTS,
+    LEVEL_WORDS,
+    LEVELS_AT,
+    SHOWN,
+    STEP_FLAGS,
+    STEP_INDEX,
+    STEP_INPUT,
+    STEP_WORDS,
+    STEPS_AT,
+    WORDS_OF_SET,
+    all_hold,
+    can_join,
+    holds,
+    next_feed,
+    show,
+)
+from braid.kernels.joins_probe import begin, next_chain, same_keys
+from braid.kernels.joins_sets import ALL, NEXT, SET, WEIGHT, clear_bits, has_bit
+from braid.kernels.joins_store import (
+    BASE,
+    CAPACITY,
+    COUNT,
+    FIRST_INDEX,
+    FOUND,
+    LINKS_AT,
+    ROWS_AT,
+    STRIDE,
+    WANTED,
+    hash_row,
+)
+from braid.kernels.rings import (
+    HASH,
+    LINK,
+    NUMBER,
+    OLDER,
+    OLDEST,
+    add_event,
+    cell_of,
+    drop_events,
+    event_at,
+    first_from,
+    index_of,
+    ring_of,
+)
+from braid.kernels.runtime import (
+    PREDICATE_TYPE,
+    WORDS,
+    address,
+    kernel,
+    load_int,
+    store_int,
+)
+from braid.kernels.selection_boxes import (
+    AGES_AT,
+    ARRIVALS,
+    CANDIDATES,
+    CHANGES,
+    FIRST_COUNT,
+    FIRST_LIST_AT,
+    FORM,
+    OWN,
+    PARTNERED,
+    SEEN_AT,
+    TAIL,
+    WRITTEN,
+    keys_at,
+    read_keys,
+    side_of,
+    wanted_by,
+)
+from braid.kernels.selection_members import (
+    find_first,
+    keep_list,
+    mark,
+    narrow,
+    see_all,
+    sees,
+    unmark,
+)
+from braid.kernels.window_covers import (
+    COVER_WORDS,
+    COVERS_AT,
+    DRIVER,
+    DRIVER_HASH,
+    GOING,
+    LAST_PAIRS,
+    LONGEST,
+    NOW,
+    ORDER_AT,
+    SIZED,
+    SIZES_AT,
+    SUSPECTED,
+    SUSPECTS_AT,
+)
+from braid.kernels.window_joins_output import emit
+
+_HALVES = types.Array(types.int32, 1, "C")
+_MOST = np.int64(9223372036854775807)
+
+
+# ---- search ----
+
+
+@kernel()
+def _next_event(frame: int, depth: int, step: int, level: int, early: Any) -> bool:
+    """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
+    input_ = load_int(step, STEP_INPUT)
+    ring, index = ring_of(frame, input_), index_of(frame, load_int(step, STEP_INDEX))
+    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    links, rows, base = load_int(index, LINKS_AT), load_int(ring, ROWS_AT), load_int(ring, BASE)
+    slots, stride = load_int(ring, CAPACITY) - 1, load_int(ring, STRIDE)
+    flags, longest = load_int(step, STEP_FLAGS), load_int(cover, LONGEST)
+    hash_, number = load_int(level, AT_HASH), load_int(level, AT_SLOT)
+    oldest = load_int(ring, OLDEST)
+    time, latest = load_int(frame, NOW), load_int(frame, NOW)
+    if load_int(frame, GOING) != 0:
+        latest -= 1
+        if input_ > load_int(frame, DRIVER):
+            time -= 1
+    while True:
+        if number < oldest:
+            if not next_chain(index, level):
+                break
+            hash_, number = load_int(level, AT_HASH), load_int(level, AT_SLOT)
+            continue
+        link = links + (number & slots) * (8 * LINK)
+        row = rows + (number & slots) * stride
+        number = load_int(link, OLDER)
+        if load_int(link, HASH) != hash_:
+            continue
+        came = load_int(row, 1)
+        if came > latest:
+            continue
+        age = time - came
+        if age < 0:
+            age = _MOST
+        if age > longest:
+            number = np.int64(-1)
+            continue
+        if not same_keys(frame, step, index, row, base):
+            continue
+        store_int(index, FOUND, load_int(index, FOUND) + 1)
+        store_int(load_int(frame, BOUND_AT), input_, row)
+        if load_int(feed, SHOWN) > 0:
+            show(frame, feed, row, base)
+        if flags != 0 and not holds(frame, flags, early):
+            continue
+        if narrow(frame, depth, level, input_, row, age):
+            store_int(index, WANTED, load_int(index, WANTED) + 1)
+            store_int(level, AT_SLOT, number)
+            return True
+    store_int(level, AT_SLOT, -1)
+    return False
+
+
+@kernel()
+def _search(frame: int, early: Any, late: Any) -> None:
+    """All combinations of the event that is bound with those that the other inputs hold."""
+    last = load_int(frame, INPUTS) - 2
+    steps = load_int(frame, STEPS_AT) + load_int(frame, DRIVER) * (last + 1) * (8 * STEP_WORDS)
+    levels = load_int(frame, LEVELS_AT)
+    depth = np.int64(0)
+    begin(frame, steps, levels)
+    while depth >= 0:
+        step, level = steps + depth * (8 * STEP_WORDS), levels + depth * (8 * LEVEL_WORDS)
+        if not _next_event(frame, depth, step, level, early):
+            depth -= 1
+            continue
+        following = level + 8 * LEVEL_WORDS
+        if depth < last:
+            depth += 1
+            begin(frame, step + 8 * STEP_WORDS, following)
+        else:
+            kind, at = load_int(following, AT_KIND), load_int(following, AT_SET)
+            count = see_all(frame, depth + 1, kind, at)
+            if count > 0:
+                emit(frame, count, load_int(frame, SEEN_AT), late)
+
+
+@kernel()
+def _drive(frame: int, input_: int, row: int, kind: int, at: int, early: Any, late: Any) -> None:
+    """Search with an event that is wanted by the nodes of a list, or ALL: who is not known yet."""
+    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
+    levels = load_int(frame, LEVELS_AT)
+    store_int(frame, DRIVER, input_)
+    store_int(frame, LAST_PAIRS, -1)
+    store_int(load_int(frame, BOUND_AT), input_, row)
+    store_int(load_int(frame, AGES_AT), input_, -1)
+    if load_int(feed, SHOWN) > 0:
+        show(frame, feed, row, load_int(ring_of(frame, input_), BASE))
+    store_int(levels, AT_KIND, kind)
+    store_int(levels, AT_SET, at)
+    _search(frame, early, late)
+
+
+# ---- what goes ----
+
+
+@kernel()
+def _go(frame: int, input_: int, size: int, first: int, last: int, early: Any, late: Any) -> None:
+    """Put out what goes now because an event of an input leaves windows of this size, those of
+    the nodes from one place to another, as far as they are suspects."""
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    order, suspects = load_int(cover, ORDER_AT), load_int(frame, SUSPECTS_AT)
+    ring, side = ring_of(frame, input_), side_of(frame, input_)
+    time, out = load_int(frame, NOW) - 1 - size, load_int(frame, FIRST_LIST_AT)
+    number, end = first_from(ring, time), load_int(ring, NUMBER)
+    while number < end:
+        row = event_at(ring, number)
+        if load_int(row, 1) != time:
+            return
+        read_keys(frame, input_, row)
+        keys, count = keys_at(frame, input_), np.int64(0)
+        changes = load_int(cell_of(ring, row), NEXT)
+        for place in range(first, last):
+            node = load_int(order, place)
+            if (
+                has_bit(suspects, node)
+                and wanted_by(side, node, keys)
+                and sees(frame, input_, node, row, changes, size)
+            ):
+                store_int(out, count, node)
+                count += 1
+        if count > 0:
+            store_int(frame, FIRST_COUNT, count)
+            mark(frame)
+            _drive(frame, input_, row, count, out, early, late)
+            unmark(frame)
+        number += 1
+
+
+@kernel()
+def _let_go(frame: int, early: Any, late: Any) -> None:
+    """Put out all that goes for suspects at this instant."""
+    store_int(frame, GOING, 1)
+    suspects = load_int(frame, SUSPECTS_AT)
+    for i in range(load_int(frame, INPUTS)):
+        if not all_hold(frame, i):
+            continue
+        cover = load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS)
+        sizes, order = load_int(cover, SIZES_AT), load_int(cover, ORDER_AT)
+        place, count = np.int64(0), load_int(cover, SIZED)
+        while place < count:
+            first, size, some = place, load_int(sizes, place), False
+            while place < count and load_int(sizes, place) == size:
+                some = some or has_bit(suspects, load_int(order, place))
+                place += 1
+            if some:
+                _go(frame, i, size, first, place, early, late)
+    clear_bits(suspects, load_int(frame, WORDS_OF_SET))
+    store_int(frame, SUSPECTED, 0)
+    store_int(frame, GOING, 0)
+
+
+@kernel()
+def _forget(frame: int, bound: int) -> None:
+    """Drop what has left all windows, but what leaves at the very instant."""
+    for i in range(load_int(frame, INPUTS)):
+        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
+        before = bound - 1 - longest
+        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
+            drop_events(frame, i, before)
+
+
+@kernel()
+def _arrive(frame: int, driver: int, row: int, early: Any, late: Any) -> None:
+    """An event comes: who wants it, what it combines with; then it is held, if anybody wants it."""
+    ring, own = ring_of(frame, driver), load_int(frame, FORM) == OWN
+    before = load_int(frame, CANDIDATES)
+    store_int(frame, ARRIVALS, load_int(frame, ARRIVALS) + 1)
+    kind, at = np.int64(ALL), load_int(frame, FIRST_LIST_AT)
+    store_int(frame, FIRST_COUNT, -1)
+    if own:
+        read_keys(frame, driver, row)
+        kind = find_first(frame, driver)
+        if kind == 0:
+            return
+    if all_hold(frame, driver):
+        index = index_of(frame, load_int(ring, FIRST_INDEX))
+        store_int(frame, DRIVER_HASH, hash_row(row, load_int(ring, BASE), index))
+        if own:
+            mark(frame)
+        _drive(frame, driver, row, kind, at, early, late)
+        if own:
+            unmark(frame)
+        if load_int(frame, CANDIDATES) > before:
+            store_int(frame, PARTNERED, load_int(frame, PARTNERED) + 1)
+    number = load_int(ring, NUMBER)
+    add_event(frame, driver, row, np.int64(ALL))
+    cell = cell_of(ring, event_at(ring, number))
+    keep_list(frame, driver, cell, own, load_int(frame, CHANGES))
+    store_int(frame, ALLOWED, load_int(frame, ALLOWED) - 1)
+
+
+@kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
+def run(words: np.ndarray, early: Any, late: Any) -> None:
+    """Take all events of the feeds; output is in memory that the frame then names.
+
+    `early`: the part of the residual without constants; `late`: the part with them. It stops when
+    nothing is allowed any more, and can be called again.
+    """
+    frame = address(words)
+    feeds = load_int(frame, FEEDS_AT)
+    driver = next_feed(frame)
+    while driver >= 0:
+        ring, feed = ring_of(frame, driver), feeds + driver * (8 * FEED_WORDS)
+        number = load_int(feed, FEED_ROW)
+        row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
+        store_int(feed, FEED_ROW, number + 1)
+        time = load_int(row, 1)
+        if time != load_int(frame, NOW):
+            if load_int(frame, SUSPECTED) != 0:
+                _let_go(frame, early, late)
+            store_int(frame, NOW, time)
+            _forget(frame, time)
+        if can_join(feed, row, load_int(ring, BASE)):
+            _arrive(frame, driver, row, early, late)
+            if load_int(frame, ALLOWED) < 0:
+                return
+        driver = next_feed(frame)
+    if load_int(frame, SUSPECTED) != 0:
+        _let_go(frame, early, late)
+
+
+@kernel((WORDS,))
+def forget_lists(words: np.ndarray) -> None:
+    """What is held was taken up again: nobody knows who wants it, and it came in all lives."""
+    frame = address(words)
+    for i in range(load_int(frame, INPUTS)):
+        ring = ring_of(frame, i)
+        for number in range(load_int(ring, OLDEST), load_int(ring, NUMBER)):
+            cell = cell_of(ring, event_at(ring, number))
+            store_int(cell, WEIGHT, -1)
+            store_int(cell, SET, -1)
+            store_int(cell, NEXT, load_int(frame, CHANGES))
+
+
+@kernel((WORDS, types.int64, WORDS))
+def count_members(words: np.ndarray, input_: int, counts: np.ndarray) -> None:
+    """Add to each node's count the events of an input that it wants and that are in its window."""
+    frame = address(words)
+    ring, out, now = ring_of(frame, input_), load_int(frame, FIRST_LIST_AT), load_int(frame, NOW)
+    for number in range(load_int(ring, OLDEST), load_int(ring, NUMBER)):
+        row = event_at(ring, number)
+        age, changes = now - load_int(row, 1), load_int(cell_of(ring, row), NEXT)
+        read_keys(frame, input_, row)
+        for k in range(find_first(frame, input_)):
+            node = load_int(out, k)
+            if sees(frame, input_, node, row, changes, age):
+                counts[node] += 1
+
+
+@kernel((WORDS, types.int64, _HALVES, _HALVES))
+def move_lists(words: np.ndarray, input_: int, before: np.ndarray, after: np.ndarray) -> None:
+    """Lay the lists of the held events of an input anew, in more room."""
+    frame = address(words)
+    ring, side, used = ring_of(frame, input_), side_of(frame, input_), np.int64(0)
+    for number in range(load_int(ring, OLDEST), load_int(ring, NUMBER)):
+        cell = cell_of(ring, event_at(ring, number))
+        count, place = load_int(cell, WEIGHT), load_int(cell, SET) % before.shape[0]
+        if count >= 0:
+            for k in range(count):
+                after[used + k] = before[place + k]
+            store_int(cell, SET, used)
+            used += count
+    store_int(side, WRITTEN, used)
+    store_int(side, TAIL, 0)
