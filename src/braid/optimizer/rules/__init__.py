@@ -17,8 +17,8 @@ from braid.optimizer.rules.merge_patterns import S_MU, S_SEQ
 from braid.optimizer.rules.merge_projections import S_PI
 from braid.optimizer.rules.merge_streams import S_BETA, S_UNION
 from braid.optimizer.rules.merge_to_streams import S_STREAM
-from braid.optimizer.rules.share_documents import S_XML
 from braid.optimizer.rules.selection_joins import S_SELECTION_JOIN
+from braid.optimizer.rules.share_documents import S_XML
 from braid.optimizer.rules.share_joins import C_JOIN, S_JOIN
 from braid.optimizer.rules.share_synopses import S_DETECT
 from braid.optimizer.rules.share_windows import S_WINDOW
