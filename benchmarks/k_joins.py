@@ -58,6 +58,7 @@ class Work:
 
     `warm`: how many batches pass before anything is measured. `blocks`: which batches belong to
     which part of the stream, where k differs. `query`: the one whose joins and results count.
+    `truth`: the kind of the constraint that holds and its k in each batch, where k changes.
     """
 
     statements: str
@@ -65,6 +66,7 @@ class Work:
     warm: int
     blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
     query: str = "joined"
+    truth: tuple[str, Sequence[int]] | None = None
 
     @property
     def measured(self) -> int:
@@ -110,6 +112,9 @@ class Joined:
     peak_bytes: int
     plan_s: float
     found: Sequence[Ints]
+    #: What joins held after each batch, and what they told of the constraints they had found.
+    curve: Sequence[int] = ()
+    told: Sequence[Mapping[str, Any]] = ()
 
     @property
     def results(self) -> Ints:
@@ -127,19 +132,32 @@ def run(work: Work, mode: str) -> Joined:
     engine.process({stream: table.slice(0, 0) for stream, table in work.batches[0].items()})
     plan_s = time.perf_counter() - started
     joins = _joins(engine, work.query)
-    seconds, held, total, found = 0.0, [], [], []
+    seconds, held, total, found, told = 0.0, [], [], [], []
     for number, batch in enumerate(work.batches):
         started = time.perf_counter()
         engine.process(batch)
         if number >= work.warm:
             seconds += time.perf_counter() - started
-            held.append(sum(join.state_bytes for join in joins))
             total.append(int(engine.stats["state_bytes"]))
+        held.append(sum(join.state_bytes for join in joins))
         found.append(_rows(engine, work.query))
+        told.append(_told(joins))
     engine.finish()
     found.append(_rows(engine, work.query))
-    bytes_held, whole = float(np.mean(held)), float(np.mean(total))
-    return Joined(seconds, bytes_held, whole, max(held), plan_s, found)
+    steady, whole = held[work.warm :], float(np.mean(total))
+    return Joined(seconds, float(np.mean(steady)), whole, max(steady), plan_s, found, held, told)
+
+
+def _told(joins: Iterable[Any]) -> dict[str, Any]:
+    """The smallest k that joins have found of each kind, and how much they have put aside."""
+    ks: dict[str, int] = {}
+    aside = 0
+    for shown in (join.describe() for join in joins):
+        aside += shown.get("file_bytes", 0)
+        for one in shown.get("constraints", ()):
+            if one["k"] is not None:
+                ks[one["kind"]] = min(one["k"], ks.get(one["kind"], one["k"]))
+    return {"k": ks, "file_bytes": aside}
 
 
 def _joins(engine: Any, query: str) -> list[Any]:
@@ -214,6 +232,8 @@ class KJoin:
         found = run(self.work, MODES[self.mode])
         extra = {"peak_bytes": float(found.peak_bytes), "plan_s": found.plan_s}
         extra["total_bytes"] = found.total_bytes
+        extra["file_bytes"] = float(max(told["file_bytes"] for told in found.told))
+        extra |= _curve(found.curve) | self._tracked(found)
         answer = None
         if self.expected is None:
             answer = {self.point: digest(found.results)}
@@ -228,8 +248,24 @@ class KJoin:
         parts = {"false_negatives": range(len(self.expected)), **self.work.blocks}
         return {name: _part_missing(found, self.expected, at) for name, at in parts.items()}
 
+    def _tracked(self, found: Joined) -> dict[str, float]:
+        """In which part of the batches a k was in force, and what it was of the true one."""
+        if self.work.truth is None:
+            return {}
+        kind, true = self.work.truth
+        pairs = [(told["k"].get(kind), k) for told, k in zip(found.told, true, strict=True)]
+        known = [k / max(truth, 1) for k, truth in pairs if k is not None]
+        median = float(np.median(known)) if known else 0.0
+        return {"k_in_force": len(known) / len(pairs), "k_found": median}
+
     def close(self) -> None:
         pass
+
+
+def _curve(held: Sequence[int]) -> dict[str, float]:
+    """What is held after each tenth of the batches: the figures' curves."""
+    last = len(held) - 1
+    return {f"bytes_after_{n}0%": float(held[last * n // 10]) for n in range(1, 11)}
 
 
 def _part_missing(found: Sequence[Ints], expected: Sequence[Ints], batches: Iterable[int]) -> float:
