@@ -263,9 +263,9 @@ class KJoin:
 
 
 def _curve(held: Sequence[int]) -> dict[str, float]:
-    """What is held after each tenth of the batches: the figures' curves."""
+    """What is held after each quarter of the batches: the figures' curves."""
     last = len(held) - 1
-    return {f"bytes_after_{n}0%": float(held[last * n // 10]) for n in range(1, 11)}
+    return {f"bytes_after_{part}%": float(held[last * part // 100]) for part in (25, 50, 75, 100)}
 
 
 def _part_missing(found: Sequence[Ints], expected: Sequence[Ints], batches: Iterable[int]) -> float:
