@@ -58,7 +58,7 @@ class Work:
 
     `warm`: how many batches pass before anything is measured. `blocks`: which batches belong to
     which part of the stream, where k differs. `query`: the one whose joins and results count.
-    `truth`: the kind of the constraint that holds and its k in each batch, where k changes.
+    `truth`: which constraint holds, of which input, and its k in each batch, where k changes.
     """
 
     statements: str
@@ -66,7 +66,7 @@ class Work:
     warm: int
     blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
     query: str = "joined"
-    truth: tuple[str, Sequence[int]] | None = None
+    truth: tuple[tuple[str, int], Sequence[int]] | None = None
 
     @property
     def measured(self) -> int:
@@ -149,14 +149,15 @@ def run(work: Work, mode: str) -> Joined:
 
 
 def _told(joins: Iterable[Any]) -> dict[str, Any]:
-    """The smallest k that joins have found of each kind, and how much they have put aside."""
-    ks: dict[str, int] = {}
+    """Each k that joins have found, by kind and the input whose events it is about, and how much
+    they have put aside. Of references, those that the first input waits for count."""
+    ks: dict[tuple[str, int], int] = {}
     aside = 0
     for shown in (join.describe() for join in joins):
         aside += shown.get("file_bytes", 0)
         for one in shown.get("constraints", ()):
-            if one["k"] is not None:
-                ks[one["kind"]] = min(one["k"], ks.get(one["kind"], one["k"]))
+            if one["k"] is not None and one.get("waiting", 0) == 0:
+                ks[one["kind"], one["input"]] = one["k"]
     return {"k": ks, "file_bytes": aside}
 
 
@@ -252,8 +253,8 @@ class KJoin:
         """In which part of the batches a k was in force, and what it was of the true one."""
         if self.work.truth is None:
             return {}
-        kind, true = self.work.truth
-        pairs = [(told["k"].get(kind), k) for told, k in zip(found.told, true, strict=True)]
+        which, true = self.work.truth
+        pairs = [(told["k"].get(which), k) for told, k in zip(found.told, true, strict=True)]
         known = [k / max(truth, 1) for k, truth in pairs if k is not None]
         median = float(np.median(known)) if known else 0.0
         return {"k_in_force": len(known) / len(pairs), "k_found": median}

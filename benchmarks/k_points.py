@@ -111,8 +111,8 @@ PHASES = (
     ("jumped", 1.0, 1.0),
     ("fell", 0.0, 0.0),
 )
-#: How joins call the constraints that they find.
-_NAMED = {"rids": "references", "ca": "clustered", "oap": "ascending"}
+#: How joins call the constraints that they find, and the input whose events they are about.
+_NAMED = {"rids": ("references", 1), "ca": ("clustered", 0), "oap": ("ascending", 0)}
 #: While k rises, and a while after it has jumped.
 RISING = ("rising", "jumped")
 
