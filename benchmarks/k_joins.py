@@ -58,6 +58,7 @@ class Work:
 
     `warm`: how many batches pass before anything is measured. `blocks`: which batches belong to
     which part of the stream, where k differs. `query`: the one whose joins and results count.
+    `truth`: which constraint holds, of which input, and its k in each batch, where k changes.
     """
 
     statements: str
@@ -65,6 +66,7 @@ class Work:
     warm: int
     blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
     query: str = "joined"
+    truth: tuple[tuple[str, int], Sequence[int]] | None = None
 
     @property
     def measured(self) -> int:
@@ -110,6 +112,9 @@ class Joined:
     peak_bytes: int
     plan_s: float
     found: Sequence[Ints]
+    #: What joins held after each batch, and what they told of the constraints they had found.
+    curve: Sequence[int] = ()
+    told: Sequence[Mapping[str, Any]] = ()
 
     @property
     def results(self) -> Ints:
@@ -127,19 +132,33 @@ def run(work: Work, mode: str) -> Joined:
     engine.process({stream: table.slice(0, 0) for stream, table in work.batches[0].items()})
     plan_s = time.perf_counter() - started
     joins = _joins(engine, work.query)
-    seconds, held, total, found = 0.0, [], [], []
+    seconds, held, total, found, told = 0.0, [], [], [], []
     for number, batch in enumerate(work.batches):
         started = time.perf_counter()
         engine.process(batch)
         if number >= work.warm:
             seconds += time.perf_counter() - started
-            held.append(sum(join.state_bytes for join in joins))
             total.append(int(engine.stats["state_bytes"]))
+        held.append(sum(join.state_bytes for join in joins))
         found.append(_rows(engine, work.query))
+        told.append(_told(joins))
     engine.finish()
     found.append(_rows(engine, work.query))
-    bytes_held, whole = float(np.mean(held)), float(np.mean(total))
-    return Joined(seconds, bytes_held, whole, max(held), plan_s, found)
+    steady, whole = held[work.warm :], float(np.mean(total))
+    return Joined(seconds, float(np.mean(steady)), whole, max(steady), plan_s, found, held, told)
+
+
+def _told(joins: Iterable[Any]) -> dict[str, Any]:
+    """Each k that joins have found, by kind and the input whose events it is about, and how much
+    they have put aside. Of references, those that the first input waits for count."""
+    ks: dict[tuple[str, int], int] = {}
+    aside = 0
+    for shown in (join.describe() for join in joins):
+        aside += shown.get("file_bytes", 0)
+        for one in shown.get("constraints", ()):
+            if one["k"] is not None and one.get("waiting", 0) == 0:
+                ks[one["kind"], one["input"]] = one["k"]
+    return {"k": ks, "file_bytes": aside}
 
 
 def _joins(engine: Any, query: str) -> list[Any]:
@@ -214,6 +233,8 @@ class KJoin:
         found = run(self.work, MODES[self.mode])
         extra = {"peak_bytes": float(found.peak_bytes), "plan_s": found.plan_s}
         extra["total_bytes"] = found.total_bytes
+        extra["file_bytes"] = float(max(told["file_bytes"] for told in found.told))
+        extra |= _curve(found.curve) | self._tracked(found)
         answer = None
         if self.expected is None:
             answer = {self.point: digest(found.results)}
@@ -228,8 +249,24 @@ class KJoin:
         parts = {"false_negatives": range(len(self.expected)), **self.work.blocks}
         return {name: _part_missing(found, self.expected, at) for name, at in parts.items()}
 
+    def _tracked(self, found: Joined) -> dict[str, float]:
+        """In which part of the batches a k was in force, and what it was of the true one."""
+        if self.work.truth is None:
+            return {}
+        which, true = self.work.truth
+        pairs = [(told["k"].get(which), k) for told, k in zip(found.told, true, strict=True)]
+        known = [k / max(truth, 1) for k, truth in pairs if k is not None]
+        median = float(np.median(known)) if known else 0.0
+        return {"k_in_force": len(known) / len(pairs), "k_found": median}
+
     def close(self) -> None:
         pass
+
+
+def _curve(held: Sequence[int]) -> dict[str, float]:
+    """What is held after each quarter of the batches: the figures' curves."""
+    last = len(held) - 1
+    return {f"bytes_after_{part}%": float(held[last * part // 100]) for part in (25, 50, 75, 100)}
 
 
 def _part_missing(found: Sequence[Ints], expected: Sequence[Ints], batches: Iterable[int]) -> float:

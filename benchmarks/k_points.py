@@ -111,6 +111,8 @@ PHASES = (
     ("jumped", 1.0, 1.0),
     ("fell", 0.0, 0.0),
 )
+#: How joins call the constraints that they find, and the input whose events they are about.
+_NAMED = {"rids": ("references", 1), "ca": ("clustered", 0), "oap": ("ascending", 0)}
 #: While k rises, and a while after it has jumped.
 RISING = ("rising", "jumped")
 
@@ -137,13 +139,13 @@ def changing(size: Mapping[str, Any], kind: str) -> Work:
     ]
     steady = sorted(set(range(len(made.batches))) - set(rising))
     blocks = {"false_negatives_rising": rising, "false_negatives_steady": steady}
-    return Work(made.statements, made.batches, made.warm, blocks)
+    truth = (_NAMED[kind], schedule(len(made.batches), low, high).tolist())
+    return Work(made.statements, made.batches, made.warm, blocks, truth=truth)
 
 
 def disordered(size: Mapping[str, Any]) -> Work:
     """No constraint holds: partners come anywhere in the windows. What is measured is the watching."""
-    half = size["rows"] // 2
-    streams = drawn("rids", size["events"], half, size["seed"])
+    streams = drawn("rids", size["events"], size["rows"], size["seed"])
     return work("a", streams, size)
 
 

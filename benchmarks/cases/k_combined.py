@@ -7,9 +7,14 @@ not declared: `none_told` says what is gained without any declaration.
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks import k_joins, k_points
 from benchmarks.harness import Case, Ratios, Size, Variants
 from benchmarks.subscribed import ENVIRONMENT
+
+SMALL: dict[str, Any] = k_points.SMALL | {"ks": (0, 250, 1_000)}
+FULL: dict[str, Any] = k_points.FULL | {"ks": (0, 500, 2_000, 5_000, 10_000, 20_000)}
 
 
 def variants(size: Size) -> Variants:
@@ -23,7 +28,7 @@ def ratios(size: Size) -> Ratios:
 CASE = Case(
     name="k_combined",
     about="several constraints on one join, declared or found",
-    sizes={"small": k_points.SMALL, "full": k_points.FULL},
+    sizes={"small": SMALL, "full": FULL},
     variants=variants,
     ratios=ratios,
     shares_process=True,

@@ -1,7 +1,8 @@
 """Constraints whose k changes: what is missed while it rises, and otherwise (figures 9, 11 and 13).
 
 k stays, rises slowly, stays high, falls slowly, jumps and falls at once. `does_not_hold` has streams
-without any constraint: its time is that of watching for one in vain.
+without any constraint: its time is that of watching for one in vain. `k_found` is the k that is used
+over the true one, in the median of the batches in which one is in force (`k_in_force`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ def ratios(size: Size) -> Ratios:
         if point != "does_not_hold"
         for part in ("rising", "steady")
     ]
-    return (*k_joins.ratios(points, "rids"), *parts)
+    tracked = [
+        Figure(f"{what}@{point}", f"{MONITORED}@{point}", what)
+        for point in points
+        if point != "does_not_hold"
+        for what in ("k_in_force", "k_found")
+    ]
+    return (*k_joins.ratios(points, "rids"), *parts, *tracked)
 
 
 CASE = Case(

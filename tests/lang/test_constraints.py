@@ -234,9 +234,11 @@ def test_the_mode_is_part_of_the_template() -> None:
 
 
 def test_the_mode_of_a_prepared_query() -> None:
-    text = f"CREATE QUERY p CONSTRAINTS OFF FOR EACH (n DOUBLE) AS {JOIN} And A.Price > :n"
-    found = prepare(text, {"n": [1.0, 2.0]}, catalog())
-    assert found.template.mode is ConstraintMode.OFF
+    each = "FOR EACH (n DECIMAL(5, 2))"
+    for head in (f"CONSTRAINTS OFF {each}", f"{each} CONSTRAINTS OFF"):
+        text = f"CREATE QUERY p {head} AS {JOIN} And A.Price > :n"
+        found = prepare(text, {"n": [1.0, 2.0]}, catalog())
+        assert found.template.mode is ConstraintMode.OFF
 
 
 def test_an_unknown_mode() -> None:

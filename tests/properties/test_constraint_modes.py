@@ -2,7 +2,8 @@
 
 Without constraints and in exact mode the answer is the reference's, whether a constraint holds, was
 declared, or was declared wrongly; in monitored mode it is a part of it. However the events are cut
-into batches, with events of one instant, and over a restart.
+into batches, with events of one instant, late ones, over a restart, and with a query that
+comes and goes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import braid
 from benchmarks import k_joins, k_streams
-from benchmarks.k_streams import KStreams
+from benchmarks.k_streams import Ints, KStreams
 from braid.lang import Catalog, load
 from braid.reference import Event, answer, events_from_result, events_from_table
 
@@ -49,8 +50,12 @@ DECLARED = {
 class Drawn:
     statements: str
     tables: Mapping[str, pa.Table]
+    #: When each event comes, by stream: its time, or up to the lateness after it.
+    comes: Mapping[str, Ints]
     cuts: tuple[int, ...]
     restart: int
+    #: Before which batch another query of the same shape comes, and after which it is dropped.
+    other: tuple[int, int] | None
 
 
 @st.composite
@@ -69,10 +74,17 @@ def joins(draw: st.DrawFn) -> Drawn:
     text = k_joins.statements(graph, rows * together, rates, constraints=declared)
     if draw(st.booleans()):
         text = text.replace("[Range", "[Rows")
-    last = streams.events // together
+    late = draw(st.sampled_from([0, 0, 3, 20]))
+    text = text.replace("TIME t;", f"TIME t LATENESS {late};")
+    random = np.random.default_rng(draw(st.integers(0, 999)))
+    comes = {n: t["t"].to_numpy() + random.integers(0, late + 1, len(t)) for n, t in tables.items()}
+    last = streams.events // together + late
     cuts = draw(st.lists(st.integers(0, last), max_size=6, unique=True))
     note(f"{kind}: {text}")
-    return Drawn(text, tables, (*sorted(cuts), last + 1), draw(st.integers(-1, len(cuts))))
+    batch = st.integers(0, len(cuts))
+    other = draw(st.none() | st.tuples(batch, batch))
+    restart = draw(st.integers(-1, len(cuts)))
+    return Drawn(text, tables, comes, (*sorted(cuts), last + 1), restart, other)
 
 
 def _batches(drawn: Drawn) -> list[dict[str, pa.Table]]:
@@ -80,8 +92,8 @@ def _batches(drawn: Drawn) -> list[dict[str, pa.Table]]:
     for cut in drawn.cuts:
         part = {}
         for name, table in drawn.tables.items():
-            first, last = np.searchsorted(table["t"].to_numpy(), [start, cut], side="right")
-            part[name] = table.slice(first, last - first)
+            comes = drawn.comes[name]
+            part[name] = table.filter(pa.array((comes > start) & (comes <= cut)))
         found.append(part)
         start = cut
     return found
@@ -90,9 +102,16 @@ def _batches(drawn: Drawn) -> list[dict[str, pa.Table]]:
 def by_engine(drawn: Drawn, mode: str) -> Counter[Event]:
     engine = braid.Engine(idle_timeout=None, constraints=mode)
     engine.execute(drawn.statements)
+    text = drawn.statements.rpartition(" AS ")[2]
+    coming, going = drawn.other or (-1, -1)
     found: Counter[Event] = Counter()
     for number, batch in enumerate(_batches(drawn)):
+        if number == coming:
+            engine.query("other", text.replace("Out;", "Other").replace("< 50", "< 80"))
         found.update(events_from_result(engine.process(batch)["Out"]))
+        assert not engine.late.num_rows
+        if number == going and "other" in engine.queries:
+            engine.drop("other")
         if number == drawn.restart:
             engine = braid.Engine.restore(engine.snapshot())
     found.update(events_from_result(engine.finish()["Out"]))

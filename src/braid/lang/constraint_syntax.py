@@ -37,8 +37,8 @@ def constraint_word(tokens: Sequence[Token], index: int) -> str | None:
         return "_CONSTRAINT" if about else None
     if index < 3 or tokens[0].type != "_CREATE":
         return None
-    if index == 3 and word == "CONSTRAINTS" and tokens[1].type == "_QUERY":
-        return "_CONSTRAINTS"
+    if tokens[1].type == "_QUERY":
+        return "_CONSTRAINTS" if word == "CONSTRAINTS" and _says_mode(tokens, index) else None
     if tokens[1].upper() != "CONSTRAINT":
         return None
     before = tokens[index - 1]
@@ -49,6 +49,14 @@ def constraint_word(tokens: Sequence[Token], index: int) -> str | None:
     if word == "WITHIN" and before.upper() in _ARRIVALS and tokens[index - 2].type == "RPAR":
         return "_WITHIN"
     return "_ROWS" if word in ("ROW", "ROWS") and before.type == "NUMBER" else None
+
+
+def _says_mode(tokens: Sequence[Token], index: int) -> bool:
+    """Whether CONSTRAINTS stands after the name of a query, or after its FOR EACH (...)."""
+    if index == 3:
+        return True
+    types = [token.type for token in tokens[:index]]
+    return types[3] == "_FOR" and types[-1] == "RPAR" and "_AS" not in types
 
 
 class _Attributes(NamedTuple):

@@ -374,6 +374,15 @@ class _Builder(ConstraintBuilder):
     ) -> syntax.CreateQuery:
         return syntax.CreateQuery(name, parameters or (), query, name.at, mode)
 
+    def create_query_each(
+        self,
+        name: syntax.Ident,
+        parameters: tuple[Any, ...],
+        mode: syntax.Ident,
+        query: syntax.AnyQuery,
+    ) -> syntax.CreateQuery:
+        return syntax.CreateQuery(name, parameters, query, name.at, mode)
+
     def drop_query(self, name: syntax.Ident) -> syntax.DropQuery:
         return syntax.DropQuery(name, name.at)
 
