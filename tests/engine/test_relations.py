@@ -188,6 +188,7 @@ def test_only_what_istream_asks_has_windows_inside() -> None:
     """What needs all that goes reads windows; their m-ops are not those of the other joins."""
     joined = "From S [Range 3], T [Range 4] Where S.k = T.k"
     running = engine(
+        {"k_join": False},
         comes=f"Istream(Select w {joined})",
         goes=f"Dstream(Select w {joined})",
         counted=f"Istream(Select count(*) as n {joined})",
