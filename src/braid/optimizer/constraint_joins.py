@@ -291,7 +291,8 @@ def constraint_join(
     mode, declared = walk.constraints
     inside, own = tuple(i.inside for i in known), of_streams(declared, known)
     residual = conjunction(sides.rest)
-    definition = (sides.equalities, residual, emit, inside, mode, own, walk.birth)
+    # Not what is declared: a join goes on with what it holds when that changes.
+    definition = (sides.equalities, residual, emit, inside, mode, walk.birth)
     with walk.without_members():
         channels = tuple(
             _read(walk, input_, signature((K_JOIN, definition, number)))
