@@ -61,14 +61,16 @@ class Engine:
         idle_timeout: str | int | None = "60 s",
         clock: Callable[[], int] | None = None,
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
-        constraints: ConstraintMode = ConstraintMode.EXACT,
+        constraints: str | ConstraintMode = ConstraintMode.EXACT,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._options = Options(instance_budget, timeout, rules=enabled(rules), mode=constraints)
+        self._options = Options(
+            instance_budget, timeout, rules=enabled(rules), mode=ConstraintMode(constraints)
+        )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}

@@ -423,7 +423,9 @@ def _note_results(frame: int) -> None:
 
 @kernel()
 def _take_out(frame: int, store: int, record: int) -> None:
-    """A row goes: it is in memory, or aside with what is there, or comes later in this instant."""
+    """A row goes that is not in memory: it is aside, or was dropped, or comes later."""
+    if load_int(frame, SPILLS) == 0:
+        return
     indexes, number = load_int(frame, INDEXES_AT), load_int(store, FIRST_INDEX)
     index = indexes + number * (8 * INDEX_WORDS)
     hash_ = hash_key(record, load_int(store, BASE), index)

@@ -38,6 +38,10 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 _JUDGED = {ConstraintMode.EXACT: 64, ConstraintMode.MONITORED: 1000}
 #: How many of a hundred may have another one, if no result is lost by it.
 _OFTEN = 2
+#: One row in so many events may come back.
+_RARELY = 500
+#: Rounds for which rows stay, at most.
+_LONGEST_REST = 64
 #: Events after which what is held is gone through, at least.
 _ROUND = 1024
 #: Events over which distances are taken into account: W.
@@ -47,7 +51,7 @@ _FACTOR = {kernel.WAITS: 1024, kernel.ASCENDS: 1229, kernel.DESCENDS: 1229, kern
 #: How many of 1024 rows are kept though they are not needed, to see larger distances: p = 0.01.
 SAMPLES = 10
 #: Rows of tables.
-_RUNS, _VALUES = 512, 4096
+_RUNS, _VALUES, _MOST_VALUES = 128, 256, 4096
 #: A constraint with a larger k is not used, whatever windows hold.
 _LEAST_THRESHOLD = 1024
 
@@ -67,7 +71,18 @@ class Watch:
         held.stores[:, stores.COVERS] = stores.WATCHED
         held.frame[frames.SAMPLES] = SAMPLES
         self._since = np.zeros(len(spec.inputs), np.int64)
+        #: Of each input: rows that had come back and left in the last round, for how many rounds
+        #: none is to leave, and for how many it was the last time.
+        self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
+            4, -1
+        )
         self._make_watches()
+        #: Rows that come and go leave after their only result, and for no other reason: what waits
+        #: is often taken away before its partner comes.
+        self._changes = any(window.kind == "changes" for window in spec.windows)
+        if self._changes:
+            held.stores[:, stores.ITS_WATCHES] = 0
+            self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
         self._found = [Found() for _ in self._what]
         self._broken_keys: dict[str, int] = {}
         self._declare()
@@ -207,13 +222,14 @@ class Watch:
     def _ways(self, number: int) -> tuple[Words, bool]:
         """How rows of an input can leave; see `k_collect.py`."""
         found: list[list[int]] = []
-        for place, edge in enumerate(self._held.edges[number]):
+        edges = () if self._changes else self._held.edges[number]
+        for place, edge in enumerate(edges):
             waits = self._what.index((kernel.WAITS, edge.second, number))
             found.append([waits, place, -1, ways.WAITING])
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
                 found.append([watch, place, own, ways.WAITING])
         found = [way for way in found if self._is_usable(way[0])]
-        deciding, alone = self._deciding(number)
+        deciding, alone = ([], False) if self._changes else self._deciding(number)
         for place in deciding:
             edge = self._held.edges[number][place]
             for watch, own in self._of_values(edge.keys, edge.second, number, order=False):
@@ -246,11 +262,15 @@ class Watch:
             self._judge_results(number, store)
         came = self._held.stores[:, stores.ARRIVALS].sum()
         held = self._held.stores[:, stores.COUNT].sum()
-        if came - self._since.sum() < max(_ROUND, held):
+        events = int(came - self._since.sum())
+        if events < max(_ROUND, held):
             return
         self._since = self._held.stores[:, stores.ARRIVALS].copy()
         self._set_thresholds()
+        self._make_room()
         for number, store in enumerate(self._held.stores):
+            if self._is_resting(number, store, events):
+                continue
             open_, alone = self._ways(number)
             if store[stores.COUNT] and (len(open_) or store[stores.COVERS] == stores.DONE_WITH):
                 ways.collect(self._held.frame, number, open_, int(alone))
@@ -258,12 +278,26 @@ class Watch:
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
 
+    def _is_resting(self, number: int, store: Words, events: int) -> bool:
+        """Whether rows of an input are left where they are for some rounds, since too many of those
+        that left came back: each costs as much time as some hundred events do."""
+        returned = int(store[stores.RETURNS] - self._returned[number])
+        self._returned[number] = store[stores.RETURNS]
+        if returned * _RARELY > events:
+            self._rests[number] = min(2 * self._rests[number] + 8, _LONGEST_REST)
+            self._resting[number] = self._rests[number]
+            store[stores.COVERS] = min(store[stores.COVERS], stores.WATCHED)
+        if self._resting[number]:
+            self._resting[number] -= 1
+            return True
+        return False
+
     def _judge_results(self, number: int, store: Any) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
         first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
         if again and self._keyed and len(self._reached(number, declared=True)) == len(self._found):
             self._note_broken_keys(number)
-        if first + again < _JUDGED[self._spec.mode]:
+        if first + again < _JUDGED[self._spec.mode] or self._resting[number]:
             return
         often = _OFTEN if self._spec.mode is ConstraintMode.EXACT else 0
         holds = 100 * again <= often * first
@@ -285,6 +319,17 @@ class Watch:
                 inside = size if store[stores.BY_ROWS] else inside
                 inside = int(store[stores.ARRIVALS]) if size < 0 else inside
                 watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 4)
+
+    def _make_room(self) -> None:
+        """Tables of clusters that were too small are made larger."""
+        for number, table in self._tables.items():
+            watch = self._watches[number]
+            small = watch[kernel.KIND] == kernel.CLUSTERS and len(table) < _MOST_VALUES
+            if small and watch[kernel.SLEPT] == 1 and not watch[kernel.ENTRIES]:
+                self._tables[number] = np.full((4 * len(table), 2), -1, np.int64)
+                watch[kernel.ROOM] = 4 * len(table)
+                watch[[kernel.SLEEPS_UNTIL, kernel.SLEPT]] = 0
+        self._point()
 
     def forget_codes(self) -> None:
         """What is known of strings is known by codes."""
@@ -313,9 +358,11 @@ class Watch:
     def take(self, state: State) -> None:
         self._watches[:] = state["watches"].reshape(self._watches.shape)
         at = 0
-        for table in self._tables.values():
-            table[:] = state["tables"][at : at + table.size].reshape(table.shape)
-            at += table.size
+        for number in self._tables:
+            rows = int(self._watches[number, kernel.ROOM])
+            table = state["tables"][at : at + 2 * rows].reshape(rows, 2)
+            self._tables[number] = np.ascontiguousarray(table).copy()
+            at += 2 * rows
         self._held.indexes[:, [stores.EQUALS, stores.SEEN]] = state["equals"].reshape(-1, 2)
         self._held.frame[frames.LOST] = state["lost"][0]
         self._point()
