@@ -52,6 +52,8 @@ _FACTOR = {kernel.WAITS: 1024, kernel.ASCENDS: 1229, kernel.DESCENDS: 1229, kern
 SAMPLES = 10
 #: Rows of tables.
 _RUNS, _VALUES, _MOST_VALUES = 128, 256, 4096
+#: Words of a filter of keys that were refused.
+_REFUSED = 2048
 #: A constraint with a larger k is not used, whatever windows hold.
 _LEAST_THRESHOLD = 1024
 
@@ -86,6 +88,7 @@ class Watch:
         self._found = [Found() for _ in self._what]
         self._broken_keys: dict[str, int] = {}
         self._declare()
+        self._make_refused()
 
     # ---- what is watched ----
 
@@ -268,6 +271,7 @@ class Watch:
         self._since = self._held.stores[:, stores.ARRIVALS].copy()
         self._set_thresholds()
         self._make_room()
+        self._renew_refused()
         for number, store in enumerate(self._held.stores):
             if self._is_resting(number, store, events):
                 continue
@@ -331,6 +335,37 @@ class Watch:
                 watch[[kernel.SLEEPS_UNTIL, kernel.SLEPT]] = 0
         self._point()
 
+    def _renew_refused(self) -> None:
+        """Which keys are of one row at most; filters of refused keys that are full are renewed."""
+        for index, record in enumerate(self._held.indexes):
+            if index not in self._refused:
+                continue
+            record[stores.IS_ONE] = self._is_one(index, declared=False)
+            if not record[stores.IS_ONE] or record[stores.REFUSED_KEYS] < self._refused_room:
+                continue
+            before = self._refused[index][0]
+            self._refused[index] = (np.zeros(self._refused_room, np.int64), before)
+            record[stores.REFUSED_KEYS] = 0
+            self._point_refused(index)
+
+    def _make_refused(self) -> None:
+        self._refused: dict[int, tuple[Words, Words]] = {}
+        #: One key for each word.
+        self._refused_room = _REFUSED
+        for index in range(len(self._held.lookups)):
+            # Who has waited in vain is refused as well, so every input may have some.
+            if any(self._spec.keeps):
+                empty = np.zeros(_REFUSED, np.int64)
+                self._refused[index] = (empty, empty.copy())
+                self._held.indexes[index, stores.REFUSED_MASK] = _REFUSED - 1
+                self._held.indexes[index, stores.IS_ONE] = self._is_one(index, declared=True)
+                self._point_refused(index)
+
+    def _point_refused(self, index: int) -> None:
+        now, before = self._refused[index]
+        self._held.indexes[index, stores.REFUSED_AT] = address(now)
+        self._held.indexes[index, stores.REFUSED_BEFORE_AT] = address(before)
+
     def forget_codes(self) -> None:
         """What is known of strings is known by codes."""
         for number, table in self._tables.items():
@@ -339,12 +374,20 @@ class Watch:
             if kind == kernel.CLUSTERS and kind_of(type_) is Kind.STRING:
                 table[:] = -1
                 self._watches[number, kernel.ENTRIES] = 0
+        self._forget_refused()
+
+    def _forget_refused(self) -> None:
+        for index, filters in self._refused.items():
+            for filter_ in filters:
+                filter_[:] = 0
+            self._held.indexes[index, stores.REFUSED_KEYS] = 0
 
     # ---- state ----
 
     @property
     def nbytes(self) -> int:
-        return self._watches.nbytes + sum(table.nbytes for table in self._tables.values())
+        tables = sum(table.nbytes for table in self._tables.values())
+        return self._watches.nbytes + tables + sum(2 * f.nbytes for f, _ in self._refused.values())
 
     def saved(self) -> State:
         tables = [t.ravel() for t in self._tables.values()]
@@ -366,6 +409,7 @@ class Watch:
         self._held.indexes[:, [stores.EQUALS, stores.SEEN]] = state["equals"].reshape(-1, 2)
         self._held.frame[frames.LOST] = state["lost"][0]
         self._point()
+        self._forget_refused()
 
     def describe(self) -> dict[str, Any]:
         covers = self._held.stores[:, stores.COVERS]
