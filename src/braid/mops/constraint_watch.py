@@ -116,7 +116,8 @@ class Watch:
         for number, (kind, input_, column) in enumerate(what):
             watch = self._watches[number]
             watch[kernel.KIND], watch[kernel.INPUT], watch[kernel.COLUMN] = kind, input_, column
-            watch[kernel.K], watch[kernel.STARTED] = kernel.ENDLESS, -1
+            watch[kernel.K] = kernel.ENDLESS
+            watch[kernel.STARTED] = 0 if kind == kernel.WAITS else -1
             watch[kernel.WINDOW] = _WINDOW[kind]
             watch[kernel.FACTOR] = 1024 if exact else _FACTOR[kind]
             watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
@@ -188,8 +189,9 @@ class Watch:
         number, keys = self._held.lookups[index]
         stream = self._spec.names[number][0]
         names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
-        if any(c.stream == stream and set(c.attributes) <= names for c in self._keyed):
-            return f"{stream}" not in self._broken_keys
+        kept = [c for c in self._keyed if c.name not in self._broken_keys]
+        if any(c.stream == stream and set(c.attributes) <= names for c in kept):
+            return True
         if declared:
             return False
         record = self._held.indexes[index]
@@ -261,6 +263,8 @@ class Watch:
 
     def act(self) -> None:
         """Judge what has been seen, and let rows leave."""
+        if self._keyed:
+            self._note_broken_keys()
         for number, store in enumerate(self._held.stores):
             self._judge_results(number, store)
         came = self._held.stores[:, stores.ARRIVALS].sum()
@@ -269,6 +273,10 @@ class Watch:
         if events < max(_ROUND, held):
             return
         self._since = self._held.stores[:, stores.ARRIVALS].copy()
+        self.collect(events)
+
+    def collect(self, events: int) -> None:
+        """Go through what is held, after so many events."""
         self._set_thresholds()
         self._make_room()
         self._renew_refused()
@@ -299,8 +307,6 @@ class Watch:
     def _judge_results(self, number: int, store: Any) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
         first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
-        if again and self._keyed and len(self._reached(number, declared=True)) == len(self._found):
-            self._note_broken_keys(number)
         if first + again < _JUDGED[self._spec.mode] or self._resting[number]:
             return
         often = _OFTEN if self._spec.mode is ConstraintMode.EXACT else 0
@@ -308,10 +314,17 @@ class Watch:
         store[stores.COVERS] = stores.DONE_WITH if holds else stores.WATCHED
         store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
 
-    def _note_broken_keys(self, number: int) -> None:
-        now = int(self._held.frame[frames.NOW])
-        for constraint in self._keyed:
-            self._broken_keys.setdefault(constraint.stream, now)
+    def _note_broken_keys(self) -> None:
+        """Declared keys of which two rows have been seen; what they promised is then watched."""
+        for index, (number, keys) in enumerate(self._held.lookups):
+            stream = self._spec.names[number][0]
+            names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
+            for constraint in self._keyed:
+                said = constraint.stream == stream and set(constraint.attributes) <= names
+                known = constraint.name in self._broken_keys
+                if said and not known and self._held.indexes[index, stores.EQUALS]:
+                    self._broken_keys[constraint.name] = int(self._held.frame[frames.NOW])
+                    self._held.stores[:, stores.COVERS] = stores.WATCHED
 
     def _set_thresholds(self) -> None:
         """A constraint is of no use if rows have left their windows before it lets them go."""
