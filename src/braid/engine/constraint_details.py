@@ -11,9 +11,35 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
     for number, (window, held, done) in enumerate(
         zip(found["windows"], found["inputs"], found["one_result"], strict=True)
     ):
-        line = f"{number}: window {window} inside; holds {held['rows']:,} rows"
+        inside = "its rows come and go" if window == "changes" else f"window {window} inside"
+        line = f"{number}: {inside}; holds {held['rows']:,} rows"
         if held["aside"]:
-            line += f", {held['aside']:,} aside"
+            line += f" and {held['aside']:,} aside"
+        if held["evicted"]:
+            line += f", {held['evicted']:,} left early, {held['returned']:,} came back"
         if done:
-            line += "; a row leaves with its only result"
+            line += "; a row is done with after its only result"
         yield line
+    for constraint in found["constraints"]:
+        if constraint["rows"] or "declared" in constraint:
+            yield _constraint_line(constraint)
+    for name, at in found["broken_keys"].items():
+        yield f"constraint {name}: two events of one key, the second at {at}; not used any more"
+    if found["lost"]:
+        yield f"about {found['lost']:,} results were lost"
+
+
+def _constraint_line(constraint: dict[str, Any]) -> str:
+    number, k = constraint["input"], constraint["k"]
+    if constraint["kind"] == "references":
+        what = f"rows of {constraint['waiting']} find their partners in {number}"
+    else:
+        what = f"{number}.{constraint['column']} is {constraint['kind']}"
+    if "declared" in constraint:
+        what += f" (declared: {constraint['declared']})"
+    within = "not at present" if k is None else f"within {k:,} {constraint['unit']}"
+    line = f"{what} {within}: {constraint['rows']:,} rows left, {constraint['bytes']:,} bytes"
+    if "broken" in constraint:
+        broken = constraint["broken"]
+        line += f"; broken first by event {broken['event']} of its stream, at {broken['at']}"
+    return line

@@ -36,7 +36,7 @@ KNOWN = 4096
 
 
 @kernel()
-def _bits(hash_: int) -> int:
+def bits_of(hash_: int) -> int:
     """Five bits of a word, or fewer."""
     spread = mix(hash_)
     one = np.int64(1)
@@ -49,7 +49,7 @@ def _bits(hash_: int) -> int:
 
 
 @kernel()
-def _word(hash_: int, mask: int) -> int:
+def word_of(hash_: int, mask: int) -> int:
     return (hash_ >> 20) & mask
 
 
@@ -57,8 +57,8 @@ def _word(hash_: int, mask: int) -> int:
 def note_key(index: int, hash_: int) -> None:
     """Put a key into the filter of an index."""
     at = load_int(index, FILTER_AT)
-    word = _word(hash_, load_int(index, FILTER_MASK))
-    store_int(at, word, load_int(at, word) | _bits(hash_))
+    word = word_of(hash_, load_int(index, FILTER_MASK))
+    store_int(at, word, load_int(at, word) | bits_of(hash_))
     store_int(index, FILTERED, load_int(index, FILTERED) + 1)
 
 
@@ -67,8 +67,8 @@ def may_be_aside(index: int, hash_: int) -> bool:
     at = load_int(index, FILTER_AT)
     if at == 0:
         return False
-    bits = _bits(hash_)
-    return (load_int(at, _word(hash_, load_int(index, FILTER_MASK))) & bits) == bits
+    bits = bits_of(hash_)
+    return (load_int(at, word_of(hash_, load_int(index, FILTER_MASK))) & bits) == bits
 
 
 @kernel()

@@ -21,7 +21,7 @@ from braid.kernels.k_frame import (
     NOW,
     STORES_AT,
 )
-from braid.kernels.k_join import evict
+from braid.kernels.k_leave import evict
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,

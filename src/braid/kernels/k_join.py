@@ -52,7 +52,6 @@ from braid.kernels.k_frame import (
     OUT_ROOM,
     OUT_ROWS,
     OUT_WIDTH,
-    SAMPLES,
     SHOWN,
     SHOWN_AT,
     SPILLS,
@@ -66,6 +65,8 @@ from braid.kernels.k_frame import (
     WANTED_HASH,
     WANTED_INDEX,
 )
+from braid.kernels.k_leave import evict, leave
+from braid.kernels.k_refuse import is_in_vain, refuse
 from braid.kernels.k_store import (
     AGAIN,
     ARRIVALS,
@@ -77,7 +78,6 @@ from braid.kernels.k_store import (
     COUNT,
     COVERS,
     DONE_WITH,
-    EVICTED,
     FIRST,
     FIRST_INDEX,
     FLAGS,
@@ -102,7 +102,6 @@ from braid.kernels.k_store import (
     find,
     following_of,
     hash_key,
-    remove_row,
     slot_at,
     weight_of,
 )
@@ -120,6 +119,9 @@ from braid.kernels.runtime import (
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
 _NEVER = np.int64(4611686018427387905)
+
+#: What may become of an event.
+NEVER, REFUSED, JOINS = range(3)
 
 
 @kernel()
@@ -366,37 +368,6 @@ def _search(frame: int, driver: int, residual: Any) -> bool:
 
 
 @kernel()
-def is_sampled(frame: int, store: int, record: int) -> bool:
-    number = load_int(record, load_int(store, WIDTH) + NUMBER)
-    return (mix(number) & 1023) < load_int(frame, SAMPLES)
-
-
-@kernel()
-def leave(frame: int, store: int, record: int) -> bool:
-    """Put a record aside, or drop it; False if it is sampled and stays."""
-    if load_int(frame, SPILLS) != 0:
-        set_aside(load_int(frame, INDEXES_AT), store, record, load_int(frame, KNOWN_AT))
-        return True
-    flags = load_int(store, WIDTH) + FLAGS
-    if is_sampled(frame, store, record):
-        store_int(record, flags, load_int(record, flags) | SAMPLED)
-        return False
-    store_int(store, EVICTED, load_int(store, EVICTED) + 1)
-    return True
-
-
-@kernel()
-def evict(frame: int, store: int, slot: int) -> bool:
-    row = slot_at(store, slot)
-    if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0 or weight_of(store, row) < 0:
-        return False
-    if not leave(frame, store, row):
-        return False
-    remove_row(load_int(frame, INDEXES_AT), store, slot)
-    return True
-
-
-@kernel()
 def _note_results(frame: int) -> None:
     """Count the rows of the others that are in results of this event; done with, they leave."""
     at, done = load_int(frame, DONE_AT), load_int(frame, DONE)
@@ -423,7 +394,9 @@ def _note_results(frame: int) -> None:
 
 @kernel()
 def _take_out(frame: int, store: int, record: int) -> None:
-    """A row goes: it is in memory, or aside with what is there, or comes later in this instant."""
+    """A row goes that is not in memory: it is aside, or was dropped, or comes later."""
+    if load_int(frame, SPILLS) == 0:
+        return
     indexes, number = load_int(frame, INDEXES_AT), load_int(store, FIRST_INDEX)
     index = indexes + number * (8 * INDEX_WORDS)
     hash_ = hash_key(record, load_int(store, BASE), index)
@@ -457,21 +430,21 @@ def _keep_event(frame: int, driver: int, found: int) -> None:
 
 
 @kernel()
-def _can_join(feed: int, row: int, store: int) -> bool:
-    """Whether WHERE keeps a row, no key of it is NULL, and columns that equal the same column of
-    another input equal each other."""
+def _judged(feed: int, row: int, store: int) -> int:
+    """Whether a row may join (JOINS), is refused by WHERE alone (REFUSED), or can never join since
+    a key of it is NULL, or columns that equal the same column of another input differ (NEVER)."""
     base, keeps = load_int(store, BASE), load_int(store, KEEPS)
-    if keeps >= 0 and (is_null(row, keeps) or load_int(row, base + keeps) == 0):
-        return False
     check = load_int(feed, CHECKS_AT)
     for _ in range(load_int(feed, CHECKS)):
         column, other = load_int(check, 0), load_int(check, 1)
         if load_int(check, 3) != 0 and is_null(row, column):
-            return False
+            return NEVER
         if other >= 0 and not same_value(row, base, column, row, base, other, load_int(check, 2)):
-            return False
+            return NEVER
         check += 32
-    return True
+    if keeps >= 0 and (is_null(row, keeps) or load_int(row, base + keeps) == 0):
+        return REFUSED
+    return JOINS
 
 
 @kernel()
@@ -489,7 +462,8 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
     if load_int(store, BY_ROWS) != 0 and number <= load_int(store, LEFT):
         store_int(store, ARRIVALS, number)
         return True
-    joins = _can_join(feed, row, store)
+    judged = _judged(feed, row, store)
+    joins = judged == JOINS
     first = load_int(frame, OUT_ROWS)
     if joins:
         store_int(load_int(frame, BOUND_AT), driver, record)
@@ -506,7 +480,12 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
             _note_results(frame)
         if found == 0:
             after(frame, driver, record)
+            if is_in_vain(frame, driver, record) and leave(frame, store, record):
+                refuse(frame, driver, record)
+                return True
         _keep_event(frame, driver, found)
+    elif judged == REFUSED:
+        refuse(frame, driver, record)
     return True
 
 

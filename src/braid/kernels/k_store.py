@@ -79,7 +79,8 @@ WATCHED, DONE_WITH = 1, 2
 #: An index: store, where its heads are, their number less one, columns of the key, where these are
 #: (pairs: column, whether it is a float), word of a slot where its link is; where the filter of what
 #: was put aside is (0: none), its words less one, keys in it; how often a row came whose key was
-#: there, and how often rows came.
+#: there, and how often rows came; whether a key is of one row at most; keys of rows that WHERE has
+#: refused, as filters: the newer one and the one before, their words less one, keys in the newer.
 (
     INDEX_STORE,
     HEADS_AT,
@@ -92,8 +93,13 @@ WATCHED, DONE_WITH = 1, 2
     FILTERED,
     EQUALS,
     SEEN,
+    IS_ONE,
+    REFUSED_AT,
+    REFUSED_BEFORE_AT,
+    REFUSED_MASK,
+    REFUSED_KEYS,
     INDEX_WORDS,
-) = range(12)
+) = range(17)
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)

@@ -25,11 +25,11 @@ from braid.mops.values import Words
 PIECE = 512
 
 #: Pieces of one size that become one.
-_TOGETHER = 8
+_TOGETHER = 4
 
 #: Keys for each word of a filter, at most: 16 bits a key and more; words of the smallest one.
 _CROWDED = 4
-_LEAST_FILTER = 1024
+_LEAST_FILTER = 256
 
 
 @dataclass(eq=False)
@@ -37,6 +37,8 @@ class Piece:
     """Rows that were written together."""
 
     place: Place
+    #: Of each index the hashes in order and the rows that have them, then the records.
+    words: Words
     rows: int
     #: The last of them leaves with this `end`, or with this number among the events.
     last_end: int
@@ -83,8 +85,11 @@ class Aside:
     def write(self) -> None:
         """Write what waits in the buffer, if it is enough to be worth it."""
         if self._store[stores.BUFFER_ROWS] >= PIECE:
-            records = self._waiting()
-            self._add_piece(records)
+            waiting = self._waiting()
+            records = self._cancelled(waiting)
+            self._store[stores.ASIDE] -= len(waiting) - len(records)
+            if len(records):
+                self._add_piece(records)
             self._empty_buffer()
         if any(self._crowded(index) for index in self._indexes):
             self._filter_anew()
@@ -104,9 +109,14 @@ class Aside:
     def _add_piece(self, records: Rows, tier: int = 0) -> None:
         last_end = int(records[:, 1].max())
         last_number = int(records[:, self._number_at].max())
-        hashes = [self._held.hashes(index, records) for index in self._indexes]
-        place = self._file.write(*hashes, records)
-        self.pieces.append(Piece(place, len(records), last_end, last_number, tier))
+        parts = []
+        for index in self._indexes:
+            hashes = self._held.hashes(index, records)
+            order = np.argsort(hashes)
+            parts += [hashes[order], order]
+        place = self._file.write(*parts, records)
+        words = self._file.view(place)
+        self.pieces.append(Piece(place, words, len(records), last_end, last_number, tier))
         same = [p for p in self.pieces if p.tier == tier]
         if len(same) == _TOGETHER:
             self._merge(same, tier + 1)
@@ -144,7 +154,7 @@ class Aside:
         """The rows of a piece that have not been brought back."""
         kept = np.ones(piece.rows, np.bool_)
         kept[list(piece.taken)] = False
-        return self._records(piece, 0, piece.rows)[kept]
+        return self._records(piece)[kept]
 
     def add(self, records: Rows) -> None:
         """Put rows aside that come from elsewhere."""
@@ -174,29 +184,40 @@ class Aside:
         for place, index in enumerate(self._indexes):
             self._make_filter(index, words)
             for piece in self.pieces:
-                holdings.note_keys(self._held.frame, index, self._hashes(piece, place))
+                holdings.note_keys(self._held.frame, index, self._hashes(piece, place).copy())
             if len(waiting):
                 holdings.note_keys(self._held.frame, index, self._held.hashes(index, waiting))
 
     # ---- back ----
 
     def _hashes(self, piece: Piece, place: int) -> Words:
-        return self._file.read(piece.place, place * piece.rows, piece.rows)
+        return piece.words[2 * place * piece.rows : (2 * place + 1) * piece.rows]
 
-    def _records(self, piece: Piece, row: int, count: int) -> Rows:
-        first = len(self._indexes) * piece.rows + row * self._record
-        found = self._file.read(piece.place, first, count * self._record)
-        return found.reshape(count, self._record)
+    def _rows_with(self, piece: Piece, place: int, hash_: int) -> list[int]:
+        """The rows of a piece that have a key and have not been brought back."""
+        hashes = self._hashes(piece, place)
+        first = int(np.searchsorted(hashes, hash_))
+        rows = []
+        while first < piece.rows and hashes[first] == hash_:
+            row = int(piece.words[(2 * place + 1) * piece.rows + first])
+            if row not in piece.taken:
+                rows.append(row)
+            first += 1
+        return rows
+
+    def _records(self, piece: Piece) -> Rows:
+        first = 2 * len(self._indexes) * piece.rows
+        return piece.words[first:].reshape(piece.rows, self._record)
 
     def bring_back(self, index: int, hash_: int, now: int) -> int:
         """Take the rows with a key into memory, if their windows are not over; how many."""
         place = self._indexes.index(index)
         found = []
         for piece in self.pieces:
-            for row in np.flatnonzero(self._hashes(piece, place) == hash_).tolist():
-                if row not in piece.taken:
-                    piece.taken.add(row)
-                    found.append(self._records(piece, row, 1))
+            rows = self._rows_with(piece, place, hash_)
+            if rows:
+                piece.taken.update(rows)
+                found.append(self._records(piece)[rows])
         waiting = self._waiting()
         if len(waiting):
             same = self._held.hashes(index, waiting) == hash_

@@ -68,9 +68,7 @@ class ConstraintJoinLogic:
             self._going = Going(spec.output, longest, by_rows, context.values)
         self._frame[frames.GOING] = self._going is not None
         self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
-        # Who reads what comes and goes must get all of it.
-        changes = any(w.kind == "changes" for w in spec.windows)
-        self._frame[frames.SPILLS] = changes or spec.mode is ConstraintMode.EXACT
+        self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
         self._frame[frames.BUDGET] = _ROUND
         self._watch = Watch(spec, self._held, self._keys)
         self.stopped: dict[int, int] = {}
@@ -175,6 +173,9 @@ class ConstraintJoinLogic:
         inside, shape = self._spec.windows[number], self._spec.inputs[number]
         birth = None if inside.kind == "changes" else self._spec.birth
         rows = seen_since(batch, False, birth).rows
+        if inside.kind == "changes":
+            # What goes finds what has come, also at the same instant.
+            return np.ascontiguousarray(rows[np.lexsort((rows[:, -1] < 0, rows[:, 1]))])
         if inside.kind == "rows":
             order = last_order(rows, shape, inside.order, self._context.values)
             rows = rows if order is None else np.ascontiguousarray(rows[order])

@@ -38,6 +38,10 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 _JUDGED = {ConstraintMode.EXACT: 64, ConstraintMode.MONITORED: 1000}
 #: How many of a hundred may have another one, if no result is lost by it.
 _OFTEN = 2
+#: One row in so many events may come back.
+_RARELY = 500
+#: Rounds for which rows stay, at most.
+_LONGEST_REST = 64
 #: Events after which what is held is gone through, at least.
 _ROUND = 1024
 #: Events over which distances are taken into account: W.
@@ -47,7 +51,9 @@ _FACTOR = {kernel.WAITS: 1024, kernel.ASCENDS: 1229, kernel.DESCENDS: 1229, kern
 #: How many of 1024 rows are kept though they are not needed, to see larger distances: p = 0.01.
 SAMPLES = 10
 #: Rows of tables.
-_RUNS, _VALUES = 512, 4096
+_RUNS, _VALUES, _MOST_VALUES = 128, 256, 4096
+#: Words of a filter of keys that were refused.
+_REFUSED = 2048
 #: A constraint with a larger k is not used, whatever windows hold.
 _LEAST_THRESHOLD = 1024
 
@@ -67,10 +73,22 @@ class Watch:
         held.stores[:, stores.COVERS] = stores.WATCHED
         held.frame[frames.SAMPLES] = SAMPLES
         self._since = np.zeros(len(spec.inputs), np.int64)
+        #: Of each input: rows that had come back and left in the last round, for how many rounds
+        #: none is to leave, and for how many it was the last time.
+        self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
+            4, -1
+        )
         self._make_watches()
+        #: Rows that come and go leave after their only result, and for no other reason: what waits
+        #: is often taken away before its partner comes.
+        self._changes = any(window.kind == "changes" for window in spec.windows)
+        if self._changes:
+            held.stores[:, stores.ITS_WATCHES] = 0
+            self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
         self._found = [Found() for _ in self._what]
         self._broken_keys: dict[str, int] = {}
         self._declare()
+        self._make_refused()
 
     # ---- what is watched ----
 
@@ -98,7 +116,8 @@ class Watch:
         for number, (kind, input_, column) in enumerate(what):
             watch = self._watches[number]
             watch[kernel.KIND], watch[kernel.INPUT], watch[kernel.COLUMN] = kind, input_, column
-            watch[kernel.K], watch[kernel.STARTED] = kernel.ENDLESS, -1
+            watch[kernel.K] = kernel.ENDLESS
+            watch[kernel.STARTED] = 0 if kind == kernel.WAITS else -1
             watch[kernel.WINDOW] = _WINDOW[kind]
             watch[kernel.FACTOR] = 1024 if exact else _FACTOR[kind]
             watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
@@ -170,8 +189,9 @@ class Watch:
         number, keys = self._held.lookups[index]
         stream = self._spec.names[number][0]
         names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
-        if any(c.stream == stream and set(c.attributes) <= names for c in self._keyed):
-            return f"{stream}" not in self._broken_keys
+        kept = [c for c in self._keyed if c.name not in self._broken_keys]
+        if any(c.stream == stream and set(c.attributes) <= names for c in kept):
+            return True
         if declared:
             return False
         record = self._held.indexes[index]
@@ -207,13 +227,14 @@ class Watch:
     def _ways(self, number: int) -> tuple[Words, bool]:
         """How rows of an input can leave; see `k_collect.py`."""
         found: list[list[int]] = []
-        for place, edge in enumerate(self._held.edges[number]):
+        edges = () if self._changes else self._held.edges[number]
+        for place, edge in enumerate(edges):
             waits = self._what.index((kernel.WAITS, edge.second, number))
             found.append([waits, place, -1, ways.WAITING])
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
                 found.append([watch, place, own, ways.WAITING])
         found = [way for way in found if self._is_usable(way[0])]
-        deciding, alone = self._deciding(number)
+        deciding, alone = ([], False) if self._changes else self._deciding(number)
         for place in deciding:
             edge = self._held.edges[number][place]
             for watch, own in self._of_values(edge.keys, edge.second, number, order=False):
@@ -242,15 +263,26 @@ class Watch:
 
     def act(self) -> None:
         """Judge what has been seen, and let rows leave."""
+        if self._keyed:
+            self._note_broken_keys()
         for number, store in enumerate(self._held.stores):
             self._judge_results(number, store)
         came = self._held.stores[:, stores.ARRIVALS].sum()
         held = self._held.stores[:, stores.COUNT].sum()
-        if came - self._since.sum() < max(_ROUND, held):
+        events = int(came - self._since.sum())
+        if events < max(_ROUND, held):
             return
         self._since = self._held.stores[:, stores.ARRIVALS].copy()
+        self.collect(events)
+
+    def collect(self, events: int) -> None:
+        """Go through what is held, after so many events."""
         self._set_thresholds()
+        self._make_room()
+        self._renew_refused()
         for number, store in enumerate(self._held.stores):
+            if self._is_resting(number, store, events):
+                continue
             open_, alone = self._ways(number)
             if store[stores.COUNT] and (len(open_) or store[stores.COVERS] == stores.DONE_WITH):
                 ways.collect(self._held.frame, number, open_, int(alone))
@@ -258,22 +290,41 @@ class Watch:
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
 
+    def _is_resting(self, number: int, store: Words, events: int) -> bool:
+        """Whether rows of an input are left where they are for some rounds, since too many of those
+        that left came back: each costs as much time as some hundred events do."""
+        returned = int(store[stores.RETURNS] - self._returned[number])
+        self._returned[number] = store[stores.RETURNS]
+        if returned * _RARELY > events:
+            self._rests[number] = min(2 * self._rests[number] + 8, _LONGEST_REST)
+            self._resting[number] = self._rests[number]
+            store[stores.COVERS] = min(store[stores.COVERS], stores.WATCHED)
+        if self._resting[number]:
+            self._resting[number] -= 1
+            return True
+        return False
+
     def _judge_results(self, number: int, store: Any) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
         first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
-        if again and self._keyed and len(self._reached(number, declared=True)) == len(self._found):
-            self._note_broken_keys(number)
-        if first + again < _JUDGED[self._spec.mode]:
+        if first + again < _JUDGED[self._spec.mode] or self._resting[number]:
             return
         often = _OFTEN if self._spec.mode is ConstraintMode.EXACT else 0
         holds = 100 * again <= often * first
         store[stores.COVERS] = stores.DONE_WITH if holds else stores.WATCHED
         store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
 
-    def _note_broken_keys(self, number: int) -> None:
-        now = int(self._held.frame[frames.NOW])
-        for constraint in self._keyed:
-            self._broken_keys.setdefault(constraint.stream, now)
+    def _note_broken_keys(self) -> None:
+        """Declared keys of which two rows have been seen; what they promised is then watched."""
+        for index, (number, keys) in enumerate(self._held.lookups):
+            stream = self._spec.names[number][0]
+            names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
+            for constraint in self._keyed:
+                said = constraint.stream == stream and set(constraint.attributes) <= names
+                known = constraint.name in self._broken_keys
+                if said and not known and self._held.indexes[index, stores.EQUALS]:
+                    self._broken_keys[constraint.name] = int(self._held.frame[frames.NOW])
+                    self._held.stores[:, stores.COVERS] = stores.WATCHED
 
     def _set_thresholds(self) -> None:
         """A constraint is of no use if rows have left their windows before it lets them go."""
@@ -286,6 +337,48 @@ class Watch:
                 inside = int(store[stores.ARRIVALS]) if size < 0 else inside
                 watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 4)
 
+    def _make_room(self) -> None:
+        """Tables of clusters that were too small are made larger."""
+        for number, table in self._tables.items():
+            watch = self._watches[number]
+            small = watch[kernel.KIND] == kernel.CLUSTERS and len(table) < _MOST_VALUES
+            if small and watch[kernel.SLEPT] == 1 and not watch[kernel.ENTRIES]:
+                self._tables[number] = np.full((4 * len(table), 2), -1, np.int64)
+                watch[kernel.ROOM] = 4 * len(table)
+                watch[[kernel.SLEEPS_UNTIL, kernel.SLEPT]] = 0
+        self._point()
+
+    def _renew_refused(self) -> None:
+        """Which keys are of one row at most; filters of refused keys that are full are renewed."""
+        for index, record in enumerate(self._held.indexes):
+            if index not in self._refused:
+                continue
+            record[stores.IS_ONE] = self._is_one(index, declared=False)
+            if not record[stores.IS_ONE] or record[stores.REFUSED_KEYS] < self._refused_room:
+                continue
+            before = self._refused[index][0]
+            self._refused[index] = (np.zeros(self._refused_room, np.int64), before)
+            record[stores.REFUSED_KEYS] = 0
+            self._point_refused(index)
+
+    def _make_refused(self) -> None:
+        self._refused: dict[int, tuple[Words, Words]] = {}
+        #: One key for each word.
+        self._refused_room = _REFUSED
+        for index in range(len(self._held.lookups)):
+            # Who has waited in vain is refused as well, so every input may have some.
+            if any(self._spec.keeps):
+                empty = np.zeros(_REFUSED, np.int64)
+                self._refused[index] = (empty, empty.copy())
+                self._held.indexes[index, stores.REFUSED_MASK] = _REFUSED - 1
+                self._held.indexes[index, stores.IS_ONE] = self._is_one(index, declared=True)
+                self._point_refused(index)
+
+    def _point_refused(self, index: int) -> None:
+        now, before = self._refused[index]
+        self._held.indexes[index, stores.REFUSED_AT] = address(now)
+        self._held.indexes[index, stores.REFUSED_BEFORE_AT] = address(before)
+
     def forget_codes(self) -> None:
         """What is known of strings is known by codes."""
         for number, table in self._tables.items():
@@ -294,12 +387,20 @@ class Watch:
             if kind == kernel.CLUSTERS and kind_of(type_) is Kind.STRING:
                 table[:] = -1
                 self._watches[number, kernel.ENTRIES] = 0
+        self._forget_refused()
+
+    def _forget_refused(self) -> None:
+        for index, filters in self._refused.items():
+            for filter_ in filters:
+                filter_[:] = 0
+            self._held.indexes[index, stores.REFUSED_KEYS] = 0
 
     # ---- state ----
 
     @property
     def nbytes(self) -> int:
-        return self._watches.nbytes + sum(table.nbytes for table in self._tables.values())
+        tables = sum(table.nbytes for table in self._tables.values())
+        return self._watches.nbytes + tables + sum(2 * f.nbytes for f, _ in self._refused.values())
 
     def saved(self) -> State:
         tables = [t.ravel() for t in self._tables.values()]
@@ -313,12 +414,15 @@ class Watch:
     def take(self, state: State) -> None:
         self._watches[:] = state["watches"].reshape(self._watches.shape)
         at = 0
-        for table in self._tables.values():
-            table[:] = state["tables"][at : at + table.size].reshape(table.shape)
-            at += table.size
+        for number in self._tables:
+            rows = int(self._watches[number, kernel.ROOM])
+            table = state["tables"][at : at + 2 * rows].reshape(rows, 2)
+            self._tables[number] = np.ascontiguousarray(table).copy()
+            at += 2 * rows
         self._held.indexes[:, [stores.EQUALS, stores.SEEN]] = state["equals"].reshape(-1, 2)
         self._held.frame[frames.LOST] = state["lost"][0]
         self._point()
+        self._forget_refused()
 
     def describe(self) -> dict[str, Any]:
         covers = self._held.stores[:, stores.COVERS]

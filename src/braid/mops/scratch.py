@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from bisect import insort
 from io import BufferedRandom
@@ -28,7 +29,7 @@ class Scratch:
             assert isinstance(made, BufferedRandom)
             self._file = made
         size = sum(array.nbytes for array in arrays)
-        place = (self._room(size), size)
+        place = (self._room(size + -size % mmap.ALLOCATIONGRANULARITY), size)
         self._file.seek(place[0])
         for array in arrays:
             self._file.write(np.ascontiguousarray(array).data)
@@ -40,7 +41,7 @@ class Scratch:
         for offset, taken in self._places:
             if offset - end >= size:
                 break
-            end = offset + taken
+            end = offset + taken + -taken % mmap.ALLOCATIONGRANULARITY
         return end
 
     def read(self, place: Place, first: int, words: int) -> Words:
@@ -50,6 +51,14 @@ class Scratch:
         found = np.empty(words, np.int64)
         self._file.readinto(found.data.cast("B"))
         return found
+
+    def view(self, place: Place) -> Words:
+        """What was written at a place, read where it is: memory of the file, not of the process.
+        It must not be used once the place is free."""
+        assert self._file is not None
+        self._file.flush()
+        mapped = mmap.mmap(self._file.fileno(), place[1], access=mmap.ACCESS_READ, offset=place[0])
+        return np.frombuffer(mapped, np.int64)
 
     def free(self, place: Place) -> None:
         self._places.remove(place)

@@ -255,12 +255,18 @@ def _can_be_hashed(join: Join, sides: Sides) -> bool:
 
 
 def changes_join(
-    walk: Walk, channels: tuple[Channel, ...], sides: Sides, emit: tuple[tuple[str, int, str], ...]
+    walk: Walk,
+    channels: tuple[Channel, ...],
+    sides: Sides,
+    emit: tuple[tuple[str, int, str], ...],
+    only_coming: bool,
 ) -> Channel:
-    """A join of relations that come and go, as a join that uses constraints."""
+    """A join of relations that come and go, as a join that uses constraints. `only_coming`: only
+    what comes is asked of it; whoever else reads it must get all that goes."""
+    mode = walk.constraints[0] if only_coming else ConstraintMode.EXACT
     residual = conjunction(sides.rest)
     inside = tuple(CHANGES for _ in channels)
-    definition = (sides.equalities, residual, emit, inside)
+    definition = (sides.equalities, residual, emit, inside, mode)
     operator = Operator(K_JOIN, channels, definition, ())
     spec = ConstraintJoinSpec(
         tuple(channel.shape for channel in channels),
@@ -270,7 +276,8 @@ def changes_join(
         tuple(False for _ in channels),
         inside,
         tuple(False for _ in channels),
-        names=tuple((None, ()) for _ in channels),
+        mode,
+        tuple((None, ()) for _ in channels),
     )
     return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
 

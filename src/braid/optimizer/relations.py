@@ -153,7 +153,8 @@ class Relations:
         #: The join of which only what comes is asked, and its columns that are shown as they are.
         self._coming: Relation | None = None
         self._shown: frozenset[str] = frozenset()
-        #: The join that may use constraints.
+        #: The relation of which Istream asks what comes; the join that may have windows inside.
+        self._only_coming: Relation | None = None
         self._constrained: Relation | None = None
         #: Sizes of the windows that a join has inside, while its inputs are walked.
         self._inside: list[Literal | Parameter | int] | None = None
@@ -170,6 +171,8 @@ class Relations:
         if node.kind is StreamKind.ISTREAM and self._walk.has_rule("s_window_join"):
             self._coming = bottom(relation)
             self._shown = shown_of(relation, self._coming)
+        if node.kind is StreamKind.ISTREAM:
+            self._only_coming = bottom(relation)
         if node.kind is StreamKind.ISTREAM and may_use_constraints(self._walk, relation):
             self._constrained = bottom(relation)
         birth = self._walk.birth if speaks else None
@@ -361,7 +364,8 @@ class Relations:
         if may_use_changes(self._walk, join, sides):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
-                return changes_join(self._walk, channels, sides, emit)
+                only = join is self._only_coming
+                return changes_join(self._walk, channels, sides, emit, only)
         channels = self._read_sides(join, parts, sides, (JOIN, definition), speaks)
         operator = Operator(JOIN, channels, definition, constants)
         sharing = self._walk.sharing(operator)
