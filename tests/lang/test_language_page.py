@@ -18,4 +18,4 @@ def test_the_page_is_one_file_of_statements() -> None:
     assert loaded.dropped == ("temporary",)
     assert not loaded.notices
     assert set(known.views) == {"Trades", "Dearest"}
-    assert len(loaded.queries) == 14
+    assert len(loaded.queries) == 15
