@@ -141,7 +141,8 @@ class DetectionLogic:
         kept = hashed.kept(chosen)
         arrived = Arrived(np.ascontiguousarray(batch.rows[chosen, END]), kept)
         buckets = {d: hashed.buckets(d)[chosen] for ds in log.dimensions for d in ds}
-        keys = {name: hashed.words(name)[chosen] for name in log.columns}
+        columns = () if log.keys is None else log.keys.columns
+        keys = {name: hashed.words(name)[chosen] for name in columns}
         return log.take(arrived, buckets, keys, bound)
 
     @staticmethod
@@ -236,23 +237,18 @@ class DetectionLogic:
         a, b = key.content
         return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}"
 
-    def _texts(self) -> list[tuple[Log, int]]:
-        """The columns of kept events that are codes of strings."""
-        return [
-            (log, place)
-            for log in self._logs.values()
-            for place, name in enumerate(log.columns)
-            if kind_of(self._type(log, name)) is Kind.STRING
-        ]
-
-    def _type(self, log: Log, name: str) -> pa.DataType:
-        return self._spec.sources[log.key.source].shape.schema.type_of(name)
+    def _texts(self) -> Iterator[Words]:
+        """The columns of kept events that are codes of strings, as they lie."""
+        for log in self._logs.values():
+            schema = self._spec.sources[log.key.source].shape.schema
+            for place, name in enumerate(log.keys.columns if log.keys is not None else ()):
+                if log.keys is not None and kind_of(schema.type_of(name)) is Kind.STRING:
+                    yield log.keys.codes(place, log.count)
 
     def held(self) -> Held | None:
-        texts = self._texts()
-        if not texts:
+        codes = list(self._texts())
+        if not codes:
             return None
-        codes = [log.codes(place) for log, place in texts]
         layout = Layout(("text",))
         rows = np.zeros((sum(map(len, codes)), layout.width), np.int64)
         rows[:, layout.base] = np.concatenate(codes)
@@ -260,10 +256,12 @@ class DetectionLogic:
 
     def replace_held(self, rows: Rows) -> None:
         begin, word = 0, Layout(("text",)).base
-        for log, place in self._texts():
-            codes = log.codes(place)
+        for codes in self._texts():
             codes[:] = rows[begin : begin + len(codes), word]
             begin += len(codes)
+        for log in self._logs.values():
+            if log.keys is not None:
+                log.keys.rehang(log.count, log.first)
 
     def forget_codes(self) -> None:
         """Codes are in what is kept to verify, and nowhere else."""
@@ -293,7 +291,7 @@ class DetectionLogic:
             "logs": len(logs),
             "synopses": sum(len(log.dimensions) for log in logs),
             "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
-            "keys": sum(log.count for log in logs if log.verifies),
+            "keys": sum(log.count for log in logs if log.keys is not None),
             "key_bytes": sum(log.key_bytes for log in logs),
             **{name: sum(getattr(t, name) for t in tallies) for name in names},
         }

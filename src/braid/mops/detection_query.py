@@ -9,8 +9,9 @@ import numpy as np
 
 from braid.kernels import detection as kernel
 from braid.kernels.detection_bits import find_paths
-from braid.kernels.detection_verify import has_result
+from braid.kernels.detection_verify import STEP, verify
 from braid.kernels.runtime import address
+from braid.mops.detection_keys import Keys
 from braid.mops.detection_log import Ended, Log
 from braid.mops.values import Words
 from braid.plan.detection import DetectionRecipe
@@ -75,21 +76,28 @@ class Detector:
 
     def _make_edges(self) -> None:
         recipe = self.recipe
-        for number, log in enumerate(self.logs):
-            for edge in recipe.edges:
-                if number in (edge.first, edge.second):
-                    log.keep(edge.columns(number))
+        #: The chains of both inputs of each edge.
+        self._chains = [
+            {n: self.logs[n].keep(edge.columns(n)) for n in (edge.first, edge.second)}
+            for edge in recipe.edges
+        ]
         rows: list[tuple[int, int, int, int]] = []
         columns: list[int] = []
         for edge in recipe.edges:
             rows.append((edge.first, edge.second, len(edge.first_columns), len(columns)))
-            columns += [self.logs[edge.first].columns.index(c) for c in edge.first_columns]
-            columns += [self.logs[edge.second].columns.index(c) for c in edge.second_columns]
+            for number in (edge.first, edge.second):
+                known = self._keys(number).columns
+                columns += [known.index(name) for name in edge.columns(number)]
         self._edges = np.array(rows, np.int64)
         self._columns = np.array(columns, np.int64)
         self._orders = [self._order(number) for number in range(len(self.logs))]
 
-    def _order(self, root: int) -> np.ndarray:
+    def _keys(self, number: int) -> Keys:
+        keys = self.logs[number].keys
+        assert keys is not None
+        return keys
+
+    def _order(self, root: int) -> list[tuple[int, int]]:
         """The other inputs as they are reached from one, each with the edge that it is found by."""
         found = {root: 0}
         todo = [root]
@@ -100,7 +108,7 @@ class Detector:
                     if other not in found:
                         found[other] = place
                         todo.append(other)
-        return np.array([(number, found[number]) for number in todo], np.int64)
+        return [(number, found[number]) for number in todo]
 
     # ---- answers ----
 
@@ -118,8 +126,10 @@ class Detector:
         kept = bounds > 0
         if threshold is not None:
             asked = kept & (packing > threshold)
-            for b in np.flatnonzero(asked).tolist():
-                kept[b] = self._verified(int(asking[b]), lows[b], highs[b])
+            true = asked.copy()
+            if asked.any():
+                self._verify(true, asking, lows, highs)
+            kept &= true | ~asked
         self._count(bounds, asked, kept)
         return Answers(asking[kept], instants[kept], bounds[kept], asked[kept], packing[kept])
 
@@ -156,20 +166,23 @@ class Detector:
             total += sizes[:, input_] / entries
         return total / len(self._entries)
 
-    def _verified(self, asking: int, lows: Words, highs: Words) -> bool:
-        addresses = np.array([address(log.kept) for log in self.logs], np.int64)
-        widths = np.array([log.kept.shape[1] for log in self.logs], np.int64)
-        return bool(
-            has_result(
-                self._edges,
-                self._columns,
-                self._orders[asking],
-                addresses,
-                widths,
-                np.ascontiguousarray(lows),
-                np.ascontiguousarray(highs),
-            )
-        )
+    def _verify(
+        self, flags: np.ndarray, asking: Words, lows: np.ndarray, highs: np.ndarray
+    ) -> None:
+        """Leave the flags of batches that have a result."""
+        events = [self._keys(number).kept for number in range(len(self.logs))]
+        kept = np.array([(address(array), array.shape[1]) for array in events], np.int64)
+        steps = np.concatenate([self._steps(root) for root in range(len(self.logs))])
+        verify(self._edges, self._columns, steps, kept, asking, lows, highs, flags)
+
+    def _steps(self, root: int) -> np.ndarray:
+        steps = np.zeros((len(self.logs), STEP), np.int64)
+        for place, (number, edge) in enumerate(self._orders[root]):
+            steps[place, :2] = number, edge
+            if place:
+                chains = self._chains[edge][number]
+                steps[place, 2:] = self._keys(number).step(chains, self.logs[number].first)
+        return steps
 
     def _count(self, bounds: Words, asked: np.ndarray, kept: np.ndarray) -> None:
         tally = self.tally
