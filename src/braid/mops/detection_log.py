@@ -68,11 +68,13 @@ class Log:
         #: How many events have come that move a window by rows.
         self._rows = 0
         self._under_way = np.zeros(3, np.int64)
-        #: Batches: number of the first event, position of the last one, when that left.
+        #: Batches: number of the first event; of the last one, when it left and, for windows by
+        #: rows, its position.
         self._begins: Words = np.zeros(0, np.int64)
         self._lasts: Words = np.zeros(0, np.int64)
         self._leaves: Words = np.zeros(0, np.int64)
-        #: When the batches ended that have ended since `take` was last called; before: -1.
+        #: How many batches had ended when `take` was last called, and when the others did.
+        self._over = 0
         self._ended: Words = np.zeros(0, np.int64)
         self._ends: Words = np.zeros(0, np.int64)
 
@@ -172,20 +174,21 @@ class Log:
         places = positions[last] if len(ends) else np.zeros(len(stops), np.int64)
         leaves = self._left(ends)[last] if len(ends) else np.full(len(stops), NEVER, np.int64)
         begins = self.next + starts
-        self._ended = np.full(len(self._begins) - was_open, -1, np.int64)
+        self._over = len(self._begins) - was_open
         if was_open and len(stops):
             # The first of them goes on with the batch that was under way.
             begins[0] = self._begins[-1]
             if not filled[0]:
-                places[0], leaves[0] = self._lasts[-1], self._leaves[-1]
-            self._begins, self._lasts = self._begins[:-1], self._lasts[:-1]
-            self._leaves = self._leaves[:-1]
+                leaves[0] = self._leaves[-1]
+                places[0] = self._lasts[-1] if self.key.kind == "rows" else 0
+            self._begins, self._leaves = self._begins[:-1], self._leaves[:-1]
+            self._lasts = self._lasts[:-1]
         self._begins = np.concatenate([self._begins, begins])
-        self._lasts = np.concatenate([self._lasts, places])
         self._leaves = np.concatenate([self._leaves, leaves])
+        if self.key.kind == "rows":
+            self._lasts = np.concatenate([self._lasts, places])
         instants = found[:, kernel.ENDED]
-        closed = np.append(instants, NEVER) if still_open else instants
-        self._ended = np.concatenate([self._ended, closed])
+        self._ended = np.append(instants, NEVER) if still_open else instants
         count = len(found)
         return Ended(
             found[:, kernel.BEGAN], instants, begins[:count], self.next + upto.astype(np.int64)
@@ -209,7 +212,7 @@ class Log:
         """For batches that began and ended at these instants: which events stand for this input,
         by number, from the first to before the second."""
         high = self.next - len(self._ends) + np.searchsorted(self._ends, ended, "right")
-        over = np.searchsorted(self._ended, ended, "right")
+        over = self._over + np.searchsorted(self._ended, ended, "right")
         gone = np.searchsorted(self._leaves, began, "right")
         skipped = np.minimum(over, gone)
         begins = np.append(self._begins, self.next)
@@ -222,12 +225,9 @@ class Log:
         if gone:
             first = int(self._begins[gone]) if gone < len(self._begins) else self.next
             self._move(first)
-            self._begins, self._lasts = self._begins[gone:].copy(), self._lasts[gone:].copy()
-            self._leaves = self._leaves[gone:].copy()
-        self._ends = self._ends[:0].copy()
-        self._ended = np.full(len(self._begins), -1, np.int64)
-        if self._under_way[kernel.OPEN]:
-            self._ended[-1] = NEVER
+            self._begins, self._leaves = self._begins[gone:].copy(), self._leaves[gone:].copy()
+            self._lasts = self._lasts[gone:].copy()
+        self._ends = self._ended = np.zeros(0, np.int64)
 
     def _move(self, first: int) -> None:
         low, high = first - self.first, self.next - self.first
@@ -245,7 +245,7 @@ class Log:
     @property
     def synopsis_bytes(self) -> int:
         batches = self._begins.nbytes + self._lasts.nbytes + self._leaves.nbytes
-        return batches + self._ended.nbytes + sum(array.nbytes for array in self.cells)
+        return batches + sum(array.nbytes for array in self.cells)
 
     @property
     def key_bytes(self) -> int:
@@ -256,7 +256,9 @@ class Log:
         state: State = {
             "numbers": np.array([self.first, self.next, self._rows], np.int64),
             "under_way": self._under_way.copy(),
-            "batches": np.stack([self._begins, self._lasts, self._leaves]),
+            "begins": self._begins.copy(),
+            "leaves": self._leaves.copy(),
+            "lasts": self._lasts.copy(),
         }
         for number, cells in enumerate(self.cells):
             state[f"cells{number}"] = np.resize(cells[:held], held + held % 2).view(np.int64)
@@ -267,9 +269,8 @@ class Log:
     def load(self, state: State) -> None:
         self.first, self.next, self._rows = (int(n) for n in state["numbers"])
         self._under_way = state["under_way"].copy()
-        self._begins, self._lasts, self._leaves = (
-            row.copy() for row in state["batches"].reshape(3, -1)
-        )
+        self._begins, self._leaves = state["begins"].copy(), state["leaves"].copy()
+        self._lasts = state["lasts"].copy()
         held = self.next - self.first
         self.cells = [
             state[f"cells{n}"].view(np.int32)[:held].copy() for n in range(len(self.cells))
