@@ -135,7 +135,7 @@ def test_what_explain_tells() -> None:
     text = str(made.explain())
     assert "equation A[1×4] × B[4×2] × C[1×2]" in text
     assert "bytes; keys of" in text
-    assert "false alarms" in text
+    assert "of them without a result" in text
     assert mop(made)["kind"] == "detection"
 
 

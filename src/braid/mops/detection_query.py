@@ -16,6 +16,9 @@ from braid.mops.detection_log import Ended, Log
 from braid.mops.values import Words
 from braid.plan.detection import DetectionRecipe
 
+#: What following an event of a batch to one input takes, in events of a synopsis.
+_FOLLOWED = 8
+
 
 class Answers(NamedTuple):
     """For batches that have, or may have, a result: the input, the instant, what is said."""
@@ -119,19 +122,23 @@ class Detector:
         instants = np.concatenate([e.ended for e in ended])
         lows, highs = self._standing(ended, asking, began, instants)
         sizes = highs - lows
-        bounds = self._bounds(asking, lows, highs, sizes)
         packing = self._packing(sizes)
         threshold = self.recipe.settings.packing
-        asked = np.zeros(len(asking), np.bool_)
-        kept = bounds > 0
-        if threshold is not None:
-            asked = kept & (packing > threshold)
-            true = asked.copy()
-            if asked.any():
-                self._verify(true, asking, lows, highs)
-            kept &= true | ~asked
-        self._count(bounds, asked, kept)
+        asked = np.zeros(len(asking), np.bool_) if threshold is None else packing > threshold
+        first = asked & self._is_cheap(asking, sizes)
+        true = self._verified(first, asking, lows, highs)
+        bounds = self._bounds(asking, lows, highs, ~first | true, true)
+        later = asked & ~first & (bounds > 0)
+        true |= self._verified(later, asking, lows, highs)
+        kept = (bounds > 0) & (true | ~asked)
+        self._count(bounds, first | later, kept)
         return Answers(asking[kept], instants[kept], bounds[kept], asked[kept], packing[kept])
+
+    def _is_cheap(self, asking: Words, sizes: np.ndarray) -> np.ndarray:
+        """Whether following the events of a batch takes less than multiplying the synopses out. An
+        answer is the same whichever is done first: what one of them finds empty is no answer."""
+        own = sizes[np.arange(len(asking)), asking]
+        return _FOLLOWED * own * len(self.logs) < sizes.sum(axis=1) - own
 
     def _standing(
         self, ended: Sequence[Ended], asking: Words, began: Words, instants: Words
@@ -147,16 +154,29 @@ class Detector:
         return lows, highs
 
     def _bounds(
-        self, asking: Words, lows: np.ndarray, highs: np.ndarray, sizes: np.ndarray
+        self,
+        asking: Words,
+        lows: np.ndarray,
+        highs: np.ndarray,
+        wanted: np.ndarray,
+        true: np.ndarray,
     ) -> Words:
+        """Of the batches that are wanted; what bitmaps would say is known of those that are true."""
+        bounds = true.astype(np.int64)
+        counts_events = self.recipe.settings.counts
+        rows = np.flatnonzero(wanted if counts_events else wanted & ~true)
+        if not len(rows):
+            return bounds
         for place, (input_, synopsis) in enumerate(self._synopses):
             cells = self.logs[input_].cells[synopsis]
             self._positions[place, kernel.CELLS] = address(cells)
-        counts = np.zeros((len(asking), len(self._starts) - 1), np.int64)
-        evaluate = kernel.count_paths if self.recipe.settings.counts else find_paths
-        evaluate(self._positions, self._starts, asking, lows, highs, self._room, counts)
-        bounds = np.zeros(len(asking), np.int64)
-        kernel.least_bounds(counts, self._on, sizes, bounds)
+        lows, highs = lows[rows], highs[rows]
+        counts = np.zeros((len(rows), len(self._starts) - 1), np.int64)
+        evaluate = kernel.count_paths if counts_events else find_paths
+        evaluate(self._positions, self._starts, asking[rows], lows, highs, self._room, counts)
+        found = np.zeros(len(rows), np.int64)
+        kernel.least_bounds(counts, self._on, highs - lows, found)
+        bounds[rows] = found
         return bounds
 
     def _packing(self, sizes: np.ndarray) -> np.ndarray:
@@ -166,14 +186,17 @@ class Detector:
             total += sizes[:, input_] / entries
         return total / len(self._entries)
 
-    def _verify(
-        self, flags: np.ndarray, asking: Words, lows: np.ndarray, highs: np.ndarray
-    ) -> None:
-        """Leave the flags of batches that have a result."""
-        events = [self._keys(number).kept for number in range(len(self.logs))]
-        kept = np.array([(address(array), array.shape[1]) for array in events], np.int64)
-        steps = np.concatenate([self._steps(root) for root in range(len(self.logs))])
-        verify(self._edges, self._columns, steps, kept, asking, lows, highs, flags)
+    def _verified(
+        self, asked: np.ndarray, asking: Words, lows: np.ndarray, highs: np.ndarray
+    ) -> np.ndarray:
+        """Which of the batches that are asked for have a result."""
+        flags = asked.copy()
+        if asked.any():
+            events = [self._keys(number).kept for number in range(len(self.logs))]
+            kept = np.array([(address(array), array.shape[1]) for array in events], np.int64)
+            steps = np.concatenate([self._steps(root) for root in range(len(self.logs))])
+            verify(self._edges, self._columns, steps, kept, asking, lows, highs, flags)
+        return flags
 
     def _steps(self, root: int) -> np.ndarray:
         steps = np.zeros((len(self.logs), STEP), np.int64)
@@ -187,7 +210,7 @@ class Detector:
     def _count(self, bounds: Words, asked: np.ndarray, kept: np.ndarray) -> None:
         tally = self.tally
         tally.batches += len(bounds)
-        tally.zeros += int(np.count_nonzero(bounds == 0))
+        tally.zeros += int(np.count_nonzero((bounds == 0) & ~asked))
         tally.verified += int(np.count_nonzero(asked))
         tally.refuted += int(np.count_nonzero(asked & ~kept))
         tally.unverified += int(np.count_nonzero(kept & ~asked))
