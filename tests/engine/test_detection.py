@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import braid
 from braid.engine.statistics import statistics
+from braid.lang import Catalog, compile_query, load
 from braid.optimizer.rules import NAMES
+from braid.reference import answer, events_from_table
 
 STREAMS = """
 CREATE STREAM A (x BIGINT, v DOUBLE, t BIGINT) TIME t;
@@ -175,3 +179,67 @@ def test_patterns_read_what_is_detected(form: str) -> None:
     made.query("twice", "SELECT input FROM F NEXT{$1.input = $2.input AND DUR <= 1} F")
     made.process(events(0, 10))
     assert rows(made, "twice")
+
+
+CHAIN = """
+CREATE STREAM P (k BIGINT, n BIGINT, t BIGINT) TIME t;
+CREATE STREAM Q (k BIGINT, m STRING, t BIGINT) TIME t;
+CREATE STREAM R (m STRING, n BIGINT, t BIGINT) TIME t;
+"""
+LONG = {
+    "rows": "FROM P [Rows 60], Q [Rows 40], R [Rows 50] WHERE P.k = Q.k AND Q.m = R.m",
+    "time": "FROM P [Range 90], Q [Range 50], R [Now] WHERE P.k = Q.k AND Q.m = R.m AND P.n < 6",
+    "ring": "FROM P [Rows 30], Q [Range 60], R [Rows 9] "
+    "WHERE P.k = Q.k AND Q.m = R.m AND P.n = R.n AND R.n > 1",
+}
+
+
+@pytest.mark.parametrize("inputs", LONG.values(), ids=LONG.keys())
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "VERIFY ALWAYS",
+        "BATCH 10 WITHIN 25 BUCKETS 3",
+        "BATCH 25 BITMAPS VERIFY ALWAYS",
+        "BATCH 4 PACKING 0.4 BUCKETS 16",
+    ],
+)
+def test_long_runs(inputs: str, settings: str) -> None:
+    """Windows that move many times over, tables that grow: the reference says the same."""
+    random = np.random.default_rng(7)
+    data = {
+        "P": {"k": random.integers(0, 30, 140), "n": random.integers(0, 9, 140)},
+        "Q": {"k": random.integers(0, 30, 140), "m": random.integers(0, 40, 140)},
+        "R": {"m": random.integers(0, 40, 140), "n": random.integers(0, 9, 140)},
+    }
+    tables = {
+        name: pa.table(
+            {c: [f"m{x}" for x in v] if c == "m" else v for c, v in columns.items()}
+            | {"t": np.sort(random.integers(0, 200, 140))}
+        )
+        for name, columns in data.items()
+    }
+    made = braid.Engine(idle_timeout=None)
+    made.execute(CHAIN)
+    text = f"DETECT Found {inputs} {settings}"
+    made.query("q", text)
+    found: list[tuple[Any, ...]] = []
+    for low in (*range(0, 200, 37), None):
+        if low is None:
+            made.finish()
+        else:
+            part = {
+                n: t.filter(pc.is_in(t["t"], pa.array(range(low, low + 37))))
+                for n, t in tables.items()
+            }
+            made.process(part)
+        found += rows(made, "q")
+    known = {name: events_from_table(made.streams[name], table) for name, table in tables.items()}
+    catalog = Catalog()
+    load(CHAIN, catalog)
+    query = compile_query(text, catalog, query_id="q").query
+    ((_, wanted),) = answer([query], known).items()
+    assert sorted(found, key=repr) == sorted(
+        ((e.start, e.end, *e.values) for e in wanted), key=repr
+    )
+    assert found
