@@ -69,6 +69,7 @@ def test_keyed(text: str, channels: tuple[str, ...]) -> None:
             "does not relate all its inputs",
         ),
         ("Rstream(Select k, v From S [Range 5])", "Rstream shows all rows"),
+        ("DETECT F FROM S [Range 5], T [Range 5] WHERE S.k = T.k", "DETECT cuts batches"),
     ],
 )
 def test_what_cannot_be_keyed_is_whole_and_says_why(text: str, reason: str) -> None:

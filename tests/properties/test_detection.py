@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.engine import executor
-from tests.properties.law import Feed, check, feeds
+from braid.mops import detection_keys, detection_query
+from tests.properties.law import Feed, check, expected, feeds, start
 from tests.properties.plans import DETECTIONS, workloads
+from tests.scenarios.comparison import assert_same
 
 
 @given(st.data())
@@ -41,3 +43,35 @@ def test_values_are_forgotten_after_every_batch(data: st.DataObject) -> None:
     workload = data.draw(workloads(max_queries=2, depth=1, shapes=("detection",)))
     with patch.multiple(executor, GROWTH=0, COMPACT_FROM=0):
         check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_whichever_is_done_first(data: st.DataObject) -> None:
+    """Verifying before synopses are multiplied out changes no answer, nor do links that run out."""
+    workload = data.draw(workloads(max_queries=2, depth=1, shapes=("detection",)))
+    feed = data.draw(feeds(workload))
+    with (
+        patch.object(detection_query, "_FOLLOWED", 0),
+        patch.object(detection_keys, "_MOST_LINKS", 3),
+    ):
+        check(workload, feed)
+
+
+@given(st.data())
+def test_queries_that_stay_keep_their_state(data: st.DataObject) -> None:
+    """A restart with other queries: those that were there before do not notice."""
+    workload = data.draw(workloads(max_queries=3, depth=1, shapes=("detection",)))
+    wanted = expected(workload, workload.events)
+    feed = data.draw(feeds(workload, reloads=False))
+    others = workload.queries[:-1]
+    current = start(workload)
+    change = data.draw(st.integers(0, len(feed.batches)))
+    for number, batch in enumerate(feed.batches):
+        if number == change:
+            current.reload(others)
+        current.feed(batch, now=number)
+    current.collect(current.shard.finish())
+    for query in others:
+        for output in query.outputs:
+            key = (query.id, output.publish)
+            assert_same(current.results.get(key, []), wanted[key], f"output {key}")

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from braid.algebra.queries import Query, members_of
 from braid.reference import Event, answer
 from tests.properties.law import OPTIONS, RULE_SETS, Run, expected, feeds, start
-from tests.properties.plans import RELATIONAL, WINDOW_JOINS, Workload, describe, workloads
+from tests.properties.plans import (
+    DETECTIONS,
+    RELATIONAL,
+    WINDOW_JOINS,
+    Workload,
+    describe,
+    workloads,
+)
 from tests.scenarios.comparison import assert_same
 
 EVER = 2**62
@@ -48,7 +55,10 @@ def clock(query: Query) -> str:
 @given(st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
     workload = data.draw(
-        workloads(max_queries=4, shapes=data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS])))
+        workloads(
+            max_queries=4,
+            shapes=data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS, DETECTIONS])),
+        )
     )
     expected(workload, workload.events)
     note(describe(workload))

@@ -1,15 +1,16 @@
 """The exact join of one batch with the windows around it: is there a result?
 
-The events of each other input that may be in a result are hashed by what they are compared by
-with an input that comes before them; then each event of the batch is followed from input to
-input until all have one. The first result ends it.
+The events that are kept of each input hang in chains by the hash of what they are compared by at
+an edge, the newest first. Each event of the batch is followed along the edges from input to input
+until all have one. The first result ends it.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
-from braid.kernels.runtime import ROWS, WORDS, kernel, load_int
+from braid.kernels.runtime import ROWS, WORDS, kernel, load_half, load_int
 
 #: Words of a kept event before its keys: when it came, when it left its window.
 CAME, LEFT, KEYS = 0, 1, 2
@@ -17,96 +18,117 @@ CAME, LEFT, KEYS = 0, 1, 2
 # What is known of an edge: its inputs, and where the columns of both begin in `columns`.
 FIRST, SECOND, COLUMNS, FROM = 0, 1, 2, 3
 
+# What is known of a step: the input, the edge that it is found by, its chains at that edge.
+INPUT, EDGE, HEADS, MASK, FOLLOWING, SHIFT = 0, 1, 2, 3, 4, 5
+STEP = 6
 
-@kernel((ROWS, WORDS, ROWS, WORDS, WORDS, WORDS, WORDS))
-def has_result(
+_HALVES = types.Array(types.int32, 1, "C")
+_FLAGS = types.Array(types.boolean, 1, "C")
+
+
+@kernel((types.int64, types.int64, WORDS, _HALVES, _HALVES, types.int64, types.int64, types.int64))
+def hang(
+    kept: int,
+    width: int,
+    columns: np.ndarray,
+    heads: np.ndarray,
+    following: np.ndarray,
+    low: int,
+    high: int,
+    shift: int,
+) -> None:
+    """Hang the events from `low` to `high` into chains; in these they are called `place - shift`."""
+    mask = heads.shape[0] - 1
+    for t in range(low, high):
+        slot = _hash(kept, t * width, columns, 0, columns.shape[0]) & mask
+        following[t] = heads[slot]
+        heads[slot] = t - shift
+
+
+@kernel((ROWS, WORDS, ROWS, ROWS, WORDS, ROWS, ROWS, _FLAGS))
+def verify(
     edges: np.ndarray,
     columns: np.ndarray,
-    order: np.ndarray,
+    steps: np.ndarray,
+    kept: np.ndarray,
+    asking: np.ndarray,
+    lows: np.ndarray,
+    highs: np.ndarray,
+    flags: np.ndarray,
+) -> None:
+    """Of the batches that are flagged, leave the flags of those that have a result.
+
+    `steps` has those from input i from `i * inputs` on, `kept` where the events of each input lie
+    and how many words they have, `asking` the input whose batch it is.
+    """
+    count = kept.shape[0]
+    addresses, widths = kept[:, 0].copy(), kept[:, 1].copy()
+    for b in range(asking.shape[0]):
+        if flags[b]:
+            own = steps[asking[b] * count : (asking[b] + 1) * count]
+            flags[b] = _has_result(edges, columns, own, addresses, widths, lows[b], highs[b])
+
+
+@kernel()
+def _has_result(
+    edges: np.ndarray,
+    columns: np.ndarray,
+    steps: np.ndarray,
     addresses: np.ndarray,
     widths: np.ndarray,
     lows: np.ndarray,
     highs: np.ndarray,
 ) -> bool:
-    """`order` has the inputs, that of the batch first, each with the edge that it is found by.
+    """`steps` has the inputs, that of the batch first, each with the edge that it is found by.
 
     An edge has `COLUMNS` columns of its first input from `columns[FROM]` on, then as many of the
     second. Events of input j are those from `lows[j]` to `highs[j]`, each `widths[j]` words.
     """
-    count = order.shape[0]
-    begins = np.zeros(count + 1, np.int64)
-    slots = np.ones(count, np.int64)
-    tables = np.zeros(count + 1, np.int64)
-    for s in range(1, count):
-        size = highs[order[s, 0]] - lows[order[s, 0]]
-        while slots[s] < 2 * size:
-            slots[s] *= 2
-        begins[s + 1] = begins[s] + size
-        tables[s + 1] = tables[s] + slots[s]
-    following = np.empty(begins[count], np.int64)
-    heads = np.full(tables[count], -1, np.int64)
-    for s in range(1, count):
-        number, edge = order[s, 0], order[s, 1]
-        for t in range(lows[number], highs[number]):
-            slot = tables[s] + (
-                _hash(edges, columns, edge, number, addresses, widths, t) & (slots[s] - 1)
-            )
-            following[begins[s] + t - lows[number]] = heads[slot]
-            heads[slot] = t
+    count = steps.shape[0]
     chosen = np.zeros(addresses.shape[0], np.int64)
     cursors = np.full(count, -1, np.int64)
-    root = order[0, 0]
+    root = steps[0, INPUT]
     for t in range(lows[root], highs[root]):
         instant = load_int(addresses[root], t * widths[root] + CAME)
         if load_int(addresses[root], t * widths[root] + LEFT) <= instant:
             continue
         chosen[root] = t
         depth = 1
-        cursors[1] = _head(
-            edges, columns, order, 1, addresses, widths, chosen, heads, tables, slots
-        )
+        cursors[1] = _head(edges, columns, steps, 1, addresses, widths, chosen)
         while depth >= 1:
-            number = order[depth, 0]
+            number = steps[depth, INPUT]
             k = cursors[depth]
-            if k < 0:
+            if k < lows[number]:
                 depth -= 1
                 continue
-            cursors[depth] = following[begins[depth] + k - lows[number]]
+            cursors[depth] = _placed(load_half(steps[depth, FOLLOWING], k), steps[depth, SHIFT])
             at = k * widths[number]
-            came, left = (
-                load_int(addresses[number], at + CAME),
-                load_int(addresses[number], at + LEFT),
-            )
-            if came > instant or left <= instant:
+            came = load_int(addresses[number], at + CAME)
+            left = load_int(addresses[number], at + LEFT)
+            if k >= highs[number] or came > instant or left <= instant:
                 continue
             chosen[number] = k
-            if not _fits(edges, columns, order, depth, addresses, widths, chosen):
+            if not _fits(edges, columns, steps, depth, addresses, widths, chosen):
                 continue
             if depth == count - 1:
                 return True
             depth += 1
-            cursors[depth] = _head(
-                edges, columns, order, depth, addresses, widths, chosen, heads, tables, slots
-            )
+            cursors[depth] = _head(edges, columns, steps, depth, addresses, widths, chosen)
     return False
 
 
 @kernel()
-def _hash(
-    edges: np.ndarray,
-    columns: np.ndarray,
-    edge: int,
-    number: int,
-    addresses: np.ndarray,
-    widths: np.ndarray,
-    t: int,
-) -> int:
-    """Of what an event is compared by at an edge."""
-    many = edges[edge, COLUMNS]
-    begin = edges[edge, FROM] + (0 if number == edges[edge, FIRST] else many)
+def _placed(link: int, shift: int) -> int:
+    """Where the event of a link lies; below 0 if there is none, or none any more."""
+    return np.int64(-1) if link < 0 else np.int64(link) + shift
+
+
+@kernel()
+def _hash(kept: int, at: int, columns: np.ndarray, begin: int, end: int) -> int:
+    """Of some columns of a kept event."""
     value = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(begin, begin + many):
-        word = load_int(addresses[number], t * widths[number] + KEYS + columns[c])
+    for c in range(begin, end):
+        word = load_int(kept, at + KEYS + columns[c])
         value = (value ^ np.uint64(np.int64(word))) * np.uint64(0xBF58476D1CE4E5B9)
         value ^= value >> np.uint64(29)
     return np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF))
@@ -116,35 +138,34 @@ def _hash(
 def _head(
     edges: np.ndarray,
     columns: np.ndarray,
-    order: np.ndarray,
+    steps: np.ndarray,
     s: int,
     addresses: np.ndarray,
     widths: np.ndarray,
     chosen: np.ndarray,
-    heads: np.ndarray,
-    tables: np.ndarray,
-    slots: np.ndarray,
 ) -> int:
     """The first event that may go on from those that are chosen."""
-    edge = order[s, 1]
+    edge = steps[s, EDGE]
     first, second = edges[edge, FIRST], edges[edge, SECOND]
-    known = second if first == order[s, 0] else first
-    value = _hash(edges, columns, edge, known, addresses, widths, chosen[known])
-    return heads[tables[s] + (value & (slots[s] - 1))]
+    known = second if first == steps[s, INPUT] else first
+    many = edges[edge, COLUMNS]
+    begin = edges[edge, FROM] + (0 if known == first else many)
+    value = _hash(addresses[known], chosen[known] * widths[known], columns, begin, begin + many)
+    return _placed(load_half(steps[s, HEADS], value & steps[s, MASK]), steps[s, SHIFT])
 
 
 @kernel()
 def _fits(
     edges: np.ndarray,
     columns: np.ndarray,
-    order: np.ndarray,
+    steps: np.ndarray,
     depth: int,
     addresses: np.ndarray,
     widths: np.ndarray,
     chosen: np.ndarray,
 ) -> bool:
     """Whether the newest of the chosen events equals the others wherever it is compared with one."""
-    number = order[depth, 0]
+    number = steps[depth, INPUT]
     for e in range(edges.shape[0]):
         first, second = edges[e, FIRST], edges[e, SECOND]
         if number not in (first, second):
@@ -152,7 +173,7 @@ def _fits(
         other = second if number == first else first
         known = False
         for s in range(depth):
-            known |= order[s, 0] == other
+            known |= steps[s, INPUT] == other
         if not known:
             continue
         many, begin = edges[e, COLUMNS], edges[e, FROM]

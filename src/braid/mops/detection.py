@@ -10,7 +10,7 @@ Nothing is forgotten that a batch which waits may still need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,6 @@ class DetectionLogic:
     takes_sets = False
     takes_bits = False
     saves = True
-    #: A detection does not give up.
-    stopped: Mapping[int, int] = {}
 
     def __init__(self, spec: DetectionSpec, context: Context) -> None:
         self._spec = spec
@@ -49,6 +47,8 @@ class DetectionLogic:
         self._detectors: dict[int, Detector] = {}
         self._logs: dict[LogKey, Log] = {}
         self._labels: dict[str, int] = {}
+        #: Members that would keep something of more events than the budget, and since when.
+        self.stopped: dict[int, int] = {}
 
     # ---- members ----
 
@@ -93,10 +93,16 @@ class DetectionLogic:
         """Members leave; the output nodes that nobody uses any more."""
         gone = self.nodes.release(numbers)
         for number in gone.tolist():
-            for log in self._detectors.pop(number).logs:
-                log.uses -= 1
-        self._logs = {key: log for key, log in self._logs.items() if log.uses}
+            self.stopped.pop(number, None)
+            self._remove(number)
         return gone
+
+    def _remove(self, number: int) -> None:
+        """Free what only this member needed; one that has given up needs nothing."""
+        detector = self._detectors.pop(number, None)
+        for log in detector.logs if detector is not None else ():
+            log.uses -= 1
+        self._logs = {key: log for key, log in self._logs.items() if log.uses}
 
     # ---- events ----
 
@@ -109,8 +115,10 @@ class DetectionLogic:
             for number, detector in self._detectors.items()
             if any(len(ended[log.key].began) for log in detector.logs)
         ]
+        written = self._written(found)
         self._forget(bound)
-        return self._written(found)
+        self._give_up(bound)
+        return written
 
     def _logs_in(self, batches: Sequence[Batch]) -> Iterator[tuple[LogKey, Log]]:
         """All logs; what they have in common is computed once for each source."""
@@ -133,7 +141,8 @@ class DetectionLogic:
         kept = hashed.kept(chosen)
         arrived = Arrived(np.ascontiguousarray(batch.rows[chosen, END]), kept)
         buckets = {d: hashed.buckets(d)[chosen] for ds in log.dimensions for d in ds}
-        keys = {name: hashed.words(name)[chosen] for name in log.columns}
+        columns = () if log.keys is None else log.keys.columns
+        keys = {name: hashed.words(name)[chosen] for name in columns}
         return log.take(arrived, buckets, keys, bound)
 
     @staticmethod
@@ -158,6 +167,14 @@ class DetectionLogic:
                 horizons[log.key] = min(horizons[log.key], *waiting, bound)
         for key, log in self._logs.items():
             log.forget(horizons[key])
+
+    def _give_up(self, bound: int) -> None:
+        """Members that keep something of too many events put out nothing from now on."""
+        budget = self._context.instance_budget
+        held = {n: sum(log.count for log in d.logs) for n, d in self._detectors.items()}
+        for number in [n for n, count in held.items() if count > budget]:
+            self._remove(number)
+            self.stopped[number] = bound
 
     def _written(self, found: list[tuple[int, Answers]]) -> Batch:
         layout = self._spec.output.layout
@@ -193,6 +210,9 @@ class DetectionLogic:
         for log in self._logs.values():
             name = self._name(log.key)
             state |= {f"{name}/{part}": array for part, array in log.saved().items()}
+        nodes, budget = list(self.stopped), self._context.instance_budget
+        times = np.array([(at, budget) for at in self.stopped.values()], np.int64).reshape(-1, 2)
+        state["stopped"] = np.concatenate([self.nodes.signatures[nodes], times], axis=1)
         return state
 
     def restore(self, state: State) -> None:
@@ -202,29 +222,33 @@ class DetectionLogic:
             own = {key[len(name) :]: v for key, v in state.items() if key.startswith(name)}
             if own:
                 log.load(own)
+        self._restore_stops(state["stopped"].reshape(-1, 4))
+
+    def _restore_stops(self, stops: np.ndarray) -> None:
+        """With a larger budget a member goes on from now; what it kept is gone."""
+        found = self.nodes.find(np.ascontiguousarray(stops[:, :2])).tolist()
+        for number, (at, budget) in zip(found, stops[:, 2:].tolist(), strict=True):
+            if number >= 0 and self._context.instance_budget <= budget:
+                self._remove(number)
+                self.stopped[number] = at
 
     @staticmethod
     def _name(key: LogKey) -> str:
         a, b = key.content
         return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}"
 
-    def _texts(self) -> list[tuple[Log, int]]:
-        """The columns of kept events that are codes of strings."""
-        return [
-            (log, place)
-            for log in self._logs.values()
-            for place, name in enumerate(log.columns)
-            if kind_of(self._type(log, name)) is Kind.STRING
-        ]
-
-    def _type(self, log: Log, name: str) -> pa.DataType:
-        return self._spec.sources[log.key.source].shape.schema.type_of(name)
+    def _texts(self) -> Iterator[Words]:
+        """The columns of kept events that are codes of strings, as they lie."""
+        for log in self._logs.values():
+            schema = self._spec.sources[log.key.source].shape.schema
+            for place, name in enumerate(log.keys.columns if log.keys is not None else ()):
+                if log.keys is not None and kind_of(schema.type_of(name)) is Kind.STRING:
+                    yield log.keys.codes(place, log.count)
 
     def held(self) -> Held | None:
-        texts = self._texts()
-        if not texts:
+        codes = list(self._texts())
+        if not codes:
             return None
-        codes = [log.codes(place) for log, place in texts]
         layout = Layout(("text",))
         rows = np.zeros((sum(map(len, codes)), layout.width), np.int64)
         rows[:, layout.base] = np.concatenate(codes)
@@ -232,10 +256,12 @@ class DetectionLogic:
 
     def replace_held(self, rows: Rows) -> None:
         begin, word = 0, Layout(("text",)).base
-        for log, place in self._texts():
-            codes = log.codes(place)
+        for codes in self._texts():
             codes[:] = rows[begin : begin + len(codes), word]
             begin += len(codes)
+        for log in self._logs.values():
+            if log.keys is not None:
+                log.keys.rehang(log.count, log.first)
 
     def forget_codes(self) -> None:
         """Codes are in what is kept to verify, and nowhere else."""
@@ -265,7 +291,7 @@ class DetectionLogic:
             "logs": len(logs),
             "synopses": sum(len(log.dimensions) for log in logs),
             "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
-            "keys": sum(log.count for log in logs if log.verifies),
+            "keys": sum(log.count for log in logs if log.keys is not None),
             "key_bytes": sum(log.key_bytes for log in logs),
             **{name: sum(getattr(t, name) for t in tallies) for name in names},
         }

@@ -18,13 +18,11 @@ import numpy as np
 from braid.algebra.detection import END_OF_TICKS, END_OF_TIME, NEVER
 from braid.algebra.schema import TICKS
 from braid.kernels import detection as kernel
-from braid.kernels import detection_verify as verify
 from braid.mops.base import State
+from braid.mops.detection_keys import Keys
+from braid.mops.detection_room import room, shifted
 from braid.mops.values import Words
 from braid.plan.detection import Dimension
-
-#: How many events there is room for at least.
-_LEAST = 64
 
 
 class LogKey(NamedTuple):
@@ -63,21 +61,20 @@ class Log:
         #: Synopses by how they are hashed, with the entry of each event.
         self.dimensions: list[tuple[Dimension, ...]] = []
         self.cells: list[np.ndarray] = []
-        #: Columns that are kept to verify by, and the kept events.
-        self.columns: list[str] = []
-        self.verifies = False
-        self.kept = np.zeros((0, 0), np.int64)
-        self._positions: Words = np.zeros(0, np.int64)
+        #: What answers are verified by, if any are.
+        self.keys: Keys | None = None
         #: The number of the first event that is kept, and of the next one.
         self.first, self.next = 0, 0
         #: How many events have come that move a window by rows.
         self._rows = 0
         self._under_way = np.zeros(3, np.int64)
-        #: Batches: number of the first event, position of the last one, when that left.
+        #: Batches: number of the first event; of the last one, when it left and, for windows by
+        #: rows, its position.
         self._begins: Words = np.zeros(0, np.int64)
         self._lasts: Words = np.zeros(0, np.int64)
         self._leaves: Words = np.zeros(0, np.int64)
-        #: When the batches ended that have ended since `take` was last called; before: -1.
+        #: How many batches had ended when `take` was last called, and when the others did.
+        self._over = 0
         self._ended: Words = np.zeros(0, np.int64)
         self._ends: Words = np.zeros(0, np.int64)
 
@@ -94,12 +91,13 @@ class Log:
             self.cells.append(np.zeros(0, np.int32))
         return self.dimensions.index(dimensions), False
 
-    def keep(self, columns: Sequence[str]) -> None:
-        """Verification needs these columns."""
-        assert self.next == self.first, "a log that has begun keeps no more columns"
-        self.verifies = True
-        self.columns += [name for name in columns if name not in self.columns]
-        self.kept = np.zeros((0, verify.KEYS + len(self.columns)), np.int64)
+    def keep(self, columns: Sequence[str]) -> int:
+        """Verification needs these columns; the number of the chains by them."""
+        if self.keys is None:
+            self.keys = Keys(self.key.size if self.key.kind == "rows" else None)
+        fresh = self.next == self.first
+        assert fresh or set(columns) <= set(self.keys.columns), "a log that has begun keeps no more"
+        return self.keys.ask(columns)
 
     def place(self, number: int) -> int:
         """Where an event of this number lies."""
@@ -149,19 +147,13 @@ class Log:
             cells = buckets[dimensions[0]][arrived.counting]
             for dimension in dimensions[1:]:
                 cells = (cells << kernel.HALF) | buckets[dimension][arrived.counting]
-            self.cells[number] = _room(self.cells[number], held, count)
+            self.cells[number] = room(self.cells[number], held, count)
             self.cells[number][held : held + count] = cells
-        if not self.verifies:
-            return
-        self.kept = _room(self.kept, held, count)
-        new = self.kept[held : held + count]
-        new[:, verify.CAME] = ends
-        new[:, verify.LEFT] = self._left(ends)
-        for place, name in enumerate(self.columns):
-            new[:, verify.KEYS + place] = keys[name][arrived.counting]
-        if self.key.kind == "rows":
-            self._positions = _room(self._positions, held, count)
-            self._positions[held : held + count] = self._rows + 1 + arrived.counting
+        if self.keys is not None:
+            own = {name: keys[name][arrived.counting] for name in self.keys.columns}
+            self.keys.append(held, self.first, (ends, self._left(ends)), own)
+            if self.key.kind == "rows":
+                self.keys.place(held, self._rows + 1 + arrived.counting)
 
     def _left(self, ends: Words) -> Words:
         """When events leave the window, where their time alone says it."""
@@ -182,20 +174,21 @@ class Log:
         places = positions[last] if len(ends) else np.zeros(len(stops), np.int64)
         leaves = self._left(ends)[last] if len(ends) else np.full(len(stops), NEVER, np.int64)
         begins = self.next + starts
-        self._ended = np.full(len(self._begins) - was_open, -1, np.int64)
+        self._over = len(self._begins) - was_open
         if was_open and len(stops):
             # The first of them goes on with the batch that was under way.
             begins[0] = self._begins[-1]
             if not filled[0]:
-                places[0], leaves[0] = self._lasts[-1], self._leaves[-1]
-            self._begins, self._lasts = self._begins[:-1], self._lasts[:-1]
-            self._leaves = self._leaves[:-1]
+                leaves[0] = self._leaves[-1]
+                places[0] = self._lasts[-1] if self.key.kind == "rows" else 0
+            self._begins, self._leaves = self._begins[:-1], self._leaves[:-1]
+            self._lasts = self._lasts[:-1]
         self._begins = np.concatenate([self._begins, begins])
-        self._lasts = np.concatenate([self._lasts, places])
         self._leaves = np.concatenate([self._leaves, leaves])
+        if self.key.kind == "rows":
+            self._lasts = np.concatenate([self._lasts, places])
         instants = found[:, kernel.ENDED]
-        closed = np.append(instants, NEVER) if still_open else instants
-        self._ended = np.concatenate([self._ended, closed])
+        self._ended = np.append(instants, NEVER) if still_open else instants
         count = len(found)
         return Ended(
             found[:, kernel.BEGAN], instants, begins[:count], self.next + upto.astype(np.int64)
@@ -210,12 +203,8 @@ class Log:
             (self._leaves == NEVER) & (self._lasts + self.key.size <= self._rows)
         )
         self._leaves[open_] = ends[self._lasts[open_] + self.key.size - before - 1]
-        if self.verifies:
-            held = self.next - self.first
-            positions, left = self._positions[:held], self.kept[:held, verify.LEFT]
-            gone = np.searchsorted(positions, self._rows - self.key.size, "right")
-            new = np.searchsorted(positions, before - self.key.size, "right")
-            left[new:gone] = ends[positions[new:gone] + self.key.size - before - 1]
+        if self.keys is not None:
+            self.keys.resolve(self.count, ends, self._rows)
 
     # ---- what stands in a synopsis ----
 
@@ -223,7 +212,7 @@ class Log:
         """For batches that began and ended at these instants: which events stand for this input,
         by number, from the first to before the second."""
         high = self.next - len(self._ends) + np.searchsorted(self._ends, ended, "right")
-        over = np.searchsorted(self._ended, ended, "right")
+        over = self._over + np.searchsorted(self._ended, ended, "right")
         gone = np.searchsorted(self._leaves, began, "right")
         skipped = np.minimum(over, gone)
         begins = np.append(self._begins, self.next)
@@ -236,19 +225,15 @@ class Log:
         if gone:
             first = int(self._begins[gone]) if gone < len(self._begins) else self.next
             self._move(first)
-            self._begins, self._lasts = self._begins[gone:].copy(), self._lasts[gone:].copy()
-            self._leaves = self._leaves[gone:].copy()
-        self._ends = self._ends[:0].copy()
-        self._ended = np.full(len(self._begins), -1, np.int64)
-        if self._under_way[kernel.OPEN]:
-            self._ended[-1] = NEVER
+            self._begins, self._leaves = self._begins[gone:].copy(), self._leaves[gone:].copy()
+            self._lasts = self._lasts[gone:].copy()
+        self._ends = self._ended = np.zeros(0, np.int64)
 
     def _move(self, first: int) -> None:
         low, high = first - self.first, self.next - self.first
-        self.cells = [_shifted(array, low, high) for array in self.cells]
-        if self.verifies:
-            self.kept = _shifted(self.kept, low, high)
-            self._positions = _shifted(self._positions, low, high)
+        self.cells = [shifted(array, low, high) for array in self.cells]
+        if self.keys is not None:
+            self.keys.move(low, high)
         self.first = first
 
     # ---- state ----
@@ -257,65 +242,39 @@ class Log:
     def count(self) -> int:
         return self.next - self.first
 
-    def codes(self, place: int) -> Words:
-        """One column of the kept events, as it lies."""
-        return self.kept[: self.count, verify.KEYS + place]
-
     @property
     def synopsis_bytes(self) -> int:
         batches = self._begins.nbytes + self._lasts.nbytes + self._leaves.nbytes
-        return batches + self._ended.nbytes + sum(array.nbytes for array in self.cells)
+        return batches + sum(array.nbytes for array in self.cells)
 
     @property
     def key_bytes(self) -> int:
-        return self.kept.nbytes + self._positions.nbytes if self.verifies else 0
+        return 0 if self.keys is None else self.keys.nbytes
 
     def saved(self) -> State:
         held = self.next - self.first
         state: State = {
             "numbers": np.array([self.first, self.next, self._rows], np.int64),
             "under_way": self._under_way.copy(),
-            "batches": np.stack([self._begins, self._lasts, self._leaves]),
+            "begins": self._begins.copy(),
+            "leaves": self._leaves.copy(),
+            "lasts": self._lasts.copy(),
         }
         for number, cells in enumerate(self.cells):
             state[f"cells{number}"] = np.resize(cells[:held], held + held % 2).view(np.int64)
-        if self.verifies:
-            state["kept"] = self.kept[:held].copy()
-            if self.key.kind == "rows":
-                state["positions"] = self._positions[:held].copy()
+        if self.keys is not None:
+            state |= self.keys.saved(held)
         return state
 
     def load(self, state: State) -> None:
         self.first, self.next, self._rows = (int(n) for n in state["numbers"])
         self._under_way = state["under_way"].copy()
-        self._begins, self._lasts, self._leaves = (
-            row.copy() for row in state["batches"].reshape(3, -1)
-        )
+        self._begins, self._leaves = state["begins"].copy(), state["leaves"].copy()
+        self._lasts = state["lasts"].copy()
         held = self.next - self.first
         self.cells = [
             state[f"cells{n}"].view(np.int32)[:held].copy() for n in range(len(self.cells))
         ]
-        if self.verifies:
-            self.kept = state["kept"].reshape(-1, self.kept.shape[1]).copy()
-            self._positions = state.get("positions", np.zeros(0, np.int64)).copy()
+        if self.keys is not None:
+            self.keys.load(state, held, self.first)
         self.forget(-(2**63))
-
-
-def _room(array: np.ndarray, held: int, count: int) -> np.ndarray:
-    """The array with room for more rows after those that it holds."""
-    needed = held + count
-    if needed <= len(array):
-        return array
-    size = max(needed, _LEAST, held + held // 4)
-    out = np.zeros((size, *array.shape[1:]), array.dtype)
-    out[:held] = array[:held]
-    return out
-
-
-def _shifted(array: np.ndarray, low: int, high: int) -> np.ndarray:
-    """The rows from `low` on at the start; room that is much too large is given back."""
-    held = high - low
-    if len(array) > max(_LEAST, 2 * held):
-        return array[low:high].copy()
-    array[:held] = array[low:high].copy()
-    return array

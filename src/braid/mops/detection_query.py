@@ -9,11 +9,15 @@ import numpy as np
 
 from braid.kernels import detection as kernel
 from braid.kernels.detection_bits import find_paths
-from braid.kernels.detection_verify import has_result
+from braid.kernels.detection_verify import STEP, verify
 from braid.kernels.runtime import address
+from braid.mops.detection_keys import Keys
 from braid.mops.detection_log import Ended, Log
 from braid.mops.values import Words
 from braid.plan.detection import DetectionRecipe
+
+#: What following an event of a batch to one input takes, in events of a synopsis.
+_FOLLOWED = 8
 
 
 class Answers(NamedTuple):
@@ -75,21 +79,28 @@ class Detector:
 
     def _make_edges(self) -> None:
         recipe = self.recipe
-        for number, log in enumerate(self.logs):
-            for edge in recipe.edges:
-                if number in (edge.first, edge.second):
-                    log.keep(edge.columns(number))
+        #: The chains of both inputs of each edge.
+        self._chains = [
+            {n: self.logs[n].keep(edge.columns(n)) for n in (edge.first, edge.second)}
+            for edge in recipe.edges
+        ]
         rows: list[tuple[int, int, int, int]] = []
         columns: list[int] = []
         for edge in recipe.edges:
             rows.append((edge.first, edge.second, len(edge.first_columns), len(columns)))
-            columns += [self.logs[edge.first].columns.index(c) for c in edge.first_columns]
-            columns += [self.logs[edge.second].columns.index(c) for c in edge.second_columns]
+            for number in (edge.first, edge.second):
+                known = self._keys(number).columns
+                columns += [known.index(name) for name in edge.columns(number)]
         self._edges = np.array(rows, np.int64)
         self._columns = np.array(columns, np.int64)
         self._orders = [self._order(number) for number in range(len(self.logs))]
 
-    def _order(self, root: int) -> np.ndarray:
+    def _keys(self, number: int) -> Keys:
+        keys = self.logs[number].keys
+        assert keys is not None
+        return keys
+
+    def _order(self, root: int) -> list[tuple[int, int]]:
         """The other inputs as they are reached from one, each with the edge that it is found by."""
         found = {root: 0}
         todo = [root]
@@ -100,7 +111,7 @@ class Detector:
                     if other not in found:
                         found[other] = place
                         todo.append(other)
-        return np.array([(number, found[number]) for number in todo], np.int64)
+        return [(number, found[number]) for number in todo]
 
     # ---- answers ----
 
@@ -111,17 +122,23 @@ class Detector:
         instants = np.concatenate([e.ended for e in ended])
         lows, highs = self._standing(ended, asking, began, instants)
         sizes = highs - lows
-        bounds = self._bounds(asking, lows, highs, sizes)
         packing = self._packing(sizes)
         threshold = self.recipe.settings.packing
-        asked = np.zeros(len(asking), np.bool_)
-        kept = bounds > 0
-        if threshold is not None:
-            asked = kept & (packing > threshold)
-            for b in np.flatnonzero(asked).tolist():
-                kept[b] = self._verified(int(asking[b]), lows[b], highs[b])
-        self._count(bounds, asked, kept)
+        asked = np.zeros(len(asking), np.bool_) if threshold is None else packing > threshold
+        first = asked & self._is_cheap(asking, sizes)
+        true = self._verified(first, asking, lows, highs)
+        bounds = self._bounds(asking, lows, highs, ~first | true, true)
+        later = asked & ~first & (bounds > 0)
+        true |= self._verified(later, asking, lows, highs)
+        kept = (bounds > 0) & (true | ~asked)
+        self._count(bounds, first | later, kept)
         return Answers(asking[kept], instants[kept], bounds[kept], asked[kept], packing[kept])
+
+    def _is_cheap(self, asking: Words, sizes: np.ndarray) -> np.ndarray:
+        """Whether following the events of a batch takes less than multiplying the synopses out. An
+        answer is the same whichever is done first: what one of them finds empty is no answer."""
+        own = sizes[np.arange(len(asking)), asking]
+        return _FOLLOWED * own * len(self.logs) < sizes.sum(axis=1) - own
 
     def _standing(
         self, ended: Sequence[Ended], asking: Words, began: Words, instants: Words
@@ -137,16 +154,29 @@ class Detector:
         return lows, highs
 
     def _bounds(
-        self, asking: Words, lows: np.ndarray, highs: np.ndarray, sizes: np.ndarray
+        self,
+        asking: Words,
+        lows: np.ndarray,
+        highs: np.ndarray,
+        wanted: np.ndarray,
+        true: np.ndarray,
     ) -> Words:
+        """Of the batches that are wanted; what bitmaps would say is known of those that are true."""
+        bounds = true.astype(np.int64)
+        counts_events = self.recipe.settings.counts
+        rows = np.flatnonzero(wanted if counts_events else wanted & ~true)
+        if not len(rows):
+            return bounds
         for place, (input_, synopsis) in enumerate(self._synopses):
             cells = self.logs[input_].cells[synopsis]
             self._positions[place, kernel.CELLS] = address(cells)
-        counts = np.zeros((len(asking), len(self._starts) - 1), np.int64)
-        evaluate = kernel.count_paths if self.recipe.settings.counts else find_paths
-        evaluate(self._positions, self._starts, asking, lows, highs, self._room, counts)
-        bounds = np.zeros(len(asking), np.int64)
-        kernel.least_bounds(counts, self._on, sizes, bounds)
+        lows, highs = lows[rows], highs[rows]
+        counts = np.zeros((len(rows), len(self._starts) - 1), np.int64)
+        evaluate = kernel.count_paths if counts_events else find_paths
+        evaluate(self._positions, self._starts, asking[rows], lows, highs, self._room, counts)
+        found = np.zeros(len(rows), np.int64)
+        kernel.least_bounds(counts, self._on, highs - lows, found)
+        bounds[rows] = found
         return bounds
 
     def _packing(self, sizes: np.ndarray) -> np.ndarray:
@@ -156,25 +186,31 @@ class Detector:
             total += sizes[:, input_] / entries
         return total / len(self._entries)
 
-    def _verified(self, asking: int, lows: Words, highs: Words) -> bool:
-        addresses = np.array([address(log.kept) for log in self.logs], np.int64)
-        widths = np.array([log.kept.shape[1] for log in self.logs], np.int64)
-        return bool(
-            has_result(
-                self._edges,
-                self._columns,
-                self._orders[asking],
-                addresses,
-                widths,
-                np.ascontiguousarray(lows),
-                np.ascontiguousarray(highs),
-            )
-        )
+    def _verified(
+        self, asked: np.ndarray, asking: Words, lows: np.ndarray, highs: np.ndarray
+    ) -> np.ndarray:
+        """Which of the batches that are asked for have a result."""
+        flags = asked.copy()
+        if asked.any():
+            events = [self._keys(number).kept for number in range(len(self.logs))]
+            kept = np.array([(address(array), array.shape[1]) for array in events], np.int64)
+            steps = np.concatenate([self._steps(root) for root in range(len(self.logs))])
+            verify(self._edges, self._columns, steps, kept, asking, lows, highs, flags)
+        return flags
+
+    def _steps(self, root: int) -> np.ndarray:
+        steps = np.zeros((len(self.logs), STEP), np.int64)
+        for place, (number, edge) in enumerate(self._orders[root]):
+            steps[place, :2] = number, edge
+            if place:
+                chains = self._chains[edge][number]
+                steps[place, 2:] = self._keys(number).step(chains, self.logs[number].first)
+        return steps
 
     def _count(self, bounds: Words, asked: np.ndarray, kept: np.ndarray) -> None:
         tally = self.tally
         tally.batches += len(bounds)
-        tally.zeros += int(np.count_nonzero(bounds == 0))
+        tally.zeros += int(np.count_nonzero((bounds == 0) & ~asked))
         tally.verified += int(np.count_nonzero(asked))
         tally.refuted += int(np.count_nonzero(asked & ~kept))
         tally.unverified += int(np.count_nonzero(kept & ~asked))

@@ -115,8 +115,8 @@ def detection_lines(found: dict[str, Any]) -> list[str]:
         f"{found['key_bytes']:,} bytes"
     )
     lines.append(
-        f"batches {found['batches']:,}: {found['zeros']:,} without a result, "
-        f"{found['verified']:,} verified ({found['refuted']:,} of them false alarms), "
+        f"batches {found['batches']:,}: {found['zeros']:,} empty by the synopses, "
+        f"{found['verified']:,} verified ({found['refuted']:,} of them without a result), "
         f"{found['unverified']:,} reported unverified"
     )
     return lines

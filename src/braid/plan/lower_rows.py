@@ -116,7 +116,7 @@ def _detected(inputs: list[Relation], predicate: Expression) -> Join:
         inputs[number], (own,) = _hoisted(inputs[number], (own,))
         return in_names_of_join(own, number)
 
-    parts = []
+    parts: list[Expression] = []
     for part in conjuncts(predicate):
         if len(inputs_of(part)) > 1 and isinstance(part, Call):
             parts.append(replace(part, args=tuple(map(hoisted, part.args))))

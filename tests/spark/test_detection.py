@@ -1,0 +1,52 @@
+"""Detections on Spark: they live on one shard, and say what the reference and the engine say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from pyspark.sql import Row
+
+from braid.algebra.queries import Query
+from braid.spark import MemorySink
+from tests.spark.support import Market, Result, matched, news_rows, stock_rows
+
+QUERIES = {
+    "told": """DETECT Told FROM Stock [Rows 20] AS S, News [Range 20 seconds] AS N
+               WHERE S.Name = N.About AND S.Price > 40 BATCH 5 WITHIN 10 seconds BUCKETS 3""",
+    "sure": """DETECT Sure FROM Stock [Range 8 seconds] AS S, News [Range 20 seconds] AS N, Stock [Rows 9] AS T
+               WHERE S.Name = N.About AND S.Lot = T.Lot BITMAPS VERIFY ALWAYS""",
+    "again": "SELECT input FROM Told NEXT{$2.input = $1.input AND DUR <= 30 s} Told",
+}
+BOTH = ("Stock", "News")
+
+
+def answers(rows: Iterable[Row], queries: Sequence[Query]) -> Counter[Result]:
+    """The rows of `matches`, in which a fraction is a decimal."""
+    found: Counter[Result] = Counter()
+    for (*key, values), count in matched(rows, queries).items():
+        floats = tuple(float(v) if isinstance(v, Decimal) else v for v in values)
+        query, stream, start, end = key
+        found[query, stream, start, end, floats] += count
+    return found
+
+
+def test_streaming_and_batch_equal_the_reference(market: Market, tmp_path: Path) -> None:
+    for i in range(2):
+        market.write("Stock", stock_rows(60, 30 * i, seed=i), f"{i}")
+    market.write("News", news_rows(20, 0, seed=9), "0")
+    batch = market.session(QUERIES, streaming=False, streams=BOTH)
+    assert "DETECT cuts batches of all events of an input" in batch.explain()
+    queries = batch.queries
+    everything = market.expected(queries, BOTH)
+    assert {key[0] for key in everything} == set(QUERIES)
+    assert answers(batch.matches().collect(), queries) == everything
+
+    streaming = market.session(QUERIES, streams=BOTH)
+    sinks = {"matches": MemorySink()}
+    running = streaming.start(sinks, checkpoint=tmp_path / "c", trigger="available now")
+    assert running.await_termination(300)
+    bound = market.watermark(BOTH)
+    assert answers(sinks["matches"].rows, queries) == market.expected(queries, BOTH, bound)
