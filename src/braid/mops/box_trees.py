@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,10 @@ class BoxTree:
         for word in (kernel.PAGES_AT, kernel.REGIONS_AT, kernel.STACK_AT):
             memory.free(int(self._words[word]))
             self._words[word] = 0
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.release()
 
 
 class RTree(BoxTree):
