@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from braid.mops.values import Words
 NOTHING = (np.int64(1), np.int64(0))
 
 
-class BoxTree:
+class BoxTree(ABC):
     """Members under their numbers, each with a box: lo and hi of each dimension.
 
     Members that go leave room behind; when most have gone, the tree is built anew.
@@ -62,8 +63,8 @@ class BoxTree:
     def _lay(self, members: Words, boxes: Words) -> None:
         self._insert(members, boxes)
 
-    def _insert(self, members: Words, boxes: Words) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _insert(self, members: Words, boxes: Words) -> None: ...
 
     def add(self, members: Words, boxes: Words) -> None:
         self._page_of = grown(self._page_of, int(members.max(initial=0)) + 1, -1)
