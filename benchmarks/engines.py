@@ -161,10 +161,12 @@ class Run:
 class Standing:
     """An engine with its queries, fed round after round."""
 
-    def __init__(self, sources: Iterable[Source], *, rules: Rules = None) -> None:
+    def __init__(self, sources: Iterable[Source], *, rules: Rules = None, **options: Any) -> None:
         import braid
 
-        self.engine: Any = braid.Engine(instance_budget=_BUDGET, idle_timeout=None, rules=rules)
+        self.engine: Any = braid.Engine(
+            instance_budget=_BUDGET, idle_timeout=None, rules=rules, **options
+        )
         for source in sources:
             self.engine.execute(source.declaration)
         self._offset = 0

@@ -20,6 +20,7 @@ from braid.plan.relational import (
     WindowJoinSpec,
     WindowSpec,
 )
+from braid.plan.selection_join import SelectionJoinSpec
 from braid.plan.specs import Key, ProjectSpec, SelectionSpec, StepSpec
 
 _SAYS = {rule.name: rule.says for rule in RULES}
@@ -58,6 +59,9 @@ def details(view: MopView) -> list[str]:
             return [_window_line(spec, found, view.unit)]
         case ConstraintJoinSpec():
             return list(constraint_lines(found))
+        case SelectionJoinSpec():
+            lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
+            return [*lines, *_selection_lines(found)]
         case WindowJoinSpec():
             return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
         case JoinSpec():
@@ -258,6 +262,19 @@ def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Ite
         yield f"{windows}; keeps {counted(held['rows'], 'event')}, each once"
     if spec.birth is not None:
         yield f"sees what starts at {spec.birth} or later"
+
+
+def _selection_lines(found: dict[str, Any]) -> Iterator[str]:
+    """The predicate index of a selection join, its dimensions, and the form in use."""
+    index, dimensions = found["predicate_index"], found["dimensions"]
+    yield f"index of ranges: {index['index']}, {counted(len(dimensions), 'dimension')}: {', '.join(dimensions)}"
+    yield f"form: {found['form']}, because {found['because']}"
+    if "microseconds_per_event" in found:
+        tried = (f"{form} {cost:,}" for form, cost in found["microseconds_per_event"].items())
+        yield f"microseconds an event: {', '.join(tried)}"
+    if found["form"] == "own":
+        kept = f"{found['lists_kept']:,} kept, {found['lists_not_kept']:,} not"
+        yield f"lists of members with events: {kept}; {found['list_bytes']:,} bytes"
 
 
 def _join_lines(spec: JoinSpec, found: dict[str, Any]) -> list[str]:

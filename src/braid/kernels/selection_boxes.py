@@ -76,7 +76,7 @@ NAIVE, PARTIAL, OWN = range(3)
 
 #: Of an input: its first dimension, how many it has, their columns and modes, boxes; cuts between
 #: stretches, their number, strips; for each dimension the nodes in order of lo, then in order of hi,
-#: where each stretch begins in both, how many nodes are laid, those that are not; tests that are no box (first and number for each node; input's
+#: these ends, where each stretch begins in both, how many nodes are laid, those that are not; tests that are no box (first and number for each node; input's
 #: dimension, kind, lo, hi; values); the lists of held events: where, room, written, oldest.
 (
     FIRST_DIMENSION,
@@ -87,6 +87,7 @@ NAIVE, PARTIAL, OWN = range(3)
     CUTS,
     STRIPS_AT,
     ENDS_AT,
+    END_VALUES_AT,
     BEGINS_AT,
     LAID,
     RECENT_AT,
@@ -99,7 +100,7 @@ NAIVE, PARTIAL, OWN = range(3)
     WRITTEN,
     TAIL,
     SIDE_WORDS,
-) = range(20)
+) = range(21)
 
 #: The key of the time at which an event starts.
 START_MODE = 4
@@ -189,12 +190,11 @@ def _clear(ids: int, begin: int, end: int, bits: int) -> None:
 
 
 @kernel()
-def _first_above(side: int, ids: int, word: int, begin: int, end: int, key: int) -> int:
-    """The first of some nodes, in order of one end of an interval, that has it above a key."""
-    boxes, size = load_int(side, BOXES_AT), 2 * load_int(side, DIMENSIONS)
+def _first_above(values: int, begin: int, end: int, key: int) -> int:
+    """The first of some values in order that is above a key."""
     while begin < end:
         middle = (begin + end) >> 1
-        if load_int(boxes, load_half(ids, middle) * size + word) <= key:
+        if load_int(values, middle) <= key:
             begin = middle + 1
         else:
             end = middle
@@ -207,12 +207,14 @@ def _take_out_beyond(side: int, d: int, stretch: int, key: int, bits: int) -> No
     rows, laid = load_int(side, CUTS) + 3, load_int(side, LAID)
     begins = load_int(side, BEGINS_AT) + 16 * d * rows
     ids = load_int(side, ENDS_AT) + 8 * d * laid
+    values = load_int(side, END_VALUES_AT) + 16 * d * laid
     first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
-    _clear(ids, _first_above(side, ids, 2 * d, first, last, key), last, bits)
+    _clear(ids, _first_above(values, first, last, key), last, bits)
     begins += 8 * rows
     ids += 4 * laid
+    values += 8 * laid
     first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
-    _clear(ids, first, _first_above(side, ids, 2 * d + 1, first, last, key - 1), bits)
+    _clear(ids, first, _first_above(values, first, last, key - 1), bits)
 
 
 @kernel()

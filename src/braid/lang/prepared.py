@@ -35,6 +35,7 @@ from braid.lang.lifting import plain
 from braid.lang.lookups import Sources
 from braid.lang.notices import unbounded
 from braid.lang.problems import Problem, Problems, alternatives
+from braid.lang.ranges import empty_rows, ranges_of
 from braid.lang.rows import Column, Rows, read_rows
 from braid.lang.tracing import Declared
 from braid.lang.views import view_names
@@ -238,6 +239,7 @@ def _with_rows(statement: Statement, rows: Rows, ids: str | None, catalog: Catal
         words = columns[index].cast(pa.int64()).fill_null(least)
         reason = f"the window {statement.parameters[index][0]!r} must be at least {least}"
         refusals.add(np.asarray(words) < least, "E186", reason)
+    _refuse_empty_ranges(statement, columns, refusals)
     members = _member_ids(statement, rows, id_column, refusals, catalog)
     good = pa.array(refusals.good)
     kept = [column.filter(good) for column in columns]
@@ -249,6 +251,23 @@ def _with_rows(statement: Statement, rows: Rows, ids: str | None, catalog: Catal
         constants.append(array)
     found = Members(statement.template, members.filter(good), tuple(constants))
     return Prepared(statement, found, refusals.in_order(), rows.count)
+
+
+def _refuse_empty_ranges(
+    statement: Statement, columns: list[pa.Array], refusals: _Refusals
+) -> None:
+    """Rows whose join asks for a range that nothing can be in."""
+
+    def column(parameter: Parameter) -> pa.Array:
+        index, chain = statement.ways[parameter.index]
+        array = columns[index]
+        for type_ in chain:
+            array = derived(array, type_)
+        return array
+
+    for found in ranges_of(statement.template):
+        empty = empty_rows(found, column, len(refusals.good))
+        refusals.add(empty, "E210", f"nothing can be in the range of {found.attribute!r}")
 
 
 def _id_column(statement: Statement, rows: Rows, ids: str | None) -> str | None:

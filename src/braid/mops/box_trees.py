@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from braid.mops.values import Words
 NOTHING = (np.int64(1), np.int64(0))
 
 
-class BoxTree:
+class BoxTree(ABC):
     """Members under their numbers, each with a box: lo and hi of each dimension.
 
     Members that go leave room behind; when most have gone, the tree is built anew.
@@ -61,8 +63,8 @@ class BoxTree:
     def _lay(self, members: Words, boxes: Words) -> None:
         self._insert(members, boxes)
 
-    def _insert(self, members: Words, boxes: Words) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _insert(self, members: Words, boxes: Words) -> None: ...
 
     def add(self, members: Words, boxes: Words) -> None:
         self._page_of = grown(self._page_of, int(members.max(initial=0)) + 1, -1)
@@ -108,6 +110,10 @@ class BoxTree:
         for word in (kernel.PAGES_AT, kernel.REGIONS_AT, kernel.STACK_AT):
             memory.free(int(self._words[word]))
             self._words[word] = 0
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.release()
 
 
 class RTree(BoxTree):

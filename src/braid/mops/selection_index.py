@@ -49,6 +49,7 @@ class Asked:
         self.cuts: Words = np.zeros(1, np.int64)
         self.strips: Words = np.zeros(1, np.int64)
         self._ends: np.ndarray = np.zeros(1, np.int32)
+        self._end_values: Words = np.zeros(1, np.int64)
         self._begins: Words = np.zeros(1, np.int64)
         self._laid = 0
         self._recent: Words = np.zeros(8, np.int64)
@@ -203,15 +204,17 @@ class Asked:
         """Nodes in order of where their intervals begin, and of where they end; and where each
         stretch begins in these. The stretch of NULL has nothing in it."""
         ends = np.empty((self.dimensions, 2, len(nodes)), np.int32)
+        in_order = np.empty((self.dimensions, 2, len(nodes)), np.int64)
         begins = np.zeros((self.dimensions, 2, cuts.shape[1] + 3), np.int64)
         for d in range(self.dimensions):
             for k in range(2):
                 values = self.boxes[nodes, 2 * d + k]
                 order = np.argsort(values)
-                ends[d, k] = nodes[order]
-                begins[d, k, 2:-1] = np.searchsorted(values[order], cuts[d])
+                ends[d, k], in_order[d, k] = nodes[order], values[order]
+                begins[d, k, 2:-1] = np.searchsorted(in_order[d, k], cuts[d])
                 begins[d, k, -1] = len(nodes)
-        self._ends, self._begins = ends.reshape(-1), begins.reshape(-1)
+        self._ends, self._end_values = ends.reshape(-1), in_order.reshape(-1)
+        self._begins = begins.reshape(-1)
 
     # ---- lists of held events ----
 
@@ -237,6 +240,7 @@ class Asked:
         side[kernel.CUTS] = len(self.cuts) // max(1, self.dimensions)
         side[kernel.STRIPS_AT] = address(self.strips)
         side[kernel.ENDS_AT], side[kernel.BEGINS_AT] = address(self._ends), address(self._begins)
+        side[kernel.END_VALUES_AT] = address(self._end_values)
         side[kernel.LAID] = self._laid
         side[kernel.RECENT_AT], side[kernel.RECENT] = address(self._recent), self._recently
         side[kernel.EXTRAS_AT] = address(self._extras) if len(self._tests) else 0
@@ -246,9 +250,10 @@ class Asked:
 
     @property
     def nbytes(self) -> int:
-        laid = (self.boxes, self.cuts, self.strips, self._ends, self._begins, self._recent)
+        laid = (self.boxes, self.cuts, self.strips, self._begins, self._recent)
+        ends = (self._ends, self._end_values)
         tests = (self._extras, self._tests, self._values)
-        return sum(array.nbytes for array in (*laid, *tests))
+        return sum(array.nbytes for array in (*laid, *ends, *tests))
 
     def names(self) -> list[str]:
         return [key.name or "DUR" for key in self.keys]

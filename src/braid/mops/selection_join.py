@@ -181,7 +181,7 @@ class SelectionJoinLogic(WindowJoinLogic):
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         found = super().on_batch(inputs, bound)
         self._make_room()
-        self._chooser.consider(self._holdings.frame)
+        self._chooser.consider(self._holdings.frame, self._holdings.counts())
         return found
 
     def _make_room(self) -> None:
@@ -215,7 +215,8 @@ class SelectionJoinLogic(WindowJoinLogic):
         frame, room = self._holdings.frame, len(self._sieves[0].boxes)
         first = 0
         for asked, side in zip(self._sieves, self._side_words, strict=True):
-            asked.lay(self._wanting)
+            if self._chooser.lays_strips:
+                asked.lay(self._wanting)
             asked.point(side, first)
             first += asked.dimensions
         if len(self._key_words) < first + 1:
@@ -269,7 +270,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         return {
             **super().describe(),
             "dimensions": dimensions,
-            **self._chooser.describe(frame),
+            **self._chooser.describe(),
             "lists_kept": int(frame[boxes.KEPT]),
             "lists_not_kept": int(frame[boxes.NOT_KEPT]),
             "list_bytes": sum(asked.list_bytes for asked in self._sieves),

@@ -1,0 +1,116 @@
+"""R-tree and multilevel grid file against all boxes in turn; partial filtering against naive."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from braid.kernels import box_tree
+from braid.kernels.clauses import HIGHEST, NULL_KEY
+from braid.kernels.runtime import COMPILED
+from braid.mops.box_trees import BoxTree, GridFile, RTree
+from braid.mops.values import Words
+
+TREES = [RTree, GridFile]
+
+
+def boxes_of(count: int, dimensions: int, domain: int, seed: int) -> Words:
+    """Intervals, a fifth of them of all keys, some empty, some of NULL alone."""
+    drawn = np.random.default_rng(seed)
+    found = np.empty((count, 2 * dimensions), np.int64)
+    found[:, 0::2] = drawn.integers(-domain, domain, (count, dimensions))
+    found[:, 1::2] = found[:, 0::2] + drawn.integers(-1, domain, (count, dimensions))
+    kind = drawn.integers(0, 20, (count, dimensions))
+    found[:, 0::2][kind < 4], found[:, 1::2][kind < 4] = NULL_KEY, HIGHEST
+    found[:, 0::2][kind == 4], found[:, 1::2][kind == 4] = NULL_KEY, NULL_KEY
+    return found
+
+
+def check(tree: BoxTree, members: Words, boxes: Words, domain: int, seed: int) -> None:
+    """Every search finds what is there, and in steps the same as at once."""
+    drawn = np.random.default_rng(seed)
+    dimensions = tree.dimensions
+    for _ in range(4):
+        keys = drawn.integers(-domain, domain, dimensions)
+        keys[drawn.random(dimensions) < 0.1] = NULL_KEY
+        inside = (boxes[members, 0::2] <= keys) & (keys <= boxes[members, 1::2])
+        naive = np.sort(tree.find(keys))
+        assert naive.tolist() == members[inside.all(axis=1)].tolist()
+        for middle in range(dimensions + 1):
+            first = np.sort(tree.find(keys, 0, middle))
+            assert first.tolist() == members[inside[:, :middle].all(axis=1)].tolist()
+            assert np.sort(tree.find(keys, middle, again=True)).tolist() == naive.tolist()
+
+
+@pytest.mark.parametrize("kind", TREES)
+@settings(max_examples=60 if COMPILED else 5, deadline=None)
+@given(
+    count=st.sampled_from([0, 1, 31, 33, 70, 400] if COMPILED else [0, 33, 70]),
+    dimensions=st.integers(1, 6),
+    domain=st.sampled_from([1, 3, 1_000]),
+    seed=st.integers(0, 1_000),
+)
+def test_searches_while_members_come_and_go(
+    kind: type[BoxTree], count: int, dimensions: int, domain: int, seed: int
+) -> None:
+    boxes, drawn = boxes_of(2 * count + 2, dimensions, domain, seed), np.random.default_rng(seed)
+    tree, known = kind(dimensions), np.arange(count)
+    tree.build(known, boxes[known])
+    check(tree, known, boxes, domain, seed)
+    more = np.arange(count, 2 * count + 2)
+    tree.add(more, boxes[more])
+    known = np.arange(2 * count + 2)
+    check(tree, known, boxes, domain, seed)
+    gone = np.flatnonzero(drawn.random(len(known)) < 0.7)
+    tree.remove(gone)
+    known = np.setdiff1d(known, gone)
+    check(tree, known, boxes, domain, seed)
+    back = gone[::2].copy()
+    tree.add(back, boxes[back])
+    known = np.union1d(known, back)
+    check(tree, known, boxes, domain, seed)
+    assert tree.count == len(known)
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_many_that_are_alike(kind: type[BoxTree]) -> None:
+    """Points that no edge parts share a page and further ones of it, also when others come."""
+    boxes = np.tile(np.array([[1, 5, 2, 6]], np.int64), (300, 1))
+    boxes[200:] = boxes_of(100, 2, 9, 1)
+    tree = kind(2)
+    everybody = np.arange(300)
+    tree.build(everybody[:150], boxes[:150])
+    tree.add(everybody[200:].copy(), boxes[200:])
+    tree.add(everybody[150:200].copy(), boxes[150:200])
+    check(tree, everybody, boxes, 9, 1)
+    tree.remove(everybody[:140].copy())
+    check(tree, everybody[140:], boxes, 9, 1)
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_a_tree_that_most_have_left_says_so(kind: type[BoxTree]) -> None:
+    boxes = boxes_of(500, 2, 50, 3)
+    tree = kind(2)
+    tree.build(np.arange(500), boxes)
+    assert not tree.sparse
+    tree.remove(np.arange(400))
+    assert tree.sparse
+    tree.build(np.arange(400, 500), boxes[400:])
+    assert not tree.sparse
+    assert tree.count == 100
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_marks_are_counted_and_pages_too(kind: type[BoxTree]) -> None:
+    boxes = boxes_of(500, 2, 50, 3)
+    tree = kind(2)
+    tree.build(np.arange(500), boxes)
+    for number in range(1, 4):
+        tree.find(np.array([1, 2]))
+        assert tree._words[box_tree.MARK] == number
+    described = tree.describe()
+    assert described["index"] == kind.name
+    assert 0 < described["pages_looked_at"] <= 3 * described["pages"]
+    assert described["bytes"] == tree.nbytes
