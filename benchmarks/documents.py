@@ -17,6 +17,9 @@ ZIPF = 0.8
 FEED_LEAVES = ("item_url", "channel_url", "title", "timestamp", "description")
 CHANNELS = 418
 
+#: Numbers of leaves, by the node that they lie below.
+Groups = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -69,7 +72,7 @@ def drawn(leaves: Sequence[tuple[str, ...]], most: int, count: int, seed: int = 
     return queries
 
 
-def _grouped(paths: Sequence[tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
+def _grouped(paths: Sequence[tuple[str, ...]]) -> Groups:
     """Which leaves lie below the same node."""
     groups: dict[str, list[int]] = {}
     for number, path in enumerate(paths):
@@ -77,7 +80,7 @@ def _grouped(paths: Sequence[tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
-def _block(groups: tuple[tuple[int, ...], ...], deep: bool, side: str, root: str) -> str:
+def _block(groups: Groups, deep: bool, side: str, root: str) -> str:
     """`S/r->v0[./:m->n[./:l1->v1][./:l2->v2]]`"""
     text = f"S/{root}->{side}"
     for number, group in enumerate(groups):
@@ -86,39 +89,55 @@ def _block(groups: tuple[tuple[int, ...], ...], deep: bool, side: str, root: str
     return text
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What queries of one shape have in common: how many joins, and which leaves lie together."""
+
+    joins: int
+    deep: bool
+    left: Groups
+    right: Groups
+
+    @staticmethod
+    def of(query: Query) -> _Form:
+        deep = len(query.left[0]) > 1
+        return _Form(len(query.left), deep, _grouped(query.left), _grouped(query.right))
+
+    def parameters(self) -> tuple[str, ...]:
+        found = []
+        for side, groups in (("x", self.left), ("y", self.right)):
+            for number, group in enumerate(groups):
+                found += [f"{side}m{number}"] if self.deep else []
+                found += [f"{side}l{k}" for k in group]
+        return tuple(found)
+
+    def row(self, query: Query) -> tuple[str, ...]:
+        found = []
+        for groups, paths in ((self.left, query.left), (self.right, query.right)):
+            for group in groups:
+                found += [paths[group[0]][0]] if self.deep else []
+                found += [paths[k][-1] for k in group]
+        return tuple(found)
+
+
 def shapes(
     queries: Sequence[Query], window: str = "unbounded", items: str = "document_1", root: str = "r"
 ) -> list[Shape]:
     """The queries by the shape of their patterns."""
-    found: dict[tuple[object, ...], list[tuple[str, ...]]] = {}
-    names: dict[tuple[object, ...], tuple[str, ...]] = {}
+    found: dict[_Form, list[tuple[str, ...]]] = {}
     for query in queries:
-        deep = len(query.left[0]) > 1
-        sides = (_grouped(query.left), _grouped(query.right))
-        key = (len(query.left), deep, *sides)
-        row: list[str] = []
-        parameters: list[str] = []
-        for side, groups, paths in zip("xy", sides, (query.left, query.right), strict=True):
-            for number, group in enumerate(groups):
-                if deep:
-                    row.append(paths[group[0]][0])
-                    parameters.append(f"{side}m{number}")
-                for k in group:
-                    row.append(paths[k][-1])
-                    parameters.append(f"{side}l{k}")
-        found.setdefault(key, []).append(tuple(row))
-        names[key] = tuple(parameters)
+        form = _Form.of(query)
+        found.setdefault(form, []).append(form.row(query))
     made = []
-    for number, (key, rows) in enumerate(found.items()):
-        joins, deep, left, right = key
-        predicate = " AND ".join(f"x{k} = y{k}" for k in range(joins))  # type: ignore[call-overload]
-        declared = ", ".join(f"{p} STRING" for p in names[key])
+    for number, (form, rows) in enumerate(found.items()):
+        predicate = " AND ".join(f"x{k} = y{k}" for k in range(form.joins))
+        declared = ", ".join(f"{p} STRING" for p in form.parameters())
         text = (
             f"CREATE QUERY q{number} FOR EACH ({declared}) AS SELECT {items} FROM "
-            f"{_block(left, bool(deep), 'x', root)} FOLLOWED BY{{{predicate}, {window}}} "  # type: ignore[arg-type]
-            f"{_block(right, bool(deep), 'y', root)}"  # type: ignore[arg-type]
+            f"{_block(form.left, form.deep, 'x', root)} FOLLOWED BY{{{predicate}, {window}}} "
+            f"{_block(form.right, form.deep, 'y', root)}"
         )
-        made.append(Shape(text, tuple(rows), names[key]))
+        made.append(Shape(text, tuple(rows), form.parameters()))
     return made
 
 

@@ -109,6 +109,11 @@ def test_comparisons_are_turned_to_the_order_of_the_blocks(catalog: Catalog) -> 
     assert node.window.value == ENDLESS
 
 
+def test_a_window_without_an_end_is_told(catalog: Catalog) -> None:
+    made = compile_query("S//a->x JOIN{x = y, unbounded} S//b->y", catalog)
+    assert [(n.code, "every document of S" in n.message) for n in made.notices] == [("W202", True)]
+
+
 def test_a_stream_without_a_path_is_its_documents(catalog: Catalog) -> None:
     node = documents(catalog, "Tick JOIN{, 5} Tick//a->x")
     assert node.blocks[0].nodes[0].name is None

@@ -54,12 +54,12 @@ def clock(query: Query) -> str:
 
 @given(st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
-    workload = data.draw(
-        workloads(
-            max_queries=4,
-            shapes=data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS, DETECTIONS])),
-        )
-    )
+    shapes = data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS, DETECTIONS]))
+    come_and_go(data, data.draw(workloads(max_queries=4, shapes=shapes)))
+
+
+def come_and_go(data: st.DataObject, workload: Workload) -> None:
+    """One query comes, another goes, at any time; perhaps with restarts in between."""
     expected(workload, workload.events)
     note(describe(workload))
     read = {name for q in workload.queries for name in q.reads}

@@ -21,6 +21,8 @@ from braid.kernels.runtime import kernel
 EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
 #: How two documents are paired; ALONE: there is one only.
 FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
+#: From so many facts of two documents on, every template is tried.
+MANY = 4
 
 
 class Queries(NamedTuple):
@@ -421,28 +423,10 @@ def _descend(
 
 
 @kernel()
-def _from_facts(
-    queries: Queries, state: State, strings: np.ndarray, pool: np.ndarray, work: Work, found: Found,
-    current: int,
-) -> bool:  # fmt: skip
-    """All templates at once: each fact begins those queries whose first join it is."""
-    for k in range(work.counts[1]):
-        earlier = work.touched[k]
-        fact = work.heads[earlier]
-        while fact >= 0:
-            left, right = work.facts[fact, 0], work.facts[fact, 1]
-            start = look(queries.begins, work.facts[fact, 3], work.facts[fact, 4], 0, 0)
-            while start >= 0:
-                template = queries.trie[start, 0]
-                _release(work, queries.templates[template, 1], 0)
-                step = queries.templates[template, 2]
-                if _take(queries, state, work, step, left, right, 0) and not _descend(
-                    queries, state, strings, pool, work, found, start, 1, earlier, current
-                ):
-                    return False
-                start = queries.trie[start, 2]
-            fact = work.facts[fact, 2]
-    return True
+def _needs_fact(queries: Queries, template: int) -> bool:
+    """Whether the second step is a join by equal values, too."""
+    first, steps = queries.templates[template, 2], queries.templates[template, 3]
+    return steps > 1 and queries.steps[first + 1, 0] == EQUALS
 
 
 @kernel()
@@ -453,6 +437,72 @@ def _from_root(
     _release(work, queries.templates[template, 1], 0)
     start = queries.templates[template, 4]
     return _descend(queries, state, strings, pool, work, found, start, 0, earlier, current)
+
+
+@kernel()
+def _from_fact(
+    queries: Queries, state: State, strings: np.ndarray, pool: np.ndarray, work: Work, found: Found,
+    fact: int, bits: int, earlier: int, current: int,
+) -> bool:  # fmt: skip
+    """The queries whose first join a fact is."""
+    left, right = work.facts[fact, 0], work.facts[fact, 1]
+    start = look(queries.begins, work.facts[fact, 3], work.facts[fact, 4], 0, 0)
+    while start >= 0:
+        template, leads = queries.trie[start, 0], queries.trie[start, 3]
+        is_whole = queries.templates[template, 3] == 1
+        if leads & bits or is_whole or not _needs_fact(queries, template):
+            _release(work, queries.templates[template, 1], 0)
+            step = queries.templates[template, 2]
+            if _take(queries, state, work, step, left, right, 0) and not _descend(
+                queries, state, strings, pool, work, found, start, 1, earlier, current
+            ):
+                return False
+        start = queries.trie[start, 2]
+    return True
+
+
+@kernel()
+def _from_facts(
+    queries: Queries, state: State, strings: np.ndarray, pool: np.ndarray, work: Work, found: Found,
+    current: int,
+) -> bool:  # fmt: skip
+    """All templates, with the facts of each pair of documents.
+
+    Few facts say which queries they begin; of many, most templates have some use.
+    """
+    for k in range(work.counts[1]):
+        earlier = work.touched[k]
+        fact, count = work.heads[earlier], 0
+        bits = np.int64(0)  # of all facts of this pair: what needs another has no use for it
+        while fact >= 0:
+            bits |= np.int64(1) << work.facts[fact, 5]
+            fact = work.facts[fact, 2]
+            count += 1
+        if count >= MANY:
+            for template in range(queries.templates.shape[0]):
+                if queries.trie[queries.templates[template, 4], 3] & bits and _is_equal(
+                    queries, template
+                ):
+                    if not _from_root(
+                        queries, state, strings, pool, work, found, template, earlier, current
+                    ):
+                        return False
+            continue
+        fact = work.heads[earlier]
+        while fact >= 0:
+            if not _from_fact(
+                queries, state, strings, pool, work, found, fact, bits, earlier, current
+            ):
+                return False
+            fact = work.facts[fact, 2]
+    return True
+
+
+@kernel()
+def _is_equal(queries: Queries, template: int) -> bool:
+    """Whether the first step of a template is a join by equal values."""
+    steps = queries.templates[template, 3]
+    return steps > 0 and queries.steps[queries.templates[template, 2], 0] == EQUALS
 
 
 @kernel()
@@ -476,8 +526,7 @@ def _join_one(
             return False
         return _from_facts(queries, state, strings, pool, work, found, current)
     for template in range(queries.templates.shape[0]):  # each joins for itself
-        first = queries.templates[template, 2]
-        if queries.templates[template, 3] and queries.steps[first, 0] == EQUALS:
+        if _is_equal(queries, template):
             _forget(work)
             if not _gather(state, work, current, oldest, near):
                 return False

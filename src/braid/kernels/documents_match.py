@@ -22,6 +22,8 @@ ANY = -2
 CHILD, DESCENDANT, ATTRIBUTE, DESCENDANT_ATTRIBUTE, SELF = 0, 1, 2, 3, 4
 EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
 NOTHING, TEXT, NUMBER = 0, 1, 2
+#: What there may be no room for.
+DONE, PREDICATES, STATES, WITNESSES = 0, 1, 2, 3
 
 
 class Nodes(NamedTuple):
@@ -39,7 +41,8 @@ class Nodes(NamedTuple):
 class Paths(NamedTuple):
     """States, predicates and edges; see `mops/document_paths.py`.
 
-    `moves` finds the first state for (state, axis, name, predicate); `alike` the next one.
+    `moves` finds the first state for (state, axis, name, predicate); `alike` the next one. `goes`: a
+    bit for each axis that leads on from a state.
     """
 
     parent: np.ndarray
@@ -47,7 +50,7 @@ class Paths(NamedTuple):
     alike: np.ndarray
     asks_start: np.ndarray
     asks: np.ndarray
-    descends: np.ndarray
+    goes: np.ndarray
     moves: np.ndarray
     edges: np.ndarray
     edge_next: np.ndarray
@@ -85,6 +88,9 @@ class Scratch(NamedTuple):
     held_first: np.ndarray
     state: np.ndarray
     state_start: np.ndarray
+    #: Of each state, the last node of the batch where it was reached, and one table of all of a document.
+    last: np.ndarray
+    reached: np.ndarray
     way: np.ndarray
 
 
@@ -247,8 +253,9 @@ def _predicates(
 
 @kernel()
 def _reach(
-    paths: Paths, scratch: Scratch, counts: np.ndarray, node: int, state: int, axis: int, name: int
-) -> bool:
+    paths: Paths, scratch: Scratch, counts: np.ndarray, at: int, node: int, state: int, axis: int,
+    name: int,
+) -> bool:  # fmt: skip
     """The states after one for a node of this name; whether there was room."""
     held = -2
     while held != -1:
@@ -258,12 +265,11 @@ def _reach(
             complete = True
             for k in range(paths.asks_start[found], paths.asks_start[found + 1]):
                 complete &= _holds(scratch, node, paths.asks[k])
-            known = False
-            for k in range(scratch.state_start[node], counts[1]):
-                known |= scratch.state[k] == found
-            if complete and not known:
+            if complete and scratch.last[found] != at + 1:
                 if counts[1] >= scratch.state.shape[0]:
                     return False
+                scratch.last[found] = at + 1
+                note(scratch.reached, node, found, 0, 0, 1)
                 scratch.state[counts[1]] = found
                 counts[1] += 1
             found = paths.alike[found]
@@ -277,10 +283,10 @@ def _reach_both(
     state: int, axis: int,
 ) -> bool:  # fmt: skip
     if nodes.name[at] >= 0 and not _reach(
-        paths, scratch, counts, node, state, axis, nodes.name[at]
+        paths, scratch, counts, at, node, state, axis, nodes.name[at]
     ):
         return False
-    return _reach(paths, scratch, counts, node, state, axis, ANY)
+    return _reach(paths, scratch, counts, at, node, state, axis, ANY)
 
 
 @kernel()
@@ -304,19 +310,20 @@ def _states(
                 return False
         else:
             for k in range(scratch.state_start[above], scratch.state_start[above + 1]):
-                if not _reach_both(
-                    nodes, paths, scratch, counts, at, node, scratch.state[k], CHILD + attribute
+                state = scratch.state[k]
+                if (paths.goes[state] >> (CHILD + attribute)) & 1 and not _reach_both(
+                    nodes, paths, scratch, counts, at, node, state, CHILD + attribute
                 ):
                     return False
         while above >= 0:
             for k in range(scratch.state_start[above], scratch.state_start[above + 1]):
                 state = scratch.state[k]
-                if paths.descends[state] and not _reach_both(
+                if (paths.goes[state] >> (DESCENDANT + attribute)) & 1 and not _reach_both(
                     nodes, paths, scratch, counts, at, node, state, DESCENDANT + attribute
                 ):
                     return False
             above = nodes.parent[first + above]
-        if paths.descends[root] and not _reach_both(
+        if (paths.goes[root] >> (DESCENDANT + attribute)) & 1 and not _reach_both(
             nodes, paths, scratch, counts, at, node, root, DESCENDANT + attribute
         ):
             return False
@@ -329,10 +336,7 @@ def _states(
 
 @kernel()
 def _is_reached(scratch: Scratch, node: int, state: int) -> bool:
-    for k in range(scratch.state_start[node], scratch.state_start[node + 1]):
-        if scratch.state[k] == state:
-            return True
-    return False
+    return look(scratch.reached, node, state, 0, 0) >= 0
 
 
 @kernel()
@@ -429,8 +433,15 @@ def _write(
         for k in range(scratch.state_start[node], scratch.state_start[node + 1]):
             state = scratch.state[k]
             edge = paths.edges[state]
+            is_top = edge >= 0 and paths.parent[paths.parent[state]] < 0
             while edge >= 0:
-                if not _write_edge(nodes, paths, scratch, found, first, node, state, edge, begin):
+                here, place = found.counts[1], found.counts[2]
+                if is_top and here + 1 < found.edge.shape[0] and place < found.chain.shape[0]:
+                    # Nothing is above it but the document: its own node is the whole way.
+                    found.edge[here], found.place[here] = edge, place
+                    found.chain[place] = node
+                    found.counts[1], found.counts[2] = here + 1, place + 1
+                elif not _write_edge(nodes, paths, scratch, found, first, node, state, edge, here):
                     return False
                 edge = paths.edge_next[edge]
         if found.counts[1] > begin:
@@ -446,8 +457,8 @@ def _write(
 
 
 @kernel()
-def match(nodes: Nodes, paths: Paths, scratch: Scratch, found: Witnesses) -> bool:
-    """The witnesses of all documents of a batch; False if there is not enough room."""
+def match(nodes: Nodes, paths: Paths, scratch: Scratch, found: Witnesses) -> int:
+    """The witnesses of all documents of a batch; else what there is not enough room for."""
     counts = np.zeros(2, np.int64)
     found.counts[:] = 0
     for document in range(nodes.source.shape[0]):
@@ -457,12 +468,14 @@ def match(nodes: Nodes, paths: Paths, scratch: Scratch, found: Witnesses) -> boo
             scratch.held_next[k] = -1
         if counts[0]:
             scratch.holds[:, 4] = -1
+        if counts[1]:
+            scratch.reached[:, 4] = -1
         counts[:] = 0
         if not _predicates(nodes, paths, scratch, counts, first, end):
-            return False
+            return PREDICATES
         if not _states(nodes, paths, scratch, counts, first, end, nodes.source[document]):
-            return False
+            return STATES
         if not _write(nodes, paths, scratch, found, first, end):
-            return False
+            return WITNESSES
     found.start[nodes.source.shape[0]] = found.counts[0]
-    return True
+    return DONE

@@ -22,7 +22,8 @@ class Matcher:
         self._strings = strings
         #: The codes of the names that queries ask for; no other name matters.
         self.names: dict[str, int] = {}
-        self._room = 256
+        #: Room for predicates, states and witnesses; what is cleared for each document is small.
+        self._rooms = [0, 64, 64, 1024]
 
     def witnesses(self, tables: Sequence[DocumentTable | None], sources: Words) -> kernel.Witnesses:
         """R_doc and R_bin of documents; None is one that could not be read."""
@@ -32,9 +33,10 @@ class Matcher:
         while True:
             scratch = self._scratch(largest)
             found = self._empty(len(tables))
-            if kernel.match(nodes, paths, scratch, found):
+            short = kernel.match(nodes, paths, scratch, found)
+            if short == kernel.DONE:
                 return found
-            self._room *= 2
+            self._rooms[short] *= 4 if short == kernel.WITNESSES else 2
 
     def _nodes(self, tables: Sequence[DocumentTable | None], sources: Words) -> kernel.Nodes:
         counts = [0 if t is None else t.count for t in tables]
@@ -71,19 +73,19 @@ class Matcher:
         )  # fmt: skip
 
     def _scratch(self, largest: int) -> kernel.Scratch:
-        room = 4
-        while room < self._room:
-            room *= 2
+        predicates, reached = self._rooms[kernel.PREDICATES], self._rooms[kernel.STATES]
+        nodes, states = largest + 2, self._paths.state_count
         return kernel.Scratch(
-            np.full((2 * room, 5), -1, np.int64), np.zeros(room, np.int64),
-            np.zeros(room, np.int64), np.zeros(largest + 2, np.int64), np.zeros(room, np.int64),
-            np.zeros(largest + 2, np.int64), np.zeros((64, 3), np.int64),
+            np.full((2 * predicates, 5), -1, np.int64), np.zeros(predicates, np.int64),
+            np.zeros(predicates, np.int64), np.zeros(nodes, np.int64),
+            np.zeros(reached, np.int64), np.zeros(nodes, np.int64), np.zeros(states, np.int64),
+            np.full((2 * reached, 5), -1, np.int64), np.zeros((64, 3), np.int64),
         )  # fmt: skip
 
     def _empty(self, documents: int) -> kernel.Witnesses:
-        room = self._room * max(1, min(documents, 64))
+        room = self._rooms[kernel.WITNESSES]
         return kernel.Witnesses(
-            np.zeros(documents + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
-            np.zeros(room + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
-            np.zeros(2 * room, np.int64), np.zeros(3, np.int64),
+            np.zeros(documents + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
+            np.zeros(room + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
+            np.empty(2 * room, np.int64), np.zeros(3, np.int64),
         )  # fmt: skip

@@ -144,7 +144,7 @@ class DocumentPaths:
         sets = self._spelled_sets()
         count = len(self._states)
         parent, axis = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-        alike, descends = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
+        alike, goes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         asks: list[int] = []
         start = np.zeros(count + 1, np.int64)
         heads: dict[tuple[int, ...], int] = {}
@@ -155,13 +155,13 @@ class DocumentPaths:
                 alike[number] = heads.get(key, -1)
                 heads[key] = number
                 parent[number], axis[number] = above, way
-                descends[above] |= way in (kernel.DESCENDANT, kernel.DESCENDANT_ATTRIBUTE)
+                goes[above] |= 1 << way
                 asks += own
             start[number + 1] = len(asks)
         edges, edge_next, edge_mask = self._chained_edges(count)
         tests, parts, by_name, by_value, others = self._tests(sets)
         return kernel.Paths(
-            parent, axis, alike, start, np.array(asks, np.int64), descends, _table(heads),
+            parent, axis, alike, start, np.array(asks, np.int64), goes, _table(heads),
             edges, edge_next, edge_mask, tests, parts, by_name, by_value, others,
         )  # fmt: skip
 

@@ -141,10 +141,11 @@ class DocumentStore:
 
     def order_values(self, strings: Strings) -> None:
         """What each value is when it is compared: a number, a time or a text."""
+        first = int(self.documents[self.progress[0], 1]) if len(self.kinds) else 0
         if len(self.kinds) < strings.count:
             self.kinds = grown(self.kinds, strings.count, -1)
             self.orders = grown(self.orders, strings.count)
-        codes = np.unique(self.rows[: self.row_count, 2])
+        codes = np.unique(self.rows[first : self.row_count, 2])
         codes = codes[codes >= 0]
         codes = codes[self.kinds[codes] < 0]
         if len(codes):
