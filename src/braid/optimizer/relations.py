@@ -31,7 +31,6 @@ import pyarrow as pa
 
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
-    Call,
     Expression,
     Literal,
     Parameter,
@@ -42,7 +41,7 @@ from braid.algebra.expressions import (
     refs,
     transform,
 )
-from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join, parts_of
+from braid.algebra.joins import JoinParts, parts_of
 from braid.algebra.nodes import Node, Read, Select
 from braid.algebra.relations import (
     Detection,
@@ -59,7 +58,7 @@ from braid.algebra.relations import (
     place,
 )
 from braid.algebra.schema import Schema
-from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.algebra.types import Kind, kind_of
 from braid.optimizer.constraint_joins import (
     changes_join,
     constraint_join,
@@ -67,6 +66,7 @@ from braid.optimizer.constraint_joins import (
     may_use_constraints,
 )
 from braid.optimizer.detection import detected
+from braid.optimizer.join_sides import Items, Sides, plain_items
 from braid.optimizer.operators import (
     GROUP,
     JOIN,
@@ -83,12 +83,10 @@ from braid.optimizer.operators import (
 )
 from braid.optimizer.relation_shapes import bottom, of_time, shown_of
 from braid.plan.hidden import PREFIX, has_vector
-from braid.plan.options import plain_ref
 from braid.plan.predicates import Clause, Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
 from braid.plan.relational import (
     WEIGHT,
-    Equality,
     GroupSpec,
     JoinRecipe,
     JoinSpec,
@@ -104,7 +102,6 @@ from braid.plan.selection_join import SelectionJoinRecipe, SelectionJoinSpec, co
 from braid.plan.specs import Spec
 
 Conjuncts = tuple[Expression, ...]
-Items = tuple[tuple[str, Expression], ...]
 
 _WEIGHT_ITEM = (WEIGHT, Ref(Source.INPUT, WEIGHT, pa.int64()))
 
@@ -199,7 +196,7 @@ class Relations:
     ) -> Channel:
         """The rows for which everything asked is true, with just these columns in this order."""
         source = self._rows(relation, frozenset(names), asked, port, speaks)
-        items = (*_plain(relation.schema, names), *self._weight)
+        items = (*plain_items(relation.schema, names), *self._weight)
         if source.shape.schema.names == tuple(name for name, _ in items):
             return source
         return self._walk.projected(source, items, ())
@@ -329,7 +326,7 @@ class Relations:
             self._streams.append(source)
         if source.shape.schema.names == names and not _is_raw(chosen):
             return source
-        return self._walk.projected(source, _plain(node.schema, names), ())
+        return self._walk.projected(source, plain_items(node.schema, names), ())
 
     # ---- joins ----
 
@@ -339,7 +336,7 @@ class Relations:
         """`picked`: the name of each output column, and the column of the join that it shows."""
         predicate = conjunction((*conjuncts(join.predicate), *asked))
         parts = parts_of(Join(join.inputs, predicate))
-        sides = _Sides(join, parts)
+        sides = Sides(join, parts)
         lifter = Lifter()
         residual = lifter.lift(conjunction(sides.rest))
         emit = tuple((name, *place(shown)) for name, shown in picked)
@@ -377,7 +374,7 @@ class Relations:
         return self._walk.add(operator, sharing, spec, recipe, membered=told)
 
     def _read_sides(
-        self, join: Join, parts: JoinParts, sides: _Sides, reader: tuple[Any, ...], speaks: bool
+        self, join: Join, parts: JoinParts, sides: Sides, reader: tuple[Any, ...], speaks: bool
     ) -> tuple[Channel, ...]:
         """The inputs of a join, as relations that come and go."""
         return tuple(
@@ -395,7 +392,7 @@ class Relations:
         self,
         join: Join,
         parts: JoinParts,
-        sides: _Sides,
+        sides: Sides,
         definition: tuple[Any, ...],
         constants: tuple[Any, ...],
         boxes: tuple[Clause, ...] | None,
@@ -460,105 +457,6 @@ class Relations:
         return self._walk.add(operator, sharing, spec, PlainRecipe(), membered=source.membered)
 
 
-class _Sides:
-    """What a join needs of each input: columns as they are, and computed ones to be equal."""
-
-    def __init__(self, join: Join, parts: JoinParts) -> None:
-        self._schemas = [relation.schema for relation in join.inputs]
-        self._needed: list[set[str]] = [set() for _ in join.inputs]
-        self._computed: list[dict[Expression, str]] = [{} for _ in join.inputs]
-        rest = [*parts.rest]
-        found = []
-        for comparison in (*parts.equalities, *parts.comparisons):
-            equality = self._equality(comparison)
-            if equality is None:
-                rest.append(_as_call(comparison))
-            else:
-                found.append(equality)
-        self.equalities = tuple(found)
-        self.rest = tuple(rest)
-
-    @property
-    def tell_events_apart(self) -> bool:
-        """Whether more is needed than what must be equal. If not, events of one key are alike, and
-        a join of rows with weights has one combination where one of events has all of them."""
-        keys = {(e.first, e.first_column) for e in self.equalities}
-        keys |= {(e.second, e.second_column) for e in self.equalities}
-        needed = {(i, n) for i, names in enumerate(self._needed) for n in names}
-        return not self.equalities or not needed <= keys
-
-    def need(self, number: int, name: str) -> None:
-        self._needed[number].add(name)
-
-    def _equality(self, comparison: Comparison) -> Equality | None:
-        """An equality by hash, if the words of both sides are equal where the values are."""
-        if comparison.function not in ("eq", "eq_null_safe"):
-            return None
-        types = [side.expression.type for side in (comparison.left, comparison.right)]
-        kind = kind_of(types[0])
-        if kind is not kind_of(types[1]) or kind in (Kind.OPAQUE, Kind.NULL):
-            return None
-        if kind is Kind.DECIMAL and types[0].scale != types[1].scale:
-            return None
-        left, right = (self._column(s) for s in (comparison.left, comparison.right))
-        return Equality(
-            comparison.left.input,
-            left,
-            comparison.right.input,
-            right,
-            floating=kind is Kind.FLOAT,
-            null_safe=comparison.function == "eq_null_safe",
-        )
-
-    def _column(self, side: Side) -> str:
-        plain = plain_ref(side.expression)
-        if plain is not None:
-            self.need(side.input, plain.name)
-            return plain.name
-        computed = self._computed[side.input]
-        return computed.setdefault(side.expression, f"__e{len(computed)}")
-
-    def netted(self, shown: frozenset[str]) -> tuple[tuple[str, ...], ...]:
-        """Of each input the columns in which rows are equal that are equal in the columns of the
-        join that are shown: these, and what must equal them."""
-        equal = {place(name) for name in shown}
-        pairs = [{(e.first, e.first_column), (e.second, e.second_column)} for e in self.equalities]
-        for _ in pairs:
-            equal |= {side for pair in pairs if pair & equal for side in pair}
-        return tuple(
-            tuple(
-                name
-                for name, e in self.items(number)
-                if (number, name) in equal and kind_of(e.type) not in (Kind.OPAQUE, Kind.NULL)
-            )
-            for number in range(len(self._schemas))
-        )
-
-    @property
-    def definition(self) -> tuple[Any, ...]:
-        """What is computed for it, with the constants left out, and the columns of each input."""
-        return tuple(
-            (tuple(name for name, _ in self.items(number)), tuple(map(_shape, computed)))
-            for number, computed in enumerate(self._computed)
-        )
-
-    def items(self, number: int) -> Items:
-        schema = self._schemas[number]
-        names = tuple(n for n in schema.names if n in self._needed[number])
-        computed = tuple((name, e) for e, name in self._computed[number].items())
-        return (*_plain(schema, names), *computed)
-
-
-def _as_call(comparison: Comparison) -> Expression:
-    sides = (comparison.left, comparison.right)
-    args = tuple(in_names_of_join(side.expression, side.input) for side in sides)
-    return Call(comparison.function, args, BOOLEAN)
-
-
-def _shape(expression: Expression) -> Expression:
-    return Lifter().lift(expression)
-
-
 def _through(window: Window, asked: Conjuncts) -> tuple[Conjuncts, Conjuncts]:
     """What can be asked of the events below a window, and what must be asked of its rows."""
     if window.kind is not WindowKind.ROWS:
@@ -589,10 +487,6 @@ def _is_raw(node: Node) -> bool:
     while isinstance(node, Select):
         node = node.input
     return isinstance(node, Read)
-
-
-def _plain(schema: Schema, names: Iterable[str]) -> Items:
-    return tuple((n, Ref(Source.INPUT, n, schema.type_of(n))) for n in names)
 
 
 def _same(schema: Schema, needed: frozenset[str]) -> tuple[tuple[str, str], ...]:
