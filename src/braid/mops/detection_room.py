@@ -22,7 +22,7 @@ def room(array: np.ndarray, held: int, count: int) -> np.ndarray:
 def shifted(array: np.ndarray, low: int, high: int) -> np.ndarray:
     """The rows from `low` on at the start; room that is much too large is given back."""
     held = high - low
-    if len(array) > max(_LEAST, 2 * held):
+    if len(array) > max(_LEAST, held + held // 4):
         return array[low:high].copy()
     array[:held] = array[low:high].copy()
     return array
