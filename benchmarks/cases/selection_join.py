@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "points": (1_000, 5_000),
     "base": 5_000,
     "growth": ((1_000, 5_000),),
-    "figures": {"dimensions=9": {"dimensions": (9, 9)}, "streams=3": {"dimensions": (5,) * 3}},
+    "figures": {"streams=3": {"dimensions": (5,) * 3}},
     "figure_forms": ("own", "naive_grid"),
     "queries": 500,
     "ticks": {"own": 200, "pdfa": 200, "naive": 50},
