@@ -127,10 +127,10 @@ class Workload:
                 values = tuples[own, 1 : 1 + self.dimensions[s]]
                 part = slice(edges[s], edges[s + 1])
                 inside = (values >= low[query, part]) & (values <= high[query, part])
-                wanted.append(own[inside.all(axis=1)].tolist())
-            for ids in product(*wanted):
-                at, keys = max(ids), {int(tuples[i, 0]) for i in ids}
-                seen = all(at - i <= self.window for i in ids)
-                if len(keys) == 1 and seen and ticks[0] <= at < ticks[1]:
-                    found.append((query, at, *ids))
+                wanted.append(own[inside.all(axis=1)])
+            for key in range(int(tuples[:, 0].max()) + 1):
+                for ids in product(*(own[tuples[own, 0] == key].tolist() for own in wanted)):
+                    at = max(ids)
+                    if at - min(ids) <= self.window and ticks[0] <= at < ticks[1]:
+                        found.append((query, at, *ids))
         return np.array(found, np.int64).reshape(len(found), 2 + self.streams)

@@ -124,8 +124,8 @@ def place_in(tree: int, page: int, target: int) -> int:
 
 
 @kernel()
-def _passes(entry: int, keys: int, first: int, last: int) -> bool:
-    box = entry + 8 * ENTRY_HEAD
+def within(box: int, keys: int, first: int, last: int) -> bool:
+    """Whether keys are in a box, in the dimensions from one to another."""
     for d in range(first, last):
         key = load_int(keys, d)
         if key < load_int(box, 2 * d) or key > load_int(box, 2 * d + 1):
@@ -154,7 +154,9 @@ def search(tree: int, keys: int, first: int, last: int, mark: int, again: bool, 
         looked += 1
         leaf, entry, size = load_int(page, IS_LEAF), entry_at(tree, page, 0), entry_bytes(tree)
         for _ in range(load_int(page, COUNT)):
-            if (not again or load_int(entry, MARKED) == mark) and _passes(entry, keys, first, last):
+            if (not again or load_int(entry, MARKED) == mark) and within(
+                entry + 8 * ENTRY_HEAD, keys, first, last
+            ):
                 if not again:
                     store_int(entry, MARKED, mark)
                 if leaf != 0:

@@ -40,7 +40,8 @@ from braid.kernels.window_covers import WINDOW_FRAME
 #: what the event that drives has found, and how long it is (-1: not asked yet); how often that was
 #: looked for, what was found in all; combinations, lists that were kept and that were not, events,
 #: those that had anything to combine with, what these had; whether nodes have births; the shortest
-#: window of each input; the nodes that see a combination.
+#: window of each input; the nodes that see a combination; the number of the list of
+#: the event that drives.
 (
     FORM,
     SIDES_AT,
@@ -67,8 +68,9 @@ from braid.kernels.window_covers import WINDOW_FRAME
     BORN_LATER,
     SHORTEST_AT,
     SEEN_AT,
+    FIRST_NUMBER,
     SELECTION_FRAME,
-) = range(WINDOW_FRAME, WINDOW_FRAME + 26)
+) = range(WINDOW_FRAME, WINDOW_FRAME + 27)
 
 #: How members are found: every combination by itself; of the event that comes, then of the others
 #: among these; or by what was found when each event came.
@@ -77,7 +79,8 @@ NAIVE, PARTIAL, OWN = range(3)
 #: Of an input: its first dimension, how many it has, their columns and modes, boxes; cuts between
 #: stretches, their number, strips; for each dimension the nodes in order of lo, then in order of hi,
 #: these ends, where each stretch begins in both, how many nodes are laid, those that are not; tests that are no box (first and number for each node; input's
-#: dimension, kind, lo, hi; values); the lists of held events: where, room, written, oldest.
+#: dimension, kind, lo, hi; values); the lists of held events: where, room, written, oldest; boxes
+#: of the nodes in one list, side by side: where, room, of which list.
 (
     FIRST_DIMENSION,
     DIMENSIONS,
@@ -99,8 +102,11 @@ NAIVE, PARTIAL, OWN = range(3)
     LISTED_ROOM,
     WRITTEN,
     TAIL,
+    NEAR_AT,
+    NEAR_ROOM,
+    NEAR_OF,
     SIDE_WORDS,
-) = range(21)
+) = range(24)
 
 #: The key of the time at which an event starts.
 START_MODE = 4

@@ -80,6 +80,7 @@ from braid.kernels.selection_boxes import (
     CHANGES,
     FIRST_COUNT,
     FIRST_LIST_AT,
+    FIRST_NUMBER,
     FORM,
     OWN,
     PARTNERED,
@@ -247,6 +248,7 @@ def _go(frame: int, input_: int, size: int, first: int, last: int, early: Any, l
                 count += 1
         if count > 0:
             store_int(frame, FIRST_COUNT, count)
+            store_int(frame, FIRST_NUMBER, load_int(frame, FIRST_NUMBER) + 1)
             mark(frame)
             _drive(frame, input_, row, count, out, early, late)
             unmark(frame)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.box_tree import next_mark, search
+from braid.kernels.box_tree import next_mark, search, within
 from braid.kernels.joins_frame import (
     AT_KIND,
     AT_SET,
@@ -21,12 +21,14 @@ from braid.kernels.joins_frame import (
     LEVEL_WORDS,
 )
 from braid.kernels.joins_sets import ALL, NEXT, SET, WEIGHT, has_bit, set_bit
+from braid.kernels.memory import resized
 from braid.kernels.rings import NUMBER, OLDEST, cell_of, event_at, ring_of
 from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
 from braid.kernels.selection_boxes import (
     AGES_AT,
     BIRTHS_AT,
     BORN_LATER,
+    BOXES_AT,
     CANDIDATES,
     CHANGES,
     COMBINATIONS,
@@ -35,6 +37,7 @@ from braid.kernels.selection_boxes import (
     FIRST_DIMENSION,
     FIRST_FOUND,
     FIRST_LIST_AT,
+    FIRST_NUMBER,
     FIRST_STEPS,
     FORM,
     KEPT,
@@ -44,6 +47,9 @@ from braid.kernels.selection_boxes import (
     LISTS_AT,
     MARKED_AT,
     NAIVE,
+    NEAR_AT,
+    NEAR_OF,
+    NEAR_ROOM,
     NODE_ROOM,
     NOT_KEPT,
     OWN,
@@ -95,6 +101,7 @@ def find_first(frame: int, input_: int) -> int:
                 count += 1
     store_int(frame, FIRST_FOUND, load_int(frame, FIRST_FOUND) + count)
     store_int(frame, FIRST_COUNT, count)
+    store_int(frame, FIRST_NUMBER, load_int(frame, FIRST_NUMBER) + 1)
     return count
 
 
@@ -187,10 +194,43 @@ def _common(frame: int, input_: int, cell: int, out: int) -> int:
 
 
 @kernel()
+def _lay_near(side: int, kind: int, at: int) -> None:
+    """Copy the boxes of the nodes of a list to one place: it is gone through more than once."""
+    size = 2 * load_int(side, DIMENSIONS)
+    if kind * size > load_int(side, NEAR_ROOM):
+        store_int(side, NEAR_ROOM, 2 * kind * size)
+        store_int(side, NEAR_AT, resized(load_int(side, NEAR_AT), 2 * kind * size))
+    near, boxes = load_int(side, NEAR_AT), load_int(side, BOXES_AT)
+    for k in range(kind):
+        box = boxes + 8 * size * load_int(at, k)
+        for word in range(size):
+            store_int(near, k * size + word, load_int(box, word))
+
+
+@kernel()
+def _ask_near(frame: int, side: int, keys: int, kind: int, at: int, out: int) -> int:
+    """The same of the list of the event that drives, whose boxes are laid side by side."""
+    if load_int(side, NEAR_OF) != load_int(frame, FIRST_NUMBER):
+        _lay_near(side, kind, at)
+        store_int(side, NEAR_OF, load_int(frame, FIRST_NUMBER))
+    box, dimensions, count = load_int(side, NEAR_AT), load_int(side, DIMENSIONS), np.int64(0)
+    for k in range(kind):
+        if within(box, keys, 0, dimensions):
+            node = load_int(at, k)
+            if passes(side, node, keys):
+                store_int(out, count, node)
+                count += 1
+        box += 16 * dimensions
+    return count
+
+
+@kernel()
 def ask_all(frame: int, input_: int, row: int, kind: int, at: int, out: int) -> int:
     """The nodes of a list that want an event."""
     read_keys(frame, input_, row)
     side, keys, count = side_of(frame, input_), keys_at(frame, input_), np.int64(0)
+    if at == load_int(frame, FIRST_LIST_AT):
+        return _ask_near(frame, side, keys, kind, at, out)
     for k in range(kind):
         node = load_int(at, k)
         if wanted_by(side, node, keys):

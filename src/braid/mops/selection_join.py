@@ -10,12 +10,14 @@ What is saved does not depend on the form: the events. Who wants them is found a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from braid.algebra.expressions import TRUE, is_true
+from braid.kernels import memory
 from braid.kernels import selection_boxes as boxes
 from braid.kernels import selection_joins as kernel
 from braid.kernels.joins_frame import ALLOWED, SETS_AT
@@ -260,7 +262,14 @@ class SelectionJoinLogic(WindowJoinLogic):
     def index_bytes(self) -> int:
         own = (self._admitted, self._births, self._lists, self._marks)
         asked = sum(a.nbytes for a in self._sieves) + self._chooser.nbytes
+        asked += 8 * int(self._side_words[:, boxes.NEAR_ROOM].sum())
         return super().index_bytes + asked + sum(array.nbytes for array in own)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            for at in getattr(self, "_side_words", np.zeros((0, boxes.SIDE_WORDS), np.int64)):
+                memory.free(at[boxes.NEAR_AT])
+        super().__del__()
 
     def describe(self) -> dict[str, Any]:
         frame = self._holdings.frame
