@@ -21,7 +21,7 @@ from braid.kernels.k_frame import (
     NOW,
     STORES_AT,
 )
-from braid.kernels.k_leave import evict
+from braid.kernels.k_leave import asked_by, evict
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
@@ -126,13 +126,13 @@ def _drop_partners(frame: int, edge: int, store: int, row: int) -> None:
     slot = find(index, other, hash_)
     while slot >= 0:
         following = following_of(index, other, slot, hash_)
-        evict(frame, other, slot)
+        evict(frame, other, slot, np.int64(0))
         slot = following
 
 
 @kernel()
 def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
-    """The watch by which some partner of a row comes no more, or -1."""
+    """The way by which some partner of a row comes no more, or -1."""
     width = load_int(store, WIDTH)
     for k in range(ways.shape[0]):
         if ways[k, BY_ROLE] != WAITING:
@@ -141,7 +141,7 @@ def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
         if load_int(row, width + MARKS + ways[k, BY_EDGE]) < 0:
             continue
         if _comes_no_more(frame, by, store, row):
-            return ways[k, BY_WATCH]
+            return np.int64(k)
     return np.int64(-1)
 
 
@@ -185,19 +185,24 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
             slot = following
             continue
         if load_int(store, COVERS) == DONE_WITH and (flags & IN_RESULT) != 0:
-            evict(frame, store, slot)
+            evict(frame, store, slot, np.int64(0))
             slot = following
             continue
+        mask = np.int64(0)
         if ways.shape[0] > 0:
-            watch = _waits_in_vain(frame, ways, store, row)
-            if watch < 0:
+            way = _waits_in_vain(frame, ways, store, row)
+            if way >= 0:
+                watch = ways[way, BY_WATCH]
+                edge = edges + ways[way, BY_EDGE] * (8 * EDGE_WORDS)
+                mask = asked_by(frame, edge, store, row)
+            else:
                 watch = _nobody_asks(frame, edges, ways, whole, store, row)
                 if watch >= 0 and whole == 0:
                     for k in range(ways.shape[0]):
                         if ways[k, BY_ROLE] == ASKED:
                             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
                             _drop_partners(frame, edge, store, row)
-        if watch >= 0 and evict(frame, store, slot):
+        if watch >= 0 and evict(frame, store, slot, mask):
             at = watch_at(frame, watch)
             store_int(at, GONE, load_int(at, GONE) + 1)
         slot = following

@@ -277,6 +277,8 @@ class Watch:
 
     def collect(self, events: int) -> None:
         """Go through what is held, after so many events."""
+        if len(self._spec.inputs) > 2:
+            self._held.choose_orders()
         self._set_thresholds()
         self._make_room()
         self._renew_refused()
