@@ -31,6 +31,7 @@ from braid.kernels.k_store import (
     FLAGS,
     IN_RESULT,
     INDEX_WORDS,
+    IS_ONE,
     MARKS,
     NEWER,
     OLDEST,
@@ -102,6 +103,8 @@ def _is_asked_for(frame: int, edge: int, store: int, row: int, whole: int) -> bo
     own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
     hash_ = hash_key(row, load_int(store, BASE), own)
     slot, width = find(index, other, hash_), load_int(other, WIDTH)
+    place = load_int(edge, EDGE_OTHER) * load_int(frame, INPUTS)
+    theirs = load_int(frame, EDGES_AT) + place * (8 * EDGE_WORDS)
     while slot >= 0:
         partner = slot_at(other, slot)
         flags = load_int(partner, width + FLAGS)
@@ -109,7 +112,9 @@ def _is_asked_for(frame: int, edge: int, store: int, row: int, whole: int) -> bo
             if whole != 0:
                 return True
             for k in range(load_int(other, EDGES)):
-                if load_int(partner, width + MARKS + k) >= 0:
+                further = load_int(theirs + k * (8 * EDGE_WORDS), EDGE_INDEX)
+                one = load_int(indexes + further * (8 * INDEX_WORDS), IS_ONE) != 0
+                if one and load_int(partner, width + MARKS + k) >= 0:
                     return True
         slot = following_of(index, other, slot, hash_)
     return False

@@ -10,7 +10,8 @@ from __future__ import annotations
 #: rows that are in a result of this event (pairs: input, slot), number and room; the record of the
 #: event; keys that are known not to be aside; what was not found in memory (index, hash, or -1);
 #: whether rows are put aside or dropped, and how many of 1024 are sampled; edges; watches and their
-#: number; the rows that may be looked at before it stops; results of rows that were only sampled.
+#: number; the rows that may be looked at before it stops; results of rows that were only sampled;
+#: whether what is held should be gone through now.
 (
     INPUTS,
     STORES_AT,
@@ -50,7 +51,7 @@ from __future__ import annotations
     WATCHES,
     BUDGET,
     LOST,
-    CLOCK,
+    DUE,
     FRAME,
 ) = range(40)
 

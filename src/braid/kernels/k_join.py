@@ -28,6 +28,7 @@ from braid.kernels.k_frame import (
     DONE,
     DONE_AT,
     DONE_ROOM,
+    DUE,
     EMIT_AT,
     EMITTED,
     EVENT_AT,
@@ -537,7 +538,7 @@ def run(words: np.ndarray, residual: Any) -> int:
     feeds, budget = load_int(frame, FEEDS_AT), load_int(frame, BUDGET)
     driver = _next_feed(frame)
     while driver >= 0:
-        if budget == 0:
+        if budget == 0 or load_int(frame, DUE) != 0:
             return 2
         budget -= 1
         feed = feeds + driver * (8 * FEED_WORDS)
