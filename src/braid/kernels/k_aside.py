@@ -23,9 +23,12 @@ from braid.kernels.k_store import (
     FILTER_MASK,
     FILTERED,
     FIRST_INDEX,
+    FLAGS,
     INDEX_WORDS,
     INDEXES,
+    MASKED,
     RECORD,
+    WIDTH,
     hash_key,
 )
 from braid.kernels.memory import resized
@@ -77,8 +80,11 @@ def known_place(number: int, hash_: int) -> int:
 
 
 @kernel()
-def set_aside(indexes: int, store: int, record: int, known: int) -> None:
-    """Write a record into the buffer, and its keys into the filters."""
+def set_aside(indexes: int, store: int, record: int, known: int, mask: int) -> None:
+    """Write a record into the buffer, and its keys into the filters: of the indexes of a mask, or of
+    all if that is 0."""
+    place = load_int(store, WIDTH) + FLAGS
+    store_int(record, place, load_int(record, place) | (mask << MASKED))
     rows, words = load_int(store, BUFFER_ROWS), load_int(store, RECORD)
     if rows == load_int(store, BUFFER_ROOM):
         room = max(np.int64(64), 2 * rows)
@@ -92,6 +98,8 @@ def set_aside(indexes: int, store: int, record: int, known: int) -> None:
     store_int(store, EVICTED, load_int(store, EVICTED) + 1)
     first = load_int(store, FIRST_INDEX)
     for number in range(first, first + load_int(store, INDEXES)):
+        if mask != 0 and ((mask >> (number - first)) & 1) == 0:
+            continue
         index = indexes + number * (8 * INDEX_WORDS)
         hash_ = hash_key(record, load_int(store, BASE), index)
         note_key(index, hash_)

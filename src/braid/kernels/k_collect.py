@@ -21,7 +21,7 @@ from braid.kernels.k_frame import (
     NOW,
     STORES_AT,
 )
-from braid.kernels.k_leave import evict
+from braid.kernels.k_leave import asked_by, evict
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
@@ -31,6 +31,7 @@ from braid.kernels.k_store import (
     FLAGS,
     IN_RESULT,
     INDEX_WORDS,
+    IS_ONE,
     MARKS,
     NEWER,
     OLDEST,
@@ -102,6 +103,8 @@ def _is_asked_for(frame: int, edge: int, store: int, row: int, whole: int) -> bo
     own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
     hash_ = hash_key(row, load_int(store, BASE), own)
     slot, width = find(index, other, hash_), load_int(other, WIDTH)
+    place = load_int(edge, EDGE_OTHER) * load_int(frame, INPUTS)
+    theirs = load_int(frame, EDGES_AT) + place * (8 * EDGE_WORDS)
     while slot >= 0:
         partner = slot_at(other, slot)
         flags = load_int(partner, width + FLAGS)
@@ -109,7 +112,9 @@ def _is_asked_for(frame: int, edge: int, store: int, row: int, whole: int) -> bo
             if whole != 0:
                 return True
             for k in range(load_int(other, EDGES)):
-                if load_int(partner, width + MARKS + k) >= 0:
+                further = load_int(theirs + k * (8 * EDGE_WORDS), EDGE_INDEX)
+                one = load_int(indexes + further * (8 * INDEX_WORDS), IS_ONE) != 0
+                if one and load_int(partner, width + MARKS + k) >= 0:
                     return True
         slot = following_of(index, other, slot, hash_)
     return False
@@ -126,13 +131,13 @@ def _drop_partners(frame: int, edge: int, store: int, row: int) -> None:
     slot = find(index, other, hash_)
     while slot >= 0:
         following = following_of(index, other, slot, hash_)
-        evict(frame, other, slot)
+        evict(frame, other, slot, np.int64(0))
         slot = following
 
 
 @kernel()
 def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
-    """The watch by which some partner of a row comes no more, or -1."""
+    """The way by which some partner of a row comes no more, or -1."""
     width = load_int(store, WIDTH)
     for k in range(ways.shape[0]):
         if ways[k, BY_ROLE] != WAITING:
@@ -141,7 +146,7 @@ def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
         if load_int(row, width + MARKS + ways[k, BY_EDGE]) < 0:
             continue
         if _comes_no_more(frame, by, store, row):
-            return ways[k, BY_WATCH]
+            return np.int64(k)
     return np.int64(-1)
 
 
@@ -185,19 +190,24 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
             slot = following
             continue
         if load_int(store, COVERS) == DONE_WITH and (flags & IN_RESULT) != 0:
-            evict(frame, store, slot)
+            evict(frame, store, slot, np.int64(0))
             slot = following
             continue
+        mask = np.int64(0)
         if ways.shape[0] > 0:
-            watch = _waits_in_vain(frame, ways, store, row)
-            if watch < 0:
+            way = _waits_in_vain(frame, ways, store, row)
+            if way >= 0:
+                watch = ways[way, BY_WATCH]
+                edge = edges + ways[way, BY_EDGE] * (8 * EDGE_WORDS)
+                mask = asked_by(frame, edge, store, row)
+            else:
                 watch = _nobody_asks(frame, edges, ways, whole, store, row)
                 if watch >= 0 and whole == 0:
                     for k in range(ways.shape[0]):
                         if ways[k, BY_ROLE] == ASKED:
                             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
                             _drop_partners(frame, edge, store, row)
-        if watch >= 0 and evict(frame, store, slot):
+        if watch >= 0 and evict(frame, store, slot, mask):
             at = watch_at(frame, watch)
             store_int(at, GONE, load_int(at, GONE) + 1)
         slot = following

@@ -10,7 +10,8 @@ from __future__ import annotations
 #: rows that are in a result of this event (pairs: input, slot), number and room; the record of the
 #: event; keys that are known not to be aside; what was not found in memory (index, hash, or -1);
 #: whether rows are put aside or dropped, and how many of 1024 are sampled; edges; watches and their
-#: number; the rows that may be looked at before it stops; results of rows that were only sampled.
+#: number; the rows that may be looked at before it stops; results of rows that were only sampled;
+#: whether what is held should be gone through now.
 (
     INPUTS,
     STORES_AT,
@@ -50,7 +51,7 @@ from __future__ import annotations
     WATCHES,
     BUDGET,
     LOST,
-    CLOCK,
+    DUE,
     FRAME,
 ) = range(40)
 
@@ -67,5 +68,5 @@ AT_HASH, AT_SLOT, LEVEL_WORDS = range(3)
 
 #: An edge of the join graph, seen from an input: the other input, that one's index of the common
 #: key, the input's own one; the edge as the other sees it; the watch of how long rows of the
-#: other wait for rows of this one (-1: none).
-EDGE_OTHER, EDGE_INDEX, EDGE_OWN, EDGE_BACK, EDGE_WATCH, EDGE_WORDS = range(6)
+#: other wait for rows of this one; bits of the input's own indexes that have all of the common key.
+EDGE_OTHER, EDGE_INDEX, EDGE_OWN, EDGE_BACK, EDGE_WATCH, EDGE_MASK, EDGE_WORDS = range(7)

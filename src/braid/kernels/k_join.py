@@ -28,6 +28,7 @@ from braid.kernels.k_frame import (
     DONE,
     DONE_AT,
     DONE_ROOM,
+    DUE,
     EMIT_AT,
     EMITTED,
     EVENT_AT,
@@ -65,7 +66,7 @@ from braid.kernels.k_frame import (
     WANTED_HASH,
     WANTED_INDEX,
 )
-from braid.kernels.k_leave import evict, leave
+from braid.kernels.k_leave import asked_by, evict, leave
 from braid.kernels.k_refuse import is_in_vain, refuse
 from braid.kernels.k_store import (
     AGAIN,
@@ -81,6 +82,7 @@ from braid.kernels.k_store import (
     FIRST,
     FIRST_INDEX,
     FLAGS,
+    FOUND,
     IN_RESULT,
     INDEX_WORDS,
     KEEPS,
@@ -88,6 +90,7 @@ from braid.kernels.k_store import (
     LEFT,
     NEGATIVES,
     NUMBER,
+    PROBES,
     RECORD,
     SAMPLED,
     SIZE,
@@ -300,6 +303,7 @@ def _begin(frame: int, step: int, level: int) -> bool:
     hash_ = _hash_of_sources(frame, step, index)
     if is_wanted(frame, number, index, store, hash_):
         return False
+    store_int(index, PROBES, load_int(index, PROBES) + 1)
     store_int(level, AT_HASH, hash_)
     store_int(level, AT_SLOT, find(index, store, hash_))
     return True
@@ -331,6 +335,7 @@ def _next(frame: int, step: int, level: int) -> bool:
         row = slot_at(store, slot)
         slot = following_of(index, store, slot, hash_)
         if _fits(frame, step, index, row, base):
+            store_int(index, FOUND, load_int(index, FOUND) + 1)
             store_int(load_int(frame, BOUND_AT), input_, row)
             store_int(level, AT_SLOT, slot)
             return True
@@ -387,7 +392,7 @@ def _note_results(frame: int) -> None:
         flags = load_int(store, WIDTH) + FLAGS
         # A slot that has left already is named twice: its flags are gone then.
         if load_int(store, COVERS) == DONE_WITH and (load_int(row, flags) & IN_RESULT) != 0:
-            if evict(frame, store, slot):
+            if evict(frame, store, slot, np.int64(0)):
                 store_int(row, flags, 0)
     store_int(frame, DONE, 0)
 
@@ -401,7 +406,7 @@ def _take_out(frame: int, store: int, record: int) -> None:
     index = indexes + number * (8 * INDEX_WORDS)
     hash_ = hash_key(record, load_int(store, BASE), index)
     if load_int(store, ASIDE) > 0 and may_be_aside(index, hash_):
-        set_aside(indexes, store, record, load_int(frame, KNOWN_AT))
+        set_aside(indexes, store, record, load_int(frame, KNOWN_AT), np.int64(0))
         return
     store_int(store, NEGATIVES, load_int(store, NEGATIVES) + 1)
     add_row(indexes, store, record, 0)
@@ -421,7 +426,7 @@ def _keep_event(frame: int, driver: int, found: int) -> None:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
         store_int(record, load_int(store, WIDTH) + FLAGS, IN_RESULT)
-        if load_int(store, COVERS) == DONE_WITH and leave(frame, store, record):
+        if load_int(store, COVERS) == DONE_WITH and leave(frame, store, record, np.int64(0)):
             return
     add_row(load_int(frame, INDEXES_AT), store, record, 0)
 
@@ -480,7 +485,8 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
             _note_results(frame)
         if found == 0:
             after(frame, driver, record)
-            if is_in_vain(frame, driver, record) and leave(frame, store, record):
+            edge = is_in_vain(frame, driver, record)
+            if edge != 0 and leave(frame, store, record, asked_by(frame, edge, store, record)):
                 refuse(frame, driver, record)
                 return True
         _keep_event(frame, driver, found)
@@ -532,7 +538,7 @@ def run(words: np.ndarray, residual: Any) -> int:
     feeds, budget = load_int(frame, FEEDS_AT), load_int(frame, BUDGET)
     driver = _next_feed(frame)
     while driver >= 0:
-        if budget == 0:
+        if budget == 0 or load_int(frame, DUE) != 0:
             return 2
         budget -= 1
         feed = feeds + driver * (8 * FEED_WORDS)

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from braid.kernels.instances import mix
-from braid.kernels.k_aside import set_aside
-from braid.kernels.k_frame import INDEXES_AT, KNOWN_AT, SAMPLES, SPILLS
+from braid.kernels.k_aside import may_be_aside, set_aside
+from braid.kernels.k_frame import (
+    EDGE_INDEX,
+    EDGE_MASK,
+    EDGE_OTHER,
+    EDGE_OWN,
+    INDEXES_AT,
+    KNOWN_AT,
+    SAMPLES,
+    SPILLS,
+    STORES_AT,
+)
 from braid.kernels.k_store import (
+    ASIDE,
+    BASE,
     EVICTED,
     FLAGS,
+    INDEX_WORDS,
     NUMBER,
     SAMPLED,
+    STORE_WORDS,
     WIDTH,
+    find,
+    hash_key,
     remove_row,
     slot_at,
     weight_of,
@@ -25,10 +43,11 @@ def is_sampled(frame: int, store: int, record: int) -> bool:
 
 
 @kernel()
-def leave(frame: int, store: int, record: int) -> bool:
-    """Put a record aside, or drop it; False if it is sampled and stays."""
+def leave(frame: int, store: int, record: int, mask: int) -> bool:
+    """Put a record aside, to be found by the indexes of a mask, or drop it; False if it is sampled
+    and stays."""
     if load_int(frame, SPILLS) != 0:
-        set_aside(load_int(frame, INDEXES_AT), store, record, load_int(frame, KNOWN_AT))
+        set_aside(load_int(frame, INDEXES_AT), store, record, load_int(frame, KNOWN_AT), mask)
         return True
     flags = load_int(store, WIDTH) + FLAGS
     if is_sampled(frame, store, record):
@@ -39,11 +58,27 @@ def leave(frame: int, store: int, record: int) -> bool:
 
 
 @kernel()
-def evict(frame: int, store: int, slot: int) -> bool:
+def evict(frame: int, store: int, slot: int, mask: int) -> bool:
     row = slot_at(store, slot)
     if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0 or weight_of(store, row) < 0:
         return False
-    if not leave(frame, store, row):
+    if not leave(frame, store, row, mask):
         return False
     remove_row(load_int(frame, INDEXES_AT), store, slot)
     return True
+
+
+@kernel()
+def asked_by(frame: int, edge: int, store: int, row: int) -> int:
+    """The indexes by which a row can be asked for that waits for a partner: those with the key of
+    the edge, since no result has it before the partner comes. All (0) if it may be there."""
+    indexes = load_int(frame, INDEXES_AT)
+    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
+    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+    hash_ = hash_key(row, load_int(store, BASE), own)
+    if find(index, other, hash_) >= 0:
+        return np.int64(0)
+    if load_int(other, ASIDE) > 0 and may_be_aside(index, hash_):
+        return np.int64(0)
+    return load_int(edge, EDGE_MASK)

@@ -8,6 +8,8 @@ a result may be lost, about one in a hundred thousand rows.
 
 from __future__ import annotations
 
+import numpy as np
+
 from braid.kernels.k_aside import bits_of, word_of
 from braid.kernels.k_frame import (
     EDGE_BACK,
@@ -20,7 +22,7 @@ from braid.kernels.k_frame import (
     INPUTS,
     STORES_AT,
 )
-from braid.kernels.k_leave import evict
+from braid.kernels.k_leave import asked_by, evict
 from braid.kernels.k_store import (
     BASE,
     EDGES,
@@ -53,8 +55,8 @@ def _is_refused(index: int, hash_: int) -> bool:
 
 
 @kernel()
-def is_in_vain(frame: int, driver: int, record: int) -> bool:
-    """Whether an event waits for a row that has been refused."""
+def is_in_vain(frame: int, driver: int, record: int) -> int:
+    """The edge by which an event waits for a row that has been refused, or 0."""
     stores, indexes = load_int(frame, STORES_AT), load_int(frame, INDEXES_AT)
     store = stores + driver * (8 * STORE_WORDS)
     edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
@@ -67,8 +69,8 @@ def is_in_vain(frame: int, driver: int, record: int) -> bool:
             continue
         own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
         if _is_refused(index, hash_key(record, load_int(store, BASE), own)):
-            return True
-    return False
+            return edge
+    return np.int64(0)
 
 
 @kernel()
@@ -90,9 +92,12 @@ def refuse(frame: int, driver: int, record: int) -> None:
         other = stores + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
         index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
         mark = load_int(other, WIDTH) + MARKS + load_int(edge, EDGE_BACK)
+        theirs = load_int(edge, EDGE_OTHER) * load_int(frame, INPUTS) + load_int(edge, EDGE_BACK)
+        back = load_int(frame, EDGES_AT) + theirs * (8 * EDGE_WORDS)
         slot = find(index, other, hash_)
         while slot >= 0:
             following = following_of(index, other, slot, hash_)
-            if load_int(slot_at(other, slot), mark) >= 0:
-                evict(frame, other, slot)
+            row = slot_at(other, slot)
+            if load_int(row, mark) >= 0:
+                evict(frame, other, slot, asked_by(frame, back, other, row))
             slot = following

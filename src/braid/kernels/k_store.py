@@ -70,8 +70,10 @@ OLDER, NEWER, LINKS = range(3)
 LINK_NEXT, LINK_PREVIOUS, LINK_HASH, LINK_WORDS = range(4)
 
 #: Flags of a row: it has been in a result; it would not be here but for being sampled; it has been
-#: put aside before.
+#: put aside before. From bit MASKED on: the indexes by which it has to be found when it is aside (0:
+#: all).
 IN_RESULT, SAMPLED, RETURNED = 1, 2, 4
+MASKED = 8
 
 #: Whether rows of an input are counted for results, and whether one that has been in one leaves.
 WATCHED, DONE_WITH = 1, 2
@@ -80,7 +82,8 @@ WATCHED, DONE_WITH = 1, 2
 #: (pairs: column, whether it is a float), word of a slot where its link is; where the filter of what
 #: was put aside is (0: none), its words less one, keys in it; how often a row came whose key was
 #: there, and how often rows came; whether a key is of one row at most; keys of rows that WHERE has
-#: refused, as filters: the newer one and the one before, their words less one, keys in the newer.
+#: refused, as filters: the newer one and the one before, their words less one, keys in the newer;
+#: how often it was probed, and rows found.
 (
     INDEX_STORE,
     HEADS_AT,
@@ -98,8 +101,10 @@ WATCHED, DONE_WITH = 1, 2
     REFUSED_BEFORE_AT,
     REFUSED_MASK,
     REFUSED_KEYS,
+    PROBES,
+    FOUND,
     INDEX_WORDS,
-) = range(17)
+) = range(19)
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)

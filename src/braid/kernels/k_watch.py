@@ -18,9 +18,11 @@ each time.
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from braid.kernels.instances import is_null, mix
 from braid.kernels.k_frame import (
+    DUE,
     EDGE_BACK,
     EDGE_INDEX,
     EDGE_OTHER,
@@ -51,7 +53,7 @@ from braid.kernels.k_store import (
     hash_key,
     slot_at,
 )
-from braid.kernels.runtime import kernel, load_int, store_int
+from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
 
 WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
 
@@ -91,7 +93,7 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
 ENDLESS = np.int64(1) << np.int64(61)
 _LEAST = np.int64(-9223372036854775807)
 #: The longest sleep, in windows: two to this.
-_LONGEST = 7
+_LONGEST = 4
 
 
 @kernel()
@@ -172,7 +174,8 @@ def _judge(watch: int, store: int, largest: int) -> None:
     watched = load_int(store, ARRIVALS) - load_int(watch, STARTED)
     threshold = load_int(watch, THRESHOLD)
     if largest > threshold or (4 * largest > watched and load_int(watch, TIMED) == 0):
-        if largest > threshold or watched >= 4 * load_int(watch, WINDOW):
+        vague = 2 * largest > watched and watched >= 4 * load_int(watch, WINDOW)
+        if largest > threshold or vague:
             _sleep(watch, store)
         return
     if largest < load_int(watch, K):
@@ -184,11 +187,19 @@ def _judge(watch: int, store: int, largest: int) -> None:
 
 
 @kernel()
-def _thin(watch: int) -> None:
-    """Forget every second run, but not the newest."""
+def _thin(watch: int, clock: int) -> None:
+    """Forget runs that are long past, or else every second one, but not the newest."""
     table, entries = load_int(watch, TABLE_AT), load_int(watch, ENTRIES)
+    long_past = clock - 4 * load_int(watch, THRESHOLD)
+    first = np.int64(0)
+    while first < entries - 1 and load_int(table, 2 * first + 1) < long_past:
+        first += 1
+    if 2 * first < entries:
+        first, step = np.int64(1), 2
+    else:
+        step = 1
     kept = np.int64(0)
-    for k in range(1, entries, 2):
+    for k in range(first, entries, step):
         store_int(table, 2 * kept, load_int(table, 2 * k))
         store_int(table, 2 * kept + 1, load_int(table, 2 * k + 1))
         kept += 1
@@ -226,7 +237,7 @@ def _watch_order(frame: int, watch: int, store: int, value: int, number: int) ->
     entries, clock = load_int(watch, ENTRIES), clock_of(frame, watch, store)
     if entries == 0 or value > load_int(watch, HIGHEST):
         if entries == load_int(watch, ROOM):
-            _thin(watch)
+            _thin(watch, clock)
             entries = load_int(watch, ENTRIES)
         table = load_int(watch, TABLE_AT)
         store_int(table, 2 * entries, value)
@@ -276,6 +287,9 @@ def _watch_clusters(frame: int, watch: int, store: int, value: int, number: int)
         observe(frame, watch, store, arrivals - counter - 1, number)
         return
     entries = load_int(watch, ENTRIES)
+    if 2 * entries >= load_int(watch, ROOM) and usable_k(watch) >= 0:
+        # What has ended is to be used before it is forgotten.
+        store_int(frame, DUE, 1)
     if 4 * entries >= 3 * load_int(watch, ROOM):
         entries = _forget_ended(frame, watch, store)
         if 2 * entries >= load_int(watch, ROOM):
@@ -293,14 +307,12 @@ def _forget_ended(frame: int, watch: int, store: int) -> int:
     """Forget values whose clusters ended long ago; how many are left."""
     table, room = load_int(watch, TABLE_AT), load_int(watch, ROOM)
     k = load_int(watch, K)
-    oldest = load_int(store, ARRIVALS) - room // 2
-    if k < room:
-        oldest = min(oldest, load_int(store, ARRIVALS) - 2 * k - 64)
+    oldest = load_int(store, ARRIVALS) - (2 * k + 64 if 2 * k < room else room)
     # Entries move to the front, and from there to their places.
     kept = np.int64(0)
     for place in range(room):
         counter = load_int(table, 2 * place + 1)
-        if counter >= oldest:
+        if counter >= max(oldest, np.int64(0)):
             value = load_int(table, 2 * place)
             store_int(table, 2 * place + 1, -1)
             store_int(table, 2 * kept, value)
@@ -311,6 +323,15 @@ def _forget_ended(frame: int, watch: int, store: int) -> int:
     _settle_values(watch, kept)
     store_int(watch, ENTRIES, kept)
     return kept
+
+
+@kernel((WORDS, types.int64))
+def forget_ended(words: np.ndarray, number: int) -> None:
+    """Forget the values of a watch whose clusters are over, now that this has been used."""
+    frame = address(words)
+    watch = watch_at(frame, number)
+    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
+    _forget_ended(frame, watch, store)
 
 
 @kernel()

@@ -184,9 +184,19 @@ class Aside:
         for place, index in enumerate(self._indexes):
             self._make_filter(index, words)
             for piece in self.pieces:
-                holdings.note_keys(self._held.frame, index, self._hashes(piece, place).copy())
+                first = (2 * place + 1) * piece.rows
+                order = piece.words[first : first + piece.rows]
+                asked = self._asked_by(self._records(piece), place)[order]
+                holdings.note_keys(self._held.frame, index, self._hashes(piece, place)[asked])
             if len(waiting):
-                holdings.note_keys(self._held.frame, index, self._held.hashes(index, waiting))
+                asked = self._asked_by(waiting, place)
+                hashes = self._held.hashes(index, waiting)
+                holdings.note_keys(self._held.frame, index, hashes[asked])
+
+    def _asked_by(self, records: Rows, place: int) -> np.ndarray:
+        """Which records have to be found by an index."""
+        masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
+        return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
 
     # ---- back ----
 
@@ -236,7 +246,7 @@ class Aside:
             weights = records[:, int(self._store[stores.WIDTH]) - 1]
             self._store[stores.NEGATIVES] += np.count_nonzero(weights < 0)
         flags = int(self._store[stores.WIDTH]) + stores.FLAGS
-        records[:, flags] |= stores.RETURNED
+        records[:, flags] = records[:, flags] & (1 << stores.MASKED) - 1 | stores.RETURNED
         self._store[stores.RETURNS] += len(records)
         self._held.take(self._number, records, oldest=True)
         return len(records)

@@ -41,9 +41,10 @@ class Calendar:
         self._written: dict[int, list[Place]] = {}
 
     def add(self, entries: Words) -> None:
-        entries = entries[:, : self._width]
         parts = entries[:, 0] // self._span
-        order = np.argsort(parts, kind="stable")
+        order = np.arange(len(parts))
+        if not (parts[1:] >= parts[:-1]).all():
+            order = np.argsort(parts, kind="stable")
         bounds = np.flatnonzero(np.diff(parts[order])) + 1
         for own in np.split(order, bounds):
             if len(own):
@@ -138,9 +139,11 @@ class Going:
             numbers = np.arange(self._next, self._next + len(rows))
             self._next += len(rows)
             for calendar, own in zip(self._calendars, leaves.T, strict=True):
+                entries = np.empty((len(rows), self._width), np.int64)
+                entries[:, 0], entries[:, 1] = own, hashes
+                entries[:, 2:] = numbers[:, None]
                 kept = own < _NEVER
-                if kept.any():
-                    calendar.add(np.stack([own[kept], hashes[kept], numbers[kept]], axis=1))
+                calendar.add(entries if kept.all() else entries[kept])
         going = self._going(bound, ends)
         if not len(rows) or not len(going):
             return rows

@@ -66,12 +66,14 @@ class Stores:
         self.event: Words = np.zeros(widest, np.int64)
         self._plan_probes()
         self._point()
+        self.frame[frames.NOW] = -(2**63)
         for number in range(count):
             self.forget(number)
 
     def _number_indexes(self) -> None:
         """An index for every way in which an input is looked up, those of an input together."""
-        orders = Orders(self._keys, self.count).chosen([0] * self.count)
+        self._planner = Orders(self._keys, self.count)
+        orders = self._planner.chosen([0] * self.count)
         self._orders = orders
         wanted = {probe.lookup for order in orders for probe in order}
         pairs = [(a, b) for a in range(self.count) for b in range(self.count) if a != b]
@@ -124,6 +126,23 @@ class Stores:
                 words[frames.EDGE_INDEX], words[frames.EDGE_OWN] = edge.other, edge.own
                 back = [e.second for e in self.edges[edge.second]].index(number)
                 words[frames.EDGE_BACK], words[frames.EDGE_WATCH] = back, -1
+                having = [set(edge.keys) <= set(self.lookups[index][1]) for index in own]
+                words[frames.EDGE_MASK] = sum(1 << k for k, has in enumerate(having) if has)
+
+    def choose_orders(self) -> None:
+        """Probe what finds least first, as far as there are indexes for it."""
+        for index, lookup in enumerate(self.lookups):
+            record = self.indexes[index]
+            probes, found = int(record[stores.PROBES]), int(record[stores.FOUND])
+            self._planner.measured(lookup, probes, found)
+            record[[stores.PROBES, stores.FOUND]] = 0
+        counts = [int(c) for c in self.stores[:, stores.COUNT]]
+        orders = self._planner.chosen(counts)
+        known = all(probe.lookup in self.lookups for order in orders for probe in order)
+        if known and orders != self._orders:
+            self._orders = orders
+            self._plan_probes()
+            self._point()
 
     def _plan_probes(self) -> None:
         steps = np.zeros((self.count, self.count - 1, frames.STEP_WORDS), np.int64)
@@ -151,7 +170,6 @@ class Stores:
         frame[frames.EVENT_AT] = address(self.event)
         frame[frames.KNOWN_AT] = address(self.known)
         frame[frames.EDGES_AT] = address(self._edges)
-        frame[frames.NOW] = -(2**63)
 
     def edge_words(self, number: int, place: int) -> Words:
         """An edge of an input, as kernels see it."""

@@ -55,7 +55,7 @@ _RUNS, _VALUES, _MOST_VALUES = 128, 256, 4096
 #: Words of a filter of keys that were refused.
 _REFUSED = 2048
 #: A constraint with a larger k is not used, whatever windows hold.
-_LEAST_THRESHOLD = 1024
+_LEAST_THRESHOLD, _FIRST_THRESHOLD = 1024, 16_384
 
 _KINDS = {
     ConstraintKind.ASCENDING: kernel.ASCENDS,
@@ -120,7 +120,7 @@ class Watch:
             watch[kernel.STARTED] = 0 if kind == kernel.WAITS else -1
             watch[kernel.WINDOW] = _WINDOW[kind]
             watch[kernel.FACTOR] = 1024 if exact else _FACTOR[kind]
-            watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
+            watch[kernel.THRESHOLD] = _FIRST_THRESHOLD
             if kind != kernel.WAITS:
                 rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
                 self._tables[number] = np.full((rows, 2), -1, np.int64)
@@ -270,15 +270,20 @@ class Watch:
         came = self._held.stores[:, stores.ARRIVALS].sum()
         held = self._held.stores[:, stores.COUNT].sum()
         events = int(came - self._since.sum())
-        if events < max(_ROUND, held):
+        due = bool(self._held.frame[frames.DUE])
+        self._held.frame[frames.DUE] = 0
+        if events < max(_ROUND, held // 4 if due else held):
+            if due:
+                self._make_room()
             return
         self._since = self._held.stores[:, stores.ARRIVALS].copy()
         self.collect(events)
 
     def collect(self, events: int) -> None:
         """Go through what is held, after so many events."""
+        if len(self._spec.inputs) > 2:
+            self._held.choose_orders()
         self._set_thresholds()
-        self._make_room()
         self._renew_refused()
         for number, store in enumerate(self._held.stores):
             if self._is_resting(number, store, events):
@@ -286,6 +291,7 @@ class Watch:
             open_, alone = self._ways(number)
             if store[stores.COUNT] and (len(open_) or store[stores.COVERS] == stores.DONE_WITH):
                 ways.collect(self._held.frame, number, open_, int(alone))
+        self._make_room()
         now = int(self._held.frame[frames.NOW])
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
@@ -338,23 +344,33 @@ class Watch:
                 watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 4)
 
     def _make_room(self) -> None:
-        """Tables of clusters that were too small are made larger."""
+        """Forget clusters that are over and have been used; tables that are full all the same are
+        made larger, and begin anew."""
         for number, table in self._tables.items():
             watch = self._watches[number]
-            small = watch[kernel.KIND] == kernel.CLUSTERS and len(table) < _MOST_VALUES
-            if small and watch[kernel.SLEPT] == 1 and not watch[kernel.ENTRIES]:
+            if watch[kernel.KIND] != kernel.CLUSTERS:
+                continue
+            kernel.forget_ended(self._held.frame, number)
+            full = 2 * watch[kernel.ENTRIES] >= len(table) or watch[kernel.SLEPT] == 1
+            if full and len(table) < _MOST_VALUES:
                 self._tables[number] = np.full((4 * len(table), 2), -1, np.int64)
                 watch[kernel.ROOM] = 4 * len(table)
-                watch[[kernel.SLEEPS_UNTIL, kernel.SLEPT]] = 0
+                watch[[kernel.SLEEPS_UNTIL, kernel.SLEPT, kernel.ENTRIES]] = 0
+            elif full:
+                watch[[kernel.K, kernel.ENTRIES]] = kernel.ENDLESS, 0
+                watch[kernel.SLEEPS_UNTIL] = self._since[watch[kernel.INPUT]] + 16_000
+                table[:] = -1
         self._point()
 
     def _renew_refused(self) -> None:
         """Which keys are of one row at most; filters of refused keys that are full are renewed."""
         for index, record in enumerate(self._held.indexes):
-            if index not in self._refused:
-                continue
             record[stores.IS_ONE] = self._is_one(index, declared=False)
-            if not record[stores.IS_ONE] or record[stores.REFUSED_KEYS] < self._refused_room:
+            if (
+                index not in self._refused
+                or not record[stores.IS_ONE]
+                or record[stores.REFUSED_KEYS] < self._refused_room
+            ):
                 continue
             before = self._refused[index][0]
             self._refused[index] = (np.zeros(self._refused_room, np.int64), before)

@@ -32,14 +32,15 @@ from braid.algebra.relations import (
     KeepRows,
     MapRows,
     Relation,
+    StreamKind,
     ToStream,
     Window,
     WindowKind,
     row_expressions,
-    walk_rows,
 )
 from braid.algebra.types import Kind, kind_of
 from braid.optimizer.operators import K_JOIN, Channel, Operator, Sharing, signature
+from braid.optimizer.relation_shapes import bottom
 from braid.plan.constraint_join import CHANGES, KEEPS, ORDER, ConstraintJoinSpec, WindowInside
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.predicates import Lifter
@@ -158,14 +159,13 @@ def _window(relation: Relation) -> Window | None:
     return relation if isinstance(relation, Window) else None
 
 
-def joins_below(node: Node) -> bool:
-    """Whether an expression has a join that may use constraints."""
-    return any(
-        isinstance(relation, Join)
-        for part in walk_nodes(node)
-        if isinstance(part, ToStream)
-        for relation in walk_rows(part.relation)
-    )
+def joins_below(node: Node, mode: ConstraintMode) -> bool:
+    """Whether an expression has a join that uses constraints in a mode."""
+    streams = (part for part in walk_nodes(node) if isinstance(part, ToStream))
+    asked = (part.relation for part in streams if part.kind is StreamKind.ISTREAM)
+    if mode is ConstraintMode.MONITORED:
+        return any(isinstance(bottom(relation), Join) for relation in asked)
+    return any(map(could_be, asked))
 
 
 def has_parameters(relation: Relation) -> bool:
@@ -236,14 +236,17 @@ def may_use_constraints(walk: Walk, relation: Relation) -> bool:
     return could_be(relation) and (walk.is_alone or not has_parameters(relation))
 
 
-def may_use_changes(walk: Walk, join: Join, sides: Sides) -> bool:
-    """Whether a join of relations that come and go may use constraints."""
-    if not walk.has_rule("k_join") or walk.constraints[0] is ConstraintMode.OFF:
+def may_use_changes(walk: Walk, join: Join, sides: Sides, only_coming: bool) -> bool:
+    """Whether a join of relations that come and go uses constraints: where rows may be dropped, and
+    only what comes is asked. Putting them aside gains little: what goes brings many back."""
+    if not walk.has_rule("k_join") or walk.constraints[0] is not ConstraintMode.MONITORED:
         return False
-    return _can_be_hashed(join, sides) and (walk.is_alone or not has_parameters(join))
+    if not only_coming:
+        return False
+    return can_be_hashed(join, sides) and (walk.is_alone or not has_parameters(join))
 
 
-def _can_be_hashed(join: Join, sides: Sides) -> bool:
+def can_be_hashed(join: Join, sides: Sides) -> bool:
     """Whether equalities lead from every input to every other one."""
     groups = [{number} for number in range(len(join.inputs))]
     for e in sides.equalities:
@@ -286,7 +289,7 @@ def constraint_join(
     walk: Walk, join: Join, parts: JoinParts, sides: Sides, emit: tuple[tuple[str, int, str], ...]
 ) -> Channel | None:
     """The join with its windows and its constants inside; None if it cannot be one."""
-    if not _can_be_hashed(join, sides):
+    if not can_be_hashed(join, sides):
         return None
     inputs = []
     for number, below in enumerate(join.inputs):

@@ -156,7 +156,7 @@ class Driver:
         """Whether a query has a join that uses constraints if it is planned by itself."""
         if "k_join" not in self.rules or (mode or self.mode) is ConstraintMode.OFF:
             return False
-        return any(joins_below(output.node) for output in outputs)
+        return any(joins_below(output.node, self.mode) for output in outputs)
 
     def route(
         self,

@@ -358,10 +358,10 @@ class Relations:
         if by_time:
             netted = sides.netted(self._shown)
             return self._window_join(join, parts, sides, (*definition, netted), constants, boxes)
-        if may_use_changes(self._walk, join, sides):
+        only = join is self._only_coming
+        if may_use_changes(self._walk, join, sides, only):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
-                only = join is self._only_coming
                 return changes_join(self._walk, channels, sides, emit, only)
         channels = self._read_sides(join, parts, sides, (JOIN, definition), speaks)
         operator = Operator(JOIN, channels, definition, constants)

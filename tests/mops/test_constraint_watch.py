@@ -1,0 +1,95 @@
+"""Watches find the k that streams keep, and notice when it grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import braid
+from braid.kernels.runtime import COMPILED
+
+STREAMS = """
+CREATE STREAM P (a BIGINT, v BIGINT, t BIGINT) TIME t;
+CREATE STREAM C (a BIGINT, w BIGINT, t BIGINT) TIME t;
+"""
+QUERY = "Istream(Select P.a, v, w From P [Range 60000], C [Range 60000] Where P.a = C.a)"
+COUNT = 12_000 if COMPILED else 2_500
+
+Keys = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def scrambled(count: int, k: int, seed: int) -> Keys:
+    """Keys in order but for pairs that are at most k apart."""
+    places = np.arange(count) + np.random.default_rng(seed).uniform(0, k + 0.5, count)
+    return np.argsort(places, kind="stable")
+
+
+def run(
+    children: Keys, parents: Keys, mode: str = "monitored", **more: Any
+) -> tuple[braid.Engine, int]:
+    """Of every instant one event of each stream; the engine, and how many results there were."""
+    engine = braid.Engine(constraints=mode, **more)
+    engine.execute(STREAMS)
+    engine.query("q", QUERY)
+    found = 0
+    for first in range(0, len(parents), 500):
+        last = first + 500
+        times = np.arange(first, min(last, len(parents)))
+        engine.process(
+            {
+                "P": {"a": parents[first:last], "v": times, "t": 2 * times + 1},
+                "C": {"a": children[first:last], "w": times, "t": 2 * times},
+            }
+        )
+        found += engine.stats["matches"]
+    engine.finish()
+    return engine, found + engine.stats["matches"]
+
+
+def watched(engine: braid.Engine, kind: str, **about: Any) -> dict[str, Any]:
+    mops = engine.explain().to_dict()["mops"]
+    (join,) = (mop for mop in mops if mop["does"].startswith("constraint join"))
+    found = [c for c in join["detail"]["constraints"] if c["kind"] == kind]
+    return next(c for c in found if about.items() <= c.items())
+
+
+@pytest.mark.parametrize("k", [0, 20, 200])
+def test_the_k_of_an_order_is_found(k: int) -> None:
+    keys = scrambled(COUNT, k, 1)
+    engine, found = run(keys, np.arange(COUNT))
+    assert found == COUNT
+    seen = [step[1] for step in watched(engine, "ascending", input=1)["history"] if step[1]]
+    # The largest distance of the last window, or more where little is remembered.
+    assert max(seen, default=0) <= k + k // 4 + 16
+    assert not k or max(seen) >= k // 2
+
+
+@pytest.mark.parametrize("k", [0, 20, 200])
+def test_the_k_of_references_is_found(k: int) -> None:
+    """A parent comes before its child, by k events of the children at most."""
+    engine, found = run(scrambled(COUNT, k, 2), np.arange(COUNT))
+    assert found == COUNT
+    seen = [step[1] for step in watched(engine, "references", input=1)["history"] if step[1]]
+    assert max(seen, default=0) <= k
+    assert not k or max(seen) >= k // 2
+
+
+def test_the_k_of_clusters_is_found() -> None:
+    parents = np.arange(COUNT) // 4
+    engine, found = run(np.arange(COUNT), parents)
+    assert found == COUNT
+    assert watched(engine, "clustered", input=0)["k"] == 0
+
+
+def test_results_are_lost_only_while_k_grows_and_only_if_rows_are_dropped() -> None:
+    """Children come ever later: first at once, then after up to 400 others."""
+    half = COUNT // 2
+    late = np.concatenate([np.arange(half), half + scrambled(COUNT - half, 400, 3)])
+    _, all_of_them = run(late, np.arange(COUNT), "off")
+    assert all_of_them == COUNT
+    assert run(late, np.arange(COUNT), "exact")[1] == all_of_them
+    engine, found = run(late, np.arange(COUNT))
+    assert found >= 0.977 * all_of_them
+    assert watched(engine, "references", input=1)["increases"] > 0
