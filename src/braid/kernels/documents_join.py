@@ -153,16 +153,11 @@ def _gather(state: State, work: Work, current: int, oldest: int, near: bool) -> 
     """The facts of a document that comes with each one from `oldest` on; `near`: with itself, too."""
     begin, end = state.documents[current, 1], state.documents[current + 1, 1]
     for mine in range(begin, end):
-        row = state.rows[mine, 4]
-        # Rows of the document itself that come later have the same value, too.
-        later = mine
-        while near and later < end:
-            if later == mine or (
-                state.rows[later, 2] == state.rows[mine, 2] and state.rows[mine, 2] >= 0
-            ):
-                if not _pair(state, work, current, later, mine):
-                    return False
-            later += 1
+        value = state.rows[mine, 2]
+        if value < 0:
+            continue
+        # The last row of a value is of this document: it is the one that was indexed last.
+        row = look(state.by_value, value, 0, 0, 0) if near else state.rows[mine, 4]
         while row >= 0 and state.rows[row, 0] >= oldest:
             if (near or state.rows[row, 0] != current) and not _pair(
                 state, work, state.rows[row, 0], row, mine
@@ -174,8 +169,6 @@ def _gather(state: State, work: Work, current: int, oldest: int, near: bool) -> 
 
 @kernel()
 def _pair(state: State, work: Work, document: int, theirs: int, mine: int) -> bool:
-    if state.rows[mine, 2] < 0:
-        return True
     for left in range(state.rows[theirs, 3], state.rows[theirs + 1, 3]):
         for right in range(state.rows[mine, 3], state.rows[mine + 1, 3]):
             number = work.counts[0]
