@@ -229,6 +229,20 @@ def test_documents_are_forgotten_when_every_window_is_over() -> None:
     assert store_of(running).count < 30
 
 
+def test_the_view_cache_forgets_what_has_expired() -> None:
+    """A value that comes back after its documents are gone finds no stale slice."""
+    running = engine({"q": "S//a->x FOLLOWED BY{x = y, 5} S//a->y"})
+    found = 0
+    for begin in (0, 6, 12, 100, 106):
+        running.process(documents(*(("<a>1</a>", t) for t in range(begin, begin + 6))))
+        found += len(results(running, "q"))
+    running.process(documents(("<b/>", 300)))
+    found += len(results(running, "q"))
+    times = [*range(18), *range(100, 112)]
+    assert found == sum(0 < b - a <= 5 for a in times for b in times)
+    assert logic_of(running).describe()["cache_hits"] > 0
+
+
 def test_queries_come_and_go() -> None:
     running = engine({"old": "S//a->x FOLLOWED BY{x = y, 100} S//a->y"})
     running.process(documents(("<a>1</a>", 1), ("<b>1</b>", 2)))

@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from braid.engine import executor
+from braid.mops import document_store
 from tests.properties import law
 from tests.properties.documents import workloads
 from tests.properties.test_live import come_and_go
@@ -26,6 +27,15 @@ def test_codes_of_values_may_change(data: st.DataObject) -> None:
     workload = data.draw(workloads())
     assume(workload.queries)
     with patch.multiple(executor, GROWTH=0, COMPACT_FROM=0):
+        law.check(workload, data.draw(law.feeds(workload)))
+
+
+@given(st.data())
+def test_a_view_cache_that_is_too_small(data: st.DataObject) -> None:
+    """Slices give way to others, and leave when they are full."""
+    workload = data.draw(workloads())
+    assume(workload.queries)
+    with patch.multiple(document_store, SLICES=4, LONGEST_SLICE=5):
         law.check(workload, data.draw(law.feeds(workload)))
 
 

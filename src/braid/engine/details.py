@@ -93,6 +93,7 @@ def _document_lines(spec: DocumentsSpec, found: dict[str, Any]) -> list[str]:
         f"paths: one automaton of {' and '.join(paths)}, {counted(found['edges'], 'edge')}",
         f"{queries} of {templates}, values joined {joins}",
         f"holds {held} with {counted(found['witnesses'], 'bound value')}",
+        f"view cache: {found['cache_hits']:,} values found, {found['cache_misses']:,} not",
         "whole: all documents of its streams meet on one shard",
     ]
 

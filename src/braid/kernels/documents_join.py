@@ -21,6 +21,9 @@ from braid.kernels.runtime import kernel
 EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
 #: How two documents are paired; ALONE: there is one only.
 FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
+#: In how many slices of the view cache a value may be, and how long a chain is worth one.
+WAYS = 4
+WORTH = 4
 #: From so many facts of two documents on, every template is tried.
 MANY = 4
 
@@ -51,8 +54,13 @@ class State(NamedTuple):
     """Documents with their witnesses, in order of time; `by_value` finds the last row of R_doc.
 
     `documents`: time, first row of R_doc (one more for the end). `rows`: document, node, value,
-    first row of R_bin, the row before it that has the same value. `order`: kind and place of a value
-    among others, for comparisons.
+    first row of R_bin, the row before it that has the same value. `kinds`, `orders`: kind and place
+    of a value among others, for comparisons.
+
+    The view cache has slices of R_L by value, each of so many cells in a row (document, first row of
+    R_bin and the end of them): `slice_of` has the value, the number of cells and when it was used last.
+    A value has its place in one of WAYS slices; that which was used least recently gives way.
+    `cache_counts`: uses, hits, misses.
     """
 
     documents: np.ndarray
@@ -63,6 +71,9 @@ class State(NamedTuple):
     by_value: np.ndarray
     kinds: np.ndarray
     orders: np.ndarray
+    slice_of: np.ndarray
+    cells: np.ndarray
+    cache_counts: np.ndarray
 
 
 class Found(NamedTuple):
@@ -134,6 +145,63 @@ def refill(table: np.ndarray, entries: np.ndarray) -> None:
         note(table, row[0], row[1], row[2], row[3], row[4])
 
 
+# ---- the view cache ----
+
+
+@kernel()
+def _slice(state: State, value: int) -> int:
+    """The slice of a value; -1 if it is not in the cache."""
+    if state.slice_of.shape[0] == 0:
+        return -1
+    first = (mixed(value, 0, 0, 0) & (state.slice_of.shape[0] // WAYS - 1)) * WAYS
+    for way in range(first, first + WAYS):
+        if state.slice_of[way, 0] == value:
+            return way
+    return -1
+
+
+@kernel()
+def _append(state: State, value: int, row: int) -> None:
+    """A new row of R_L in the slice of its value, if that is in the cache; one that is full leaves."""
+    found = _slice(state, value)
+    if found < 0:
+        return
+    length = state.slice_of[found, 1]
+    if length == state.cells.shape[1]:
+        state.slice_of[found, 0] = -1
+        return
+    state.cells[found, length, 0] = state.rows[row, 0]
+    state.cells[found, length, 1] = state.rows[row, 3]
+    state.cells[found, length, 2] = state.rows[row + 1, 3]
+    state.slice_of[found, 1] = length + 1
+
+
+@kernel()
+def _materialised(state: State, value: int, oldest: int) -> int:
+    """Put the slice of a value into the cache; -1 if that does not pay or there is no room."""
+    if state.slice_of.shape[0] == 0:
+        return -1
+    row, length = look(state.by_value, value, 0, 0, 0), 0
+    while row >= 0 and state.rows[row, 0] >= oldest:
+        length += 1
+        row = state.rows[row, 4]
+    if length < WORTH or length > state.cells.shape[1]:
+        return -1
+    first = (mixed(value, 0, 0, 0) & (state.slice_of.shape[0] // WAYS - 1)) * WAYS
+    chosen = first
+    for way in range(first + 1, first + WAYS):
+        if state.slice_of[way, 2] < state.slice_of[chosen, 2]:
+            chosen = way
+    state.slice_of[chosen, 0], state.slice_of[chosen, 1] = value, length
+    row = look(state.by_value, value, 0, 0, 0)
+    for k in range(length - 1, -1, -1):
+        state.cells[chosen, k, 0] = state.rows[row, 0]
+        state.cells[chosen, k, 1] = state.rows[row, 3]
+        state.cells[chosen, k, 2] = state.rows[row + 1, 3]
+        row = state.rows[row, 4]
+    return chosen
+
+
 @kernel()
 def index_rows(state: State, first: int, end: int) -> None:
     """Chain rows of R_doc by their values."""
@@ -143,29 +211,35 @@ def index_rows(state: State, first: int, end: int) -> None:
         if value >= 0:
             state.rows[row, 4] = look(state.by_value, value, 0, 0, 0)
             note(state.by_value, value, 0, 0, 0, row)
+            _append(state, value, row)
 
 
 # ---- facts: R_L joined with R_R by value ----
 
 
 @kernel()
-def _gather(state: State, work: Work, current: int, oldest: int, near: bool) -> bool:
-    """The facts of a document that comes with each one from `oldest` on; `near`: with itself, too."""
+def _gather(state: State, work: Work, current: int, oldest: int, near: bool, views: bool) -> bool:
+    """The facts of a document that comes with each one from `oldest` on; `near`: with itself, too.
+    `views`: by the view cache."""
     begin, end = state.documents[current, 1], state.documents[current + 1, 1]
     for mine in range(begin, end):
-        row = state.rows[mine, 4]
-        # Rows of the document itself that come later have the same value, too.
-        later = mine
-        while near and later < end:
-            if later == mine or (
-                state.rows[later, 2] == state.rows[mine, 2] and state.rows[mine, 2] >= 0
-            ):
-                if not _pair(state, work, current, later, mine):
-                    return False
-            later += 1
+        value = state.rows[mine, 2]
+        if value < 0:
+            continue
+        found = _slice(state, value) if views else -1
+        if views:
+            state.cache_counts[1 if found >= 0 else 2] += 1
+            if found < 0:
+                found = _materialised(state, value, oldest)
+        if found >= 0:
+            if not _from_slice(state, work, found, mine, current, oldest, near):
+                return False
+            continue
+        # The last row of a value is of this document: it is the one that was indexed last.
+        row = look(state.by_value, value, 0, 0, 0) if near else state.rows[mine, 4]
         while row >= 0 and state.rows[row, 0] >= oldest:
             if (near or state.rows[row, 0] != current) and not _pair(
-                state, work, state.rows[row, 0], row, mine
+                state, work, state.rows[row, 0], state.rows[row, 3], state.rows[row + 1, 3], mine
             ):
                 return False
             row = state.rows[row, 4]
@@ -173,10 +247,27 @@ def _gather(state: State, work: Work, current: int, oldest: int, near: bool) -> 
 
 
 @kernel()
-def _pair(state: State, work: Work, document: int, theirs: int, mine: int) -> bool:
-    if state.rows[mine, 2] < 0:
-        return True
-    for left in range(state.rows[theirs, 3], state.rows[theirs + 1, 3]):
+def _from_slice(
+    state: State, work: Work, found: int, mine: int, current: int, oldest: int, near: bool
+) -> bool:
+    """The facts of a row with a slice of the view cache, from the last document to the oldest."""
+    state.cache_counts[0] += 1
+    state.slice_of[found, 2] = state.cache_counts[0]
+    for k in range(state.slice_of[found, 1] - 1, -1, -1):
+        document = state.cells[found, k, 0]
+        if document < oldest:
+            break
+        if (near or document != current) and not _pair(
+            state, work, document, state.cells[found, k, 1], state.cells[found, k, 2], mine
+        ):
+            return False
+    return True
+
+
+@kernel()
+def _pair(state: State, work: Work, document: int, begin: int, end: int, mine: int) -> bool:
+    """The facts of rows of R_bin of an earlier document with those of a row of this one."""
+    for left in range(begin, end):
         for right in range(state.rows[mine, 3], state.rows[mine + 1, 3]):
             number = work.counts[0]
             if number >= work.facts.shape[0]:
@@ -522,13 +613,13 @@ def _join_one(
             ):
                 return False
     if views:
-        if not _gather(state, work, current, oldest, near):
+        if not _gather(state, work, current, oldest, near, views):
             return False
         return _from_facts(queries, state, strings, pool, work, found, current)
     for template in range(queries.templates.shape[0]):  # each joins for itself
         if _is_equal(queries, template):
             _forget(work)
-            if not _gather(state, work, current, oldest, near):
+            if not _gather(state, work, current, oldest, near, views):
                 return False
             for k in range(work.counts[1]):
                 if not _from_root(

@@ -57,8 +57,8 @@ def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
         message = f"the streams of {join.kind} have different clocks: one counts ticks"
         raise Problem("E120", message, join.at, "a stream with an integer time counts ticks")
     if join.window.amount is None and join.window.parameter is None:
-        names = " and ".join(dict.fromkeys(block.stream.name for block in node.blocks))
-        message = f"{join.kind} within any time keeps every document of {names} for ever"
+        read = " and ".join(dict.fromkeys(block.stream.name for block in node.blocks))
+        message = f"{join.kind} within any time keeps every document of {read} for ever"
         binder.warnings.append(("W202", message))
     joins = tuple(filter(None, (names.comparison(c) for c in join.comparisons)))
     window = _window(binder, join.window, streams[0].node.unit)

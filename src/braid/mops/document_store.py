@@ -18,8 +18,12 @@ from braid.mops.values import Strings, Words
 START, END, SOURCE, TEXT, ID = range(5)
 
 
+#: The bound of the view cache: so many slices of so many cells.
+SLICES, LONGEST_SLICE = 1024, 512
+
+
 class DocumentStore:
-    def __init__(self) -> None:
+    def __init__(self, views: bool = True) -> None:
         self.count = 0
         #: The next document to be joined, how many are indexed, the first that is not too old.
         self.progress = np.zeros(3, np.int64)
@@ -34,6 +38,11 @@ class DocumentStore:
         self.orders = np.zeros(0, np.float64)
         self._values = 0
         self._ends = 0
+        slices = SLICES if views else 0
+        self.slice_of = np.full((slices, 3), -1, np.int64)
+        self.cells = np.empty((slices, LONGEST_SLICE, 3), np.int64)
+        #: Of the view cache: uses, hits, misses.
+        self.cache_counts = np.zeros(3, np.int64)
 
     # ---- what is there ----
 
@@ -50,12 +59,13 @@ class DocumentStore:
         arrays = (
             self.about, self.documents, self.rows, self.edge, self.place, self.chain, self.by_value
         )  # fmt: skip
-        return sum(array.nbytes for array in arrays)
+        cached = int(self.slice_of[self.slice_of[:, 0] >= 0, 1].sum()) * 24
+        return sum(array.nbytes for array in arrays) + self.slice_of.nbytes + cached
 
     def arrays(self) -> join.State:
         return join.State(
             self.documents, self.rows, self.edge, self.place, self.chain, self.by_value,
-            self.kinds, self.orders,
+            self.kinds, self.orders, self.slice_of, self.cells, self.cache_counts,
         )  # fmt: skip
 
     # ---- documents that come ----
@@ -135,6 +145,7 @@ class DocumentStore:
             room *= 2
         self.by_value = np.full((room, 5), -1, np.int64)
         self._values = self.row_count
+        self.slice_of[:] = -1
         join.index_rows(self.arrays(), 0, self.row_count)
 
     # ---- values in their order ----

@@ -61,7 +61,7 @@ class DocumentsLogic:
         self.nodes = Nodes()
         self._paths = DocumentPaths(len(spec.inputs))
         self._queries = DocumentQueries()
-        self._store = DocumentStore()
+        self._store = DocumentStore(spec.views)
         self._matcher = Matcher(self._paths, self._strings)
         self._output = DocumentOutput(self._strings)
         self._room = 1 << 14
@@ -227,7 +227,7 @@ class DocumentsLogic:
         return {"about": self._store.about[: self._store.count].copy()}
 
     def restore(self, state: State) -> None:
-        self._store = DocumentStore()
+        self._store = DocumentStore(self._spec.views)
         about = state["about"].reshape(-1, 5)
         for first in range(0, len(about), 1024):
             self._remember(about[first : first + 1024].copy())
@@ -275,6 +275,8 @@ class DocumentsLogic:
             "edges": self._paths.edge_count,
             "documents": self._store.count,
             "witnesses": self._store.row_count,
+            "cache_hits": int(self._store.cache_counts[1]),
+            "cache_misses": int(self._store.cache_counts[2]),
         }
 
 
