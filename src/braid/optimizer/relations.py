@@ -344,6 +344,10 @@ class Relations:
             sides.need(*place(ref.name))
         for _, number, name in emit:
             sides.need(number, name)
+        if join is self._constrained:
+            found = constraint_join(self._walk, join, parts, sides, emit)
+            if found is not None:
+                return found
         by_time = join is self._coming and of_time(join) and sides.tell_events_apart
         boxes = self._walk.boxes(join) if by_time and not asked else None
         for number, below in enumerate(join.inputs if boxes is not None else ()):
@@ -351,10 +355,6 @@ class Relations:
                 sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
         constants = tuple(lifter.constants)
-        if join is self._constrained:
-            found = constraint_join(self._walk, join, parts, sides, emit)
-            if found is not None:
-                return found
         if by_time:
             netted = sides.netted(self._shown)
             return self._window_join(join, parts, sides, (*definition, netted), constants, boxes)
