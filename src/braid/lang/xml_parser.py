@@ -35,7 +35,6 @@ SUPPORTED = (
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">"}
 _OPERATORS |= {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">="}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_FUNCTIONS = ("axis", "function")
 #: Kinds of tokens that are no words.
 _MARKS = frozenset({"NUMBER", "STRING", "DOLLAR", "QUOTED", "UNKNOWN", "COMPARE"})
 
