@@ -10,291 +10,24 @@ bound on the way are the nodes of the template (slots): two leaves below one nod
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from braid.kernels.documents_match import look, mixed, note
+from braid.kernels.documents_match import look
+from braid.kernels.documents_state import (
+    COMPARES,
+    EQUALS,
+    FOLLOWED,
+    LEFT,
+    MANY,
+    NEAR_MIRRORED,
+    RIGHT,
+    Found,
+    Queries,
+    State,
+    Work,
+)
+from braid.kernels.documents_views import forget_facts, gather_facts, index_rows
 from braid.kernels.runtime import kernel
-
-#: What a step does: joins by equal values, compares values, or only binds a leaf of one side.
-EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
-#: How two documents are paired; ALONE: there is one only.
-FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
-#: In how many slices of the view cache a value may be, and how long a chain is worth one.
-WAYS = 4
-WORTH = 4
-#: From so many facts of two documents on, every template is tried.
-MANY = 4
-
-
-class Queries(NamedTuple):
-    """Templates, R_T as a trie, and the queries at its leaves.
-
-    `templates`: pairing, slots, first step, steps, root in the trie. `steps`: kind, operator, first
-    and end of its left slots, first and end of its right ones. `trie`: template, first query, next
-    that begins with the same pair of edges, and 64 bits of which those of its children are set: most
-    pairs of edges lead nowhere, and are not looked up.
-    """
-
-    templates: np.ndarray
-    steps: np.ndarray
-    slots: np.ndarray
-    trie: np.ndarray
-    children: np.ndarray
-    begins: np.ndarray
-    #: Query: number of its node, window, the next at the same leaf.
-    queries: np.ndarray
-    #: Templates that no equality begins: those of one document, and those of all pairs.
-    alone: np.ndarray
-    scanning: np.ndarray
-
-
-class State(NamedTuple):
-    """Documents with their witnesses, in order of time; `by_value` finds the last row of R_doc.
-
-    `documents`: time, first row of R_doc (one more for the end). `rows`: document, node, value,
-    first row of R_bin, the row before it that has the same value. `kinds`, `orders`: kind and place
-    of a value among others, for comparisons.
-
-    The view cache has slices of R_L by value, each of so many cells in a row (document, first row of
-    R_bin and the end of them): `slice_of` has the value, the number of cells and when it was used last.
-    A value has its place in one of WAYS slices; that which was used least recently gives way.
-    `cache_counts`: uses, hits, misses.
-    """
-
-    documents: np.ndarray
-    rows: np.ndarray
-    edge: np.ndarray
-    place: np.ndarray
-    chain: np.ndarray
-    by_value: np.ndarray
-    kinds: np.ndarray
-    orders: np.ndarray
-    slice_of: np.ndarray
-    cells: np.ndarray
-    cache_counts: np.ndarray
-
-
-class Found(NamedTuple):
-    """Results: leaf of the trie, the two documents, then the slots; pairs of a row and a node."""
-
-    rows: np.ndarray
-    pairs: np.ndarray
-    counts: np.ndarray
-
-
-class Work(NamedTuple):
-    """Room for one document: facts chained by the earlier document, and the way down the trie."""
-
-    facts: np.ndarray
-    heads: np.ndarray
-    touched: np.ndarray
-    counts: np.ndarray
-    way: np.ndarray
-    cursor: np.ndarray
-    bound: np.ndarray
-    since: np.ndarray
-
-
-@kernel()
-def bit_of(left: int, right: int) -> int:
-    return mixed(left, right, 0, 0) & 63
-
-
-@kernel()
-def add_queries(
-    queries: Queries, template: int, labels: np.ndarray, nodes: np.ndarray, windows: np.ndarray,
-    counts: np.ndarray,
-) -> None:  # fmt: skip
-    """Take queries into the trie; `counts`: nodes of the trie, queries."""
-    first, steps = queries.templates[template, 2], queries.templates[template, 3]
-    root = queries.templates[template, 4]
-    begins = steps > 0 and queries.steps[first, 0] == EQUALS
-    for row in range(labels.shape[0]):
-        at = root
-        for step in range(steps):
-            left, right = labels[row, 2 * step], labels[row, 2 * step + 1]
-            child = look(queries.children, at, left, right, 0)
-            if child < 0:
-                child = counts[0]
-                counts[0] += 1
-                queries.trie[child, 0] = template
-                queries.trie[child, 1] = -1
-                queries.trie[child, 2] = -1
-                queries.trie[child, 3] = 0
-                queries.trie[at, 3] |= np.int64(1) << bit_of(left, right)
-                note(queries.children, at, left, right, 0, child)
-                if step == 0 and begins:
-                    queries.trie[child, 2] = look(queries.begins, left, right, 0, 0)
-                    note(queries.begins, left, right, 0, 0, child)
-            at = child
-        number = counts[1]
-        counts[1] += 1
-        queries.queries[number, 0] = nodes[row]
-        queries.queries[number, 1] = windows[row]
-        queries.queries[number, 2] = queries.trie[at, 1]
-        queries.trie[at, 1] = number
-
-
-@kernel()
-def refill(table: np.ndarray, entries: np.ndarray) -> None:
-    """The entries of a table in a larger one."""
-    for k in range(entries.shape[0]):
-        row = entries[k]
-        note(table, row[0], row[1], row[2], row[3], row[4])
-
-
-# ---- the view cache ----
-
-
-@kernel()
-def _slice(state: State, value: int) -> int:
-    """The slice of a value; -1 if it is not in the cache."""
-    if state.slice_of.shape[0] == 0:
-        return -1
-    first = (mixed(value, 0, 0, 0) & (state.slice_of.shape[0] // WAYS - 1)) * WAYS
-    for way in range(first, first + WAYS):
-        if state.slice_of[way, 0] == value:
-            return way
-    return -1
-
-
-@kernel()
-def _append(state: State, value: int, row: int) -> None:
-    """A new row of R_L in the slice of its value, if that is in the cache; one that is full leaves."""
-    found = _slice(state, value)
-    if found < 0:
-        return
-    length = state.slice_of[found, 1]
-    if length == state.cells.shape[1]:
-        state.slice_of[found, 0] = -1
-        return
-    state.cells[found, length, 0] = state.rows[row, 0]
-    state.cells[found, length, 1] = state.rows[row, 3]
-    state.cells[found, length, 2] = state.rows[row + 1, 3]
-    state.slice_of[found, 1] = length + 1
-
-
-@kernel()
-def _materialised(state: State, value: int, oldest: int) -> int:
-    """Put the slice of a value into the cache; -1 if that does not pay or there is no room."""
-    if state.slice_of.shape[0] == 0:
-        return -1
-    row, length = look(state.by_value, value, 0, 0, 0), 0
-    while row >= 0 and state.rows[row, 0] >= oldest:
-        length += 1
-        row = state.rows[row, 4]
-    if length < WORTH or length > state.cells.shape[1]:
-        return -1
-    first = (mixed(value, 0, 0, 0) & (state.slice_of.shape[0] // WAYS - 1)) * WAYS
-    chosen = first
-    for way in range(first + 1, first + WAYS):
-        if state.slice_of[way, 2] < state.slice_of[chosen, 2]:
-            chosen = way
-    state.slice_of[chosen, 0], state.slice_of[chosen, 1] = value, length
-    row = look(state.by_value, value, 0, 0, 0)
-    for k in range(length - 1, -1, -1):
-        state.cells[chosen, k, 0] = state.rows[row, 0]
-        state.cells[chosen, k, 1] = state.rows[row, 3]
-        state.cells[chosen, k, 2] = state.rows[row + 1, 3]
-        row = state.rows[row, 4]
-    return chosen
-
-
-@kernel()
-def index_rows(state: State, first: int, end: int) -> None:
-    """Chain rows of R_doc by their values."""
-    for row in range(first, end):
-        value = state.rows[row, 2]
-        state.rows[row, 4] = -1
-        if value >= 0:
-            state.rows[row, 4] = look(state.by_value, value, 0, 0, 0)
-            note(state.by_value, value, 0, 0, 0, row)
-            _append(state, value, row)
-
-
-# ---- facts: R_L joined with R_R by value ----
-
-
-@kernel()
-def _gather(state: State, work: Work, current: int, oldest: int, near: bool, views: bool) -> bool:
-    """The facts of a document that comes with each one from `oldest` on; `near`: with itself, too.
-    `views`: by the view cache."""
-    begin, end = state.documents[current, 1], state.documents[current + 1, 1]
-    for mine in range(begin, end):
-        value = state.rows[mine, 2]
-        if value < 0:
-            continue
-        found = _slice(state, value) if views else -1
-        if views:
-            state.cache_counts[1 if found >= 0 else 2] += 1
-            if found < 0:
-                found = _materialised(state, value, oldest)
-        if found >= 0:
-            if not _from_slice(state, work, found, mine, current, oldest, near):
-                return False
-            continue
-        # The last row of a value is of this document: it is the one that was indexed last.
-        row = look(state.by_value, value, 0, 0, 0) if near else state.rows[mine, 4]
-        while row >= 0 and state.rows[row, 0] >= oldest:
-            if (near or state.rows[row, 0] != current) and not _pair(
-                state, work, state.rows[row, 0], state.rows[row, 3], state.rows[row + 1, 3], mine
-            ):
-                return False
-            row = state.rows[row, 4]
-    return True
-
-
-@kernel()
-def _from_slice(
-    state: State, work: Work, found: int, mine: int, current: int, oldest: int, near: bool
-) -> bool:
-    """The facts of a row with a slice of the view cache, from the last document to the oldest."""
-    state.cache_counts[0] += 1
-    state.slice_of[found, 2] = state.cache_counts[0]
-    for k in range(state.slice_of[found, 1] - 1, -1, -1):
-        document = state.cells[found, k, 0]
-        if document < oldest:
-            break
-        if (near or document != current) and not _pair(
-            state, work, document, state.cells[found, k, 1], state.cells[found, k, 2], mine
-        ):
-            return False
-    return True
-
-
-@kernel()
-def _pair(state: State, work: Work, document: int, begin: int, end: int, mine: int) -> bool:
-    """The facts of rows of R_bin of an earlier document with those of a row of this one."""
-    for left in range(begin, end):
-        for right in range(state.rows[mine, 3], state.rows[mine + 1, 3]):
-            number = work.counts[0]
-            if number >= work.facts.shape[0]:
-                return False
-            if work.heads[document] < 0:
-                work.touched[work.counts[1]] = document
-                work.counts[1] += 1
-            work.facts[number, 0] = left
-            work.facts[number, 1] = right
-            work.facts[number, 2] = work.heads[document]
-            a, b = state.edge[left], state.edge[right]
-            work.facts[number, 3], work.facts[number, 4] = a, b
-            work.facts[number, 5] = bit_of(a, b)
-            work.heads[document] = number
-            work.counts[0] = number + 1
-    return True
-
-
-@kernel()
-def _forget(work: Work) -> None:
-    for k in range(work.counts[1]):
-        work.heads[work.touched[k]] = -1
-    work.counts[0] = 0
-    work.counts[1] = 0
-
-
-# ---- down the trie ----
 
 
 @kernel()
@@ -613,13 +346,13 @@ def _join_one(
             ):
                 return False
     if views:
-        if not _gather(state, work, current, oldest, near, views):
+        if not gather_facts(state, work, current, oldest, near, views):
             return False
         return _from_facts(queries, state, strings, pool, work, found, current)
     for template in range(queries.templates.shape[0]):  # each joins for itself
         if _is_equal(queries, template):
-            _forget(work)
-            if not _gather(state, work, current, oldest, near, views):
+            forget_facts(work)
+            if not gather_facts(state, work, current, oldest, near, views):
                 return False
             for k in range(work.counts[1]):
                 if not _from_root(
@@ -652,26 +385,8 @@ def join(
             queries, state, strings, pool, work, found, current, progress[2], near, views
         ):
             found.counts[0], found.counts[1] = rows, pairs
-            _forget(work)
+            forget_facts(work)
             return False
-        _forget(work)
+        forget_facts(work)
         progress[0] = current + 1
     return True
-
-
-@kernel()
-def values_at(state: State, documents: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """The value of each node of a document, -1 where it is not held."""
-    values = np.full(documents.shape[0], -1, np.int64)
-    for k in range(documents.shape[0]):
-        low, high = state.documents[documents[k], 1], state.documents[documents[k] + 1, 1]
-        end = high
-        while high > low:
-            middle = (low + high) // 2
-            if state.rows[middle, 1] < nodes[k]:
-                low = middle + 1
-            else:
-                high = middle
-        if low < end and state.rows[low, 1] == nodes[k]:
-            values[k] = state.rows[low, 2]
-    return values

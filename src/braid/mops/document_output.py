@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from braid.kernels import documents_join as kernel
+from braid.kernels import documents_state as kernel
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore

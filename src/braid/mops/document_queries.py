@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels import documents_join as kernel
+from braid.kernels import documents_state as kernel
 from braid.mops.nodes import grown
 from braid.mops.values import Words
 from braid.plan.documents import ALONE, EQUALS, NEAR, Template

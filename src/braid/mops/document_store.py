@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from braid.algebra.documents import order_of
-from braid.kernels import documents_join as join
 from braid.kernels import documents_match as match
+from braid.kernels import documents_state as kernel
+from braid.kernels.documents_views import index_rows
 from braid.mops.nodes import grown
 from braid.mops.values import Strings, Words
 
@@ -62,8 +63,8 @@ class DocumentStore:
         cached = int(self.slice_of[self.slice_of[:, 0] >= 0, 1].sum()) * 24
         return sum(array.nbytes for array in arrays) + self.slice_of.nbytes + cached
 
-    def arrays(self) -> join.State:
-        return join.State(
+    def arrays(self) -> kernel.State:
+        return kernel.State(
             self.documents, self.rows, self.edge, self.place, self.chain, self.by_value,
             self.kinds, self.orders, self.slice_of, self.cells, self.cache_counts,
         )  # fmt: skip
@@ -109,7 +110,7 @@ class DocumentStore:
             used = self.by_value[self.by_value[:, 4] >= 0]
             self._values = len(used) + more
             self.by_value = np.full((room, 5), -1, np.int64)
-            join.refill(self.by_value, np.ascontiguousarray(used))
+            kernel.refill(self.by_value, np.ascontiguousarray(used))
 
     # ---- documents that go ----
 
@@ -146,7 +147,7 @@ class DocumentStore:
         self.by_value = np.full((room, 5), -1, np.int64)
         self._values = self.row_count
         self.slice_of[:] = -1
-        join.index_rows(self.arrays(), 0, self.row_count)
+        index_rows(self.arrays(), 0, self.row_count)
 
     # ---- values in their order ----
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from braid.algebra.documents import Documents, document_id
 from braid.algebra.expressions import Expression, Literal
-from braid.kernels import documents_join as kernel
+from braid.kernels.documents_join import join
+from braid.kernels.documents_state import Found, Work
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -184,7 +185,7 @@ class DocumentsLogic:
         if self._queries.compares:
             self._store.order_values(self._strings)
 
-    def _joined(self) -> kernel.Found:
+    def _joined(self) -> Found:
         """All results of the documents that were not joined yet."""
         store, queries = self._store, self._queries
         made, strings = queries.made(), self._strings
@@ -193,11 +194,11 @@ class DocumentsLogic:
         total = 0
         while True:
             begun = int(store.progress[0])
-            found = kernel.Found(
+            found = Found(
                 np.empty((self._room, width), np.int64), np.empty((2 * self._room, 2), np.int64),
                 np.zeros(2, np.int64),
             )  # fmt: skip
-            done = kernel.join(
+            done = join(
                 made, store.arrays(), strings.offsets, strings.pool, self._work(), found,
                 store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
             )  # fmt: skip
@@ -208,13 +209,13 @@ class DocumentsLogic:
             if done:
                 rows = np.concatenate([part for part, _ in parts])
                 pairs = np.concatenate([part for _, part in parts])
-                return kernel.Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
+                return Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
             if store.progress[0] == begun:
                 self._room *= 2  # not even one document's results have room
 
-    def _work(self) -> kernel.Work:
+    def _work(self) -> Work:
         count = self._store.count
-        return kernel.Work(
+        return Work(
             np.empty((self._room, 6), np.int64), np.full(count + 1, -1, np.int64),
             np.zeros(count + 1, np.int64), np.zeros(2, np.int64), np.zeros(130, np.int64),
             np.zeros(130, np.int64), np.full(130, -1, np.int64), np.full(130, -1, np.int64),
