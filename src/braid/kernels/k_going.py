@@ -31,28 +31,49 @@ def _place(hash_: int, time: int, mask: int) -> int:
     return mix(hash_ + mix(time + _SEED)) & mask
 
 
+@kernel()
+def _suspects(
+    hashes: np.ndarray, times: np.ndarray, going: np.ndarray, gone_at: np.ndarray
+) -> np.ndarray:
+    """What comes that may be equal to something that goes at its instant: by bits, so that most of
+    it need not be looked up."""
+    words = np.int64(64)
+    while 4 * words < going.shape[0]:
+        words *= 2
+    bits, mask = np.zeros(words, np.int64), 64 * words - 1
+    for k in range(going.shape[0]):
+        place = _place(going[k], gone_at[k], mask)
+        bits[place >> 6] |= np.int64(1) << np.int64(place & 63)
+    found, count = np.empty(hashes.shape[0], np.int64), 0
+    for k in range(hashes.shape[0]):
+        place = _place(hashes[k], times[k], mask)
+        found[count] = k
+        count += (bits[place >> 6] >> np.int64(place & 63)) & 1
+    return found[:count]
+
+
 @kernel((WORDS, WORDS, WORDS, WORDS))
 def drop_equal(
     hashes: np.ndarray, times: np.ndarray, going: np.ndarray, gone_at: np.ndarray
 ) -> np.ndarray:
     """Which of the results that come stay news: one for each that goes at its instant does not."""
+    news = np.ones(hashes.shape[0], np.bool_)
+    suspects = _suspects(hashes, times, going, gone_at)
     size = np.int64(16)
-    while size < 2 * going.shape[0]:
+    while size < 2 * suspects.shape[0]:
         size *= 2
     table = np.full(size, -1, np.int64)
-    following = np.full(going.shape[0], -1, np.int64)
+    following = np.full(suspects.shape[0], -1, np.int64)
+    for s in range(suspects.shape[0]):
+        place = _place(hashes[suspects[s]], times[suspects[s]], size - 1)
+        following[s] = table[place]
+        table[place] = s
     for k in range(going.shape[0]):
-        place = _place(going[k], gone_at[k], size - 1)
-        following[k] = table[place]
-        table[place] = k
-    news = np.ones(hashes.shape[0], np.bool_)
-    used = np.zeros(going.shape[0], np.bool_)
-    for k in range(hashes.shape[0]):
-        other = table[_place(hashes[k], times[k], size - 1)]
-        while other >= 0:
-            if not used[other] and going[other] == hashes[k] and gone_at[other] == times[k]:
-                used[other] = True
-                news[k] = False
+        s = table[_place(going[k], gone_at[k], size - 1)]
+        while s >= 0:
+            other = suspects[s]
+            if news[other] and hashes[other] == going[k] and times[other] == gone_at[k]:
+                news[other] = False
                 break
-            other = following[other]
+            s = following[s]
     return news

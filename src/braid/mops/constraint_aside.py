@@ -22,10 +22,10 @@ from braid.mops.scratch import Place, Scratch
 from braid.mops.values import Words
 
 #: Rows that are written at once, at least.
-PIECE = 512
+PIECE = 1024
 
 #: Pieces of one size that become one.
-_TOGETHER = 4
+_TOGETHER = 8
 
 #: Keys for each word of a filter, at most: 16 bits a key and more; words of the smallest one.
 _CROWDED = 4

@@ -51,7 +51,7 @@ _FACTOR = {kernel.WAITS: 1024, kernel.ASCENDS: 1229, kernel.DESCENDS: 1229, kern
 #: How many of 1024 rows are kept though they are not needed, to see larger distances: p = 0.01.
 SAMPLES = 10
 #: Rows of tables.
-_RUNS, _VALUES, _MOST_VALUES = 128, 256, 4096
+_RUNS, _VALUES, _MOST_VALUES = 128, 2048, 8192
 #: Words of a filter of keys that were refused.
 _REFUSED = 2048
 #: A constraint with a larger k is not used, whatever windows hold.
@@ -78,10 +78,10 @@ class Watch:
         self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
             4, -1
         )
-        self._make_watches()
         #: Rows that come and go leave after their only result, and for no other reason: what waits
         #: is often taken away before its partner comes.
         self._changes = any(window.kind == "changes" for window in spec.windows)
+        self._make_watches()
         if self._changes:
             held.stores[:, stores.ITS_WATCHES] = 0
             self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
@@ -123,6 +123,7 @@ class Watch:
             watch[kernel.THRESHOLD] = _FIRST_THRESHOLD
             if kind != kernel.WAITS:
                 rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
+                rows = 2 if self._changes else rows
                 self._tables[number] = np.full((rows, 2), -1, np.int64)
                 watch[kernel.ROOM] = rows
         self._point()
