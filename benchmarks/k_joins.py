@@ -126,7 +126,8 @@ def run(work: Work, mode: str) -> Joined:
     """One engine from the beginning of the streams to their end."""
     import braid
 
-    engine: Any = braid.Engine(instance_budget=_BUDGET, idle_timeout=None, constraints=mode)
+    options: Any = {"constraints": mode, "aside_above": 0}
+    engine: Any = braid.Engine(instance_budget=_BUDGET, idle_timeout=None, **options)
     started = time.perf_counter()
     engine.execute(work.statements)
     engine.process({stream: table.slice(0, 0) for stream, table in work.batches[0].items()})

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +60,7 @@ def results(running: braid.Engine) -> Counter[tuple[Any, ...]]:
 def run(
     mode: ConstraintMode, text: str, batches: list[list[Event]], restarts: set[int]
 ) -> Counter[tuple[Any, ...]]:
-    running = braid.Engine(constraints=mode)
+    running = braid.Engine(constraints=mode, aside_above=0)
     running.execute(STREAMS)
     running.query("q", text)
     found: Counter[tuple[Any, ...]] = Counter()
@@ -119,7 +120,7 @@ def test_exact_joins_equal_plain_ones(case: tuple[str, list[list[Event]], set[in
 
 
 def test_a_join_alone_in_its_shape_uses_constraints() -> None:
-    running = braid.Engine()
+    running = braid.Engine(aside_above=0)
     running.execute(STREAMS)
     running.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
     assert "constraint join" in str(running.explain())
@@ -127,7 +128,7 @@ def test_a_join_alone_in_its_shape_uses_constraints() -> None:
     assert str(running.explain()).count("constraint join {") == 1, "it keeps what it has"
     again = braid.Engine.restore(running.snapshot())
     assert str(again.explain()).count("constraint join {") == 1, "also after a restart"
-    together = braid.Engine()
+    together = braid.Engine(aside_above=0)
     together.execute(STREAMS)
     together.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
     together.query("r", QUERIES[0].format("[Range 7]", "[Rows 9]"))
@@ -168,3 +169,30 @@ def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], s
 def always_used(walk: Any, join: Any, sides: Any, only_coming: bool) -> bool:
     mode = walk.constraints[0]
     return mode is not ConstraintMode.OFF and walk.is_alone and can_be_hashed(join, sides)
+
+
+def test_a_small_join_keeps_what_it_has() -> None:
+    """Below `aside_above` memory is no matter: nothing is watched, and nothing goes to a file."""
+    for above, is_aside in ((1 << 30, False), (0, True)):
+        running = braid.Engine(idle_timeout=None, aside_above=above)
+        running.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
+        running.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
+        running.query(
+            "q", "SELECT A.v, B.w FROM A [Range 50000], B [Range 50000] WHERE A.k = B.k PUBLISH O"
+        )
+        found = 0
+        for start in range(0, 30_000, 5_000):
+            time = pa.array(range(start, start + 5_000), pa.int64())
+            found += len(
+                running.process(
+                    {
+                        "A": pa.table({"k": time, "v": time, "t": time}),
+                        "B": pa.table({"k": time, "w": time, "t": time}),
+                    }
+                )["O"]
+            )
+        (join,) = [m for m in running.explain().to_dict()["mops"] if m["kind"] == "join"]
+        aside = sum(input_["aside"] for input_ in join["detail"]["inputs"])
+        assert ("too little is held" in str(running.explain())) is not is_aside
+        assert (aside > 0) is is_aside
+        assert found >= 29_999

@@ -10,7 +10,7 @@ import pytest
 import braid
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
 from braid.engine.constraints import of_channels
-from braid.engine.shard import Options
+from braid.engine.options import Options
 from braid.errors import CheckpointError, ConfigError
 from braid.lang import Catalog, load
 from braid.optimizer import driver

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.engine import executor
-from braid.engine.shard import Options, Shard
+from braid.engine.options import Options
+from braid.engine.shard import Shard
 from braid.lang import Catalog, compile_query, stream_from_schema
 from tests.properties.law import OPTIONS, Arrival, Run, compare, expected, feeds, start
 from tests.properties.plans import RELATIONAL, WINDOW_JOINS, describe, workloads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -46,11 +45,12 @@ class Join:
         engine = braid.Engine(constraints=ConstraintMode(mode))
         engine.execute(STREAMS)
         engine.query("q", text)
-        engine._options = replace(engine._options, constraints=(*KEYS, *known))
+        for constraint in (*KEYS, *known):
+            engine._catalog.add_constraint(constraint)
         specs = (mop.spec for mop in engine._running().plan.mops.values())
         (self.spec,) = (spec for spec in specs if isinstance(spec, ConstraintJoinSpec))
         with patch.object(constraint_watch, "SAMPLES", 0):
-            self.logic = ConstraintJoinLogic(self.spec, Context())
+            self.logic = ConstraintJoinLogic(self.spec, Context(aside_above=0))
         self.now = 0
         self.streams = [stream for stream, _ in self.spec.names]
 

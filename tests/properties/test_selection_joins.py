@@ -11,7 +11,7 @@ from braid.algebra.queries import members_of
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, DOUBLE, STRING
-from braid.engine.shard import Options
+from braid.engine.options import Options
 from braid.kernels.runtime import COMPILED
 from braid.lang import Catalog, compile_query
 from braid.mops.selection_choice import CHOICES, Choice

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from braid.engine.ingest import Ingest
+from braid.engine.options import Options
 from braid.engine.ordering import NEVER
-from braid.engine.shard import Options
 from braid.lang import Catalog, compile_query
 from braid.lang.prepared import prepare
 from braid.plan.distribution import Standing, distribute

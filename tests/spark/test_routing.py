@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from braid.engine.ingest import Ingest, plain
+from braid.engine.options import Options
 from braid.engine.results import Paired, ResultGroup
-from braid.engine.shard import Options
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.plan.distribution import distribute
 from braid.spark.envelopes import (

@@ -14,7 +14,7 @@ import pytest
 
 from braid.algebra.schema import TICKS
 from braid.engine.ingest import Ingest
-from braid.engine.shard import Options
+from braid.engine.options import Options
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.plan.distribution import distribute
 from braid.reference import answer, events_from_table

@@ -89,7 +89,8 @@ def explained_plan(
     """The plan that an engine with these streams and queries would run; nothing runs in it."""
     from braid.engine.constraints import constraint_mode
     from braid.engine.explain import explained
-    from braid.engine.shard import Options, Shard
+    from braid.engine.options import Options
+    from braid.engine.shard import Shard
     from braid.optimizer.rules import enabled
 
     declared, mode = tuple(catalog.constraints.values()), constraint_mode(constraints)

@@ -20,6 +20,8 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
         if done:
             line += "; a row is done with after its only result"
         yield line
+    if not found["watches"]:
+        yield f"too little is held to put rows aside: less than {found['aside_above']:,} bytes"
     for constraint in found["constraints"]:
         if constraint["rows"] or "declared" in constraint:
             yield _constraint_line(constraint)

@@ -19,14 +19,16 @@ from braid.engine import snapshot as snapshots
 from braid.engine.constraints import constraint_mode
 from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
+from braid.engine.options import Options
 from braid.engine.pages import Delta
 from braid.engine.payload import to_json
 from braid.engine.results import Emission
-from braid.engine.shard import Options, Shard
+from braid.engine.shard import Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused, prepare, restored
+from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
 from braid.optimizer.rules import enabled
 
@@ -67,12 +69,14 @@ class Engine:
         constraints: str | ConstraintMode = "exact",
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
+        aside_above: int = ASIDE_ABOVE,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off. `constraints`: what joins may do with what is known
         or observed of how events arrive: "exact", "monitored" or "off"; a query may say it
         itself. `selection_join`: how selection joins find members, by default in the form that
-        costs least; `member_set_bytes`: what each may keep of lists."""
+        costs least; `member_set_bytes`: what each may keep of lists. `aside_above`: how many
+        bytes a join holds before it puts rows aside that will probably not join."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
@@ -81,6 +85,7 @@ class Engine:
             timeout,
             rules=enabled(rules),
             mode=constraint_mode(constraints),
+            aside_above=aside_above,
             selection_join=Choice(selection_join, member_set_bytes),
         )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
@@ -420,6 +425,7 @@ class Engine:
             clock=clock,
             rules=saved.rules,
             constraints=saved.mode,
+            aside_above=saved.aside_above,
         )
         for function in functions:
             engine.function(*function)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
@@ -20,6 +18,7 @@ from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, plain
 from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
+from braid.engine.options import Options
 from braid.engine.ordering import NEVER, Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
@@ -30,10 +29,8 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
-from braid.mops.selection_choice import Choice
 from braid.mops.values import Carried, Words
 from braid.optimizer.driver import Driver, sharable_classes
-from braid.optimizer.rules import NAMES
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 
@@ -42,22 +39,6 @@ FEED = "\x1f"
 
 #: The layout of saved state. A checkpoint of another one is refused.
 STATE_FORMAT = 2
-
-
-@dataclass(frozen=True)
-class Options:
-    """What holds for all queries of a shard. Times in microseconds."""
-
-    instance_budget: int = 1_000_000
-    idle_timeout: int | None = 60_000_000
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    rules: frozenset[str] = frozenset(NAMES)
-    #: Read all attributes of each stream, so that queries which come later find what they need.
-    whole_streams: bool = False
-    #: What joins may do with constraints unless their query says it, and those that were declared.
-    mode: ConstraintMode = ConstraintMode.EXACT
-    constraints: tuple[Constraint, ...] = ()
-    selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
 
 
 class Shard:
@@ -95,6 +76,7 @@ class Shard:
             instance_budget=options.instance_budget,
             functions=options.functions,
             selection_join=options.selection_join,
+            aside_above=options.aside_above,
         )
         self.suspended: dict[str, str] = {}
         self._suspended_at: dict[int, int] = {}

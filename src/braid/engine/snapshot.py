@@ -17,9 +17,11 @@ from braid.algebra.constraints import Constraint
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.engine.constraints import constraint_from_json, constraint_to_json
-from braid.engine.shard import STATE_FORMAT, Options
+from braid.engine.options import Options
+from braid.engine.shard import STATE_FORMAT
 from braid.errors import CheckpointError
 from braid.lang import Catalog
+from braid.mops.base import ASIDE_ABOVE
 
 MAGIC = b"BRAID1\n"
 
@@ -52,6 +54,7 @@ class Saved:
     pages: dict[str, bytes]
     constraints: tuple[Constraint, ...]
     mode: str
+    aside_above: int
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -68,6 +71,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "rules": sorted(options.rules),
         "constraints": [constraint_to_json(c) for c in catalog.constraints.values()],
         "mode": options.mode.value,
+        "aside_above": options.aside_above,
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -105,6 +109,7 @@ def read(data: bytes) -> Saved:
         pages,
         tuple(constraint_from_json(c) for c in header.get("constraints", ())),
         header.get("mode", "exact"),
+        header.get("aside_above", ASIDE_ABOVE),
     )
 
 

@@ -27,6 +27,9 @@ from braid.plan.layout import Layout
 #: Arrays by name: what an m-op needs in order to go on after a restart.
 State = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
+#: How many bytes a join holds in memory before it puts rows aside: below, memory is no matter.
+ASIDE_ABOVE = 64 << 20
+
 
 @dataclass
 class Context:
@@ -37,6 +40,7 @@ class Context:
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     selection: Form = Form.ADAPTIVE
     selection_join: Choice = field(default_factory=Choice)
+    aside_above: int = ASIDE_ABOVE
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""

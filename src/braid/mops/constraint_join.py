@@ -71,6 +71,9 @@ class ConstraintJoinLogic:
         self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
         self._frame[frames.BUDGET] = _ROUND
         self._watch = Watch(spec, self._held, self._keys)
+        told = bool(spec.declared) or spec.mode is not ConstraintMode.EXACT
+        if context.aside_above and not told:
+            self._watch.sleep()
         self.stopped: dict[int, int] = {}
 
     # ---- what is compiled ----
@@ -204,9 +207,12 @@ class ConstraintJoinLogic:
 
     def _tend(self) -> None:
         """Let constraints act on what is held, and write what is to be aside."""
-        self._watch.act()
-        for aside in self._aside:
-            aside.write()
+        if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
+            self._watch.wake()
+        if self._watch.is_awake:
+            self._watch.act()
+            for aside in self._aside:
+                aside.write()
         self._held.tidy()
         held = int(self._held.stores[:, stores.COUNT].sum())
         if held > self._context.instance_budget:
@@ -325,6 +331,8 @@ class ConstraintJoinLogic:
         held = self._held.stores[:, names].tolist()
         return {
             "mode": self._spec.mode.value,
+            "watches": self._watch.is_awake,
+            "aside_above": self._context.aside_above,
             "windows": [w.describe() for w in self._spec.windows],
             "inputs": [
                 {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}

@@ -72,6 +72,7 @@ class Watch:
         self._spec, self._held, self._keys = spec, held, keys
         held.stores[:, stores.COVERS] = stores.WATCHED
         held.frame[frames.SAMPLES] = SAMPLES
+        self.is_awake = True
         self._since = np.zeros(len(spec.inputs), np.int64)
         #: Of each input: rows that had come back and left in the last round, for how many rounds
         #: none is to leave, and for how many it was the last time.
@@ -89,6 +90,21 @@ class Watch:
         self._broken_keys: dict[str, int] = {}
         self._declare()
         self._make_refused()
+
+    # ---- when ----
+
+    def sleep(self) -> None:
+        """Watch nothing and let everything stay: what is held is too little to care."""
+        self.is_awake = False
+        self._kept = self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]].copy()
+        self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = 0
+        self._slept = self._watches[:, kernel.SLEEPS_UNTIL].copy()
+        self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
+
+    def wake(self) -> None:
+        self.is_awake = True
+        self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = self._kept
+        self._watches[:, kernel.SLEEPS_UNTIL] = self._slept
 
     # ---- what is watched ----
 
@@ -423,12 +439,15 @@ class Watch:
         tables = [t.ravel() for t in self._tables.values()]
         return {
             "watches": self._watches.copy(),
+            "awake": np.array([self.is_awake], np.int64),
             "tables": np.concatenate(tables) if tables else np.empty(0, np.int64),
             "equals": self._held.indexes[:, [stores.EQUALS, stores.SEEN]].copy(),
             "lost": self._held.frame[frames.LOST : frames.LOST + 1].copy(),
         }
 
     def take(self, state: State) -> None:
+        if state["awake"][0] and not self.is_awake:
+            self.wake()
         self._watches[:] = state["watches"].reshape(self._watches.shape)
         at = 0
         for number in self._tables:

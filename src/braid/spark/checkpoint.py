@@ -27,7 +27,7 @@ from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
 from braid.engine.constraints import constraint_from_json, constraint_to_json
-from braid.engine.shard import Options
+from braid.engine.options import Options
 from braid.errors import CheckpointError
 from braid.plan.distribution import Distribution, Kept, Placement, Standing
 from braid.plan.hashing import hash_values, mix

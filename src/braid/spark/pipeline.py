@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from braid.algebra.streams import Stream
 from braid.engine.ingest import Ingest
-from braid.engine.shard import Options
+from braid.engine.options import Options
 from braid.lang import Catalog
 from braid.plan.distribution import Distribution
 from braid.spark.batch import BatchShards

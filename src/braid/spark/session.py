@@ -28,7 +28,8 @@ from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
 from braid.engine.constraints import constraint_mode
 from braid.engine.explain import Explained, Explanation
-from braid.engine.shard import Options, Shard
+from braid.engine.options import Options
+from braid.engine.shard import Shard
 from braid.errors import CheckpointError, ConfigError, Notice
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from braid.algebra.schema import MICROSECONDS
 from braid.algebra.templates import Members
+from braid.engine.options import Options
 from braid.engine.ordering import NEVER
 from braid.engine.results import Emission
-from braid.engine.shard import Options, Shard
+from braid.engine.shard import Shard
 from braid.engine.statistics import statistics
 from braid.lang import Catalog
 from braid.plan.distribution import Distribution, ShardPlan, channels_for

@@ -14,7 +14,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from braid.engine.ingest import Ingest
-from braid.engine.shard import Options, Shard
+from braid.engine.options import Options
+from braid.engine.shard import Shard
 from braid.plan.distribution import Distribution, channels_for
 from braid.plan.keys import split_channel
 from braid.spark.envelopes import PACKED, REFUSED, Rows, add_results

@@ -1,0 +1,35 @@
+"""What holds for all queries of an engine, as its user chose it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.errors import ConfigError
+from braid.mops.base import ASIDE_ABOVE
+from braid.mops.selection_choice import Choice
+from braid.optimizer.rules import NAMES
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for all queries of a shard. Times in microseconds."""
+
+    instance_budget: int = 1_000_000
+    idle_timeout: int | None = 60_000_000
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    rules: frozenset[str] = frozenset(NAMES)
+    #: Read all attributes of each stream, so that queries which come later find what they need.
+    whole_streams: bool = False
+    #: What joins may do with constraints unless their query says it, and those that were declared.
+    mode: ConstraintMode = ConstraintMode.EXACT
+    constraints: tuple[Constraint, ...] = ()
+    #: How many bytes a join holds before it puts rows aside.
+    aside_above: int = ASIDE_ABOVE
+    selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
+
+    def __post_init__(self) -> None:
+        if self.aside_above < 0:
+            raise ConfigError("E317", "aside_above must not be negative")
