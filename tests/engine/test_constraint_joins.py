@@ -196,3 +196,39 @@ def test_a_small_join_keeps_what_it_has() -> None:
         assert ("too little is held" in str(running.explain())) is not is_aside
         assert (aside > 0) is is_aside
         assert found >= 29_999
+
+
+def test_a_join_by_itself_is_found_again_among_many() -> None:
+    def running(mode: str) -> braid.Engine:
+        made = braid.Engine(idle_timeout=None, constraints=mode, aside_above=0)
+        made.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
+        made.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
+        made.query("q0", text(0))
+        made.process(events(0))
+        for number in range(1, 30):
+            made.query(f"q{number}", text(number))
+        return made
+
+    def text(number: int) -> str:
+        return (
+            "SELECT A.v, B.w FROM A [Range 500], B [Range 500] "
+            f"WHERE A.k = B.k AND A.v >= {number} PUBLISH O"
+        )
+
+    def events(start: int) -> dict[str, pa.Table]:
+        time = pa.array(range(start, start + 100), pa.int64())
+        late = pa.array([t // 2 for t in range(start, start + 100)], pa.int64())
+        return {
+            "A": pa.table({"k": time, "v": time, "t": time}),
+            "B": pa.table({"k": late, "w": time, "t": time}),
+        }
+
+    exact, plain = running("exact"), running("off")
+    assert "constraint join" in str(exact.explain())
+    for start in range(100, 600, 100):
+        if start == 300:
+            exact = braid.Engine.restore(exact.snapshot())
+        found = [e.process(events(start))["O"].sort_by("w") for e in (exact, plain)]
+        assert len(found[0])
+        assert found[0].to_pylist() == found[1].to_pylist()
+    assert "constraint join" in str(exact.explain())

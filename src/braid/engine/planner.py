@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from braid.algebra import nodes as algebra
 from braid.algebra.constraints import ConstraintMode
@@ -145,18 +146,29 @@ def _named(*expressions: Expression) -> set[str]:
     return {ref.name for e in expressions for ref in refs(e)}
 
 
+#: Of so many queries that come together each is looked at by itself.
+_FEW = 16
+
+
 class Planner:
     """Keeps the plan of one executor up to date."""
 
     def __init__(
-        self, executor: Executor, driver: Driver, saved: frozenset[str] = frozenset()
+        self,
+        executor: Executor,
+        driver: Driver,
+        saved: frozenset[str] = frozenset(),
+        by_themselves: Iterable[str] = (),
     ) -> None:
-        """`saved`: the m-ops of joins by themselves whose state there is to go on from."""
+        """`saved`: the m-ops of joins by themselves whose state there is to go on from;
+        `by_themselves`: the queries that had them."""
         self._saved = saved
         #: Whether queries come that have no state yet: only these can choose.
         self.fresh = True
-        #: Templates of which a query has a join by itself.
-        self._by_themselves: set[Template] = set()
+        #: Queries that have a join by themselves, and their templates.
+        self.by_themselves = set(by_themselves)
+        self._of_themselves: set[Template] = set()
+        self._routed: set[Template] = set()
         self._executor = executor
         self._driver = driver
         assert isinstance(driver.published, dict)
@@ -210,6 +222,7 @@ class Planner:
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
         if key not in self._routes:
             self._routes[key] = self._route(self._outputs(template), birth, template.mode)
+            self._routed.add(template)
         route = self._routes[key]
         if not len(members):
             if route is not None:
@@ -231,26 +244,32 @@ class Planner:
         is there, or whose state was saved, keeps it whoever comes later.
         """
         template = members.template
-        first = self.fresh and len(members) == 1 and template not in self._by_themselves
-        first &= not any(known == template for known, _, _ in self._routes)
-        if not template.types:
+        known = template in self._of_themselves
+        first = self.fresh and len(members) == 1 and not known and template not in self._routed
+        if not template.types or not (first or known or self._saved):
             return members, births
-        kept = self._saved or template in self._by_themselves
-        may = self._driver.may_use_constraints(template.outputs, template.mode)
-        if not (first or kept) or not may:
+        if not self._driver.may_use_constraints(template.outputs, template.mode):
             return members, births
-        left = []
-        for row in range(len(members)):
+        alone = np.zeros(len(members), np.bool_)
+        for row in self._perhaps_by_themselves(members):
             route = self._own_route(members, row, birth)
             joins = {s.mop for s in route.stages if isinstance(s.spec, ConstraintJoinSpec)}
             there = joins & (self._saved | self._executor.plan.mops.keys())
             if joins and (first or there):
                 self._admit_alone(members, row, births, birth)
-                self._by_themselves.add(template)
-            else:
-                left.append(row)
-        rows = np.array(left, np.int64)
+                self._of_themselves.add(template)
+                self.by_themselves.add(members.ids[row].as_py())
+                alone[row] = True
+        rows = np.flatnonzero(~alone)
         return _chosen(members, rows), None if births is None else births[rows]
+
+    def _perhaps_by_themselves(self, members: Members) -> list[int]:
+        """The queries for which it is worth looking: all of a few, of many those that had one."""
+        if len(members) <= _FEW:
+            return list(range(len(members)))
+        names = pa.array(sorted(self.by_themselves), pa.string())
+        found = pc.is_in(members.ids, value_set=names).to_numpy(zero_copy_only=False)
+        return np.flatnonzero(found).tolist()
 
     def _own_route(self, members: Members, row: int, birth: int | None) -> Route:
         template = Template(self._outputs(members.template), members.template.types)

@@ -95,7 +95,8 @@ class Shard:
         known = (options.mode, of_channels(options.constraints, names))
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
         kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
-        self._planner = Planner(self._executor, driver, kept)
+        named = meta.get("by_themselves", ()) if meta else ()
+        self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._lives = Lives(_pages, births)
         for members, single in groups:
@@ -426,6 +427,7 @@ class Shard:
             "mops": {s: sorted(arrays) for s, arrays in states.items() if arrays},
             "strings": self._context.values.strings.count,
             "carried": len(self._context.values.carried),
+            "by_themselves": sorted(self._planner.by_themselves),
         }
         pages.put("meta", json.dumps(meta).encode())
         pages.put("roster", self._lives.page(self._executor.census))
