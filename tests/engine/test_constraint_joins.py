@@ -212,7 +212,7 @@ def test_a_join_by_itself_is_found_again_among_many() -> None:
     def text(number: int) -> str:
         return (
             "SELECT A.v, B.w FROM A [Range 500], B [Range 500] "
-            f"WHERE A.k = B.k AND A.v >= {number} PUBLISH O"
+            f"WHERE A.k = B.k AND A.v >= {number}"
         )
 
     def events(start: int) -> dict[str, pa.Table]:
@@ -228,7 +228,7 @@ def test_a_join_by_itself_is_found_again_among_many() -> None:
     for start in range(100, 600, 100):
         if start == 300:
             exact = braid.Engine.restore(exact.snapshot())
-        found = [e.process(events(start))["O"].sort_by("w") for e in (exact, plain)]
-        assert len(found[0])
-        assert found[0].to_pylist() == found[1].to_pylist()
+        for one in (exact, plain):
+            one.process(events(start))
+        assert results(exact) == results(plain) != Counter()
     assert "constraint join" in str(exact.explain())
