@@ -211,8 +211,7 @@ def test_a_join_by_itself_is_found_again_among_many() -> None:
 
     def text(number: int) -> str:
         return (
-            "SELECT A.v, B.w FROM A [Range 500], B [Range 500] "
-            f"WHERE A.k = B.k AND A.v >= {number}"
+            f"SELECT A.v, B.w FROM A [Range 500], B [Range 500] WHERE A.k = B.k AND A.v >= {number}"
         )
 
     def events(start: int) -> dict[str, pa.Table]:

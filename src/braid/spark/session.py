@@ -35,6 +35,8 @@ from braid.lang import Catalog, compile_query, load, parse_duration, stream_from
 from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused
 from braid.lang.prepared import prepare as prepare_query
+from braid.mops.base import ASIDE_ABOVE
+from braid.mops.selection_choice import Choice
 from braid.optimizer.rules import enabled
 from braid.plan.distribution import Distribution, Kept, Standing, distribute
 from braid.plan.distribution import explain as explain_distribution
@@ -62,7 +64,9 @@ class Session:
     no longer holds back the others; None waits for ever. `rules`: which rules of the optimizer are
     on: all by default, "none", the names of some, or a mapping that switches some off.
     `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
-    "monitored" or "off".
+    "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
+    aside. `selection_join`, `member_set_bytes`: how selection joins find members, and what each may
+    keep of lists.
     """
 
     def __init__(
@@ -74,6 +78,9 @@ class Session:
         idle_timeout: str | int | None = "60 seconds",
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
         constraints: str | ConstraintMode = "exact",
+        aside_above: int = ASIDE_ABOVE,
+        selection_join: str = "adaptive",
+        member_set_bytes: int = 256 << 20,
     ) -> None:
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
@@ -81,8 +88,13 @@ class Session:
             raise ConfigError("E409", f"shards={shards}: at least one is needed")
         self._shards = shards
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        mode = constraint_mode(constraints)
-        self._limits = Options(idle_timeout=timeout, rules=enabled(rules), mode=mode)
+        self._limits = Options(
+            idle_timeout=timeout,
+            rules=enabled(rules),
+            mode=constraint_mode(constraints),
+            aside_above=aside_above,
+            selection_join=Choice(selection_join, member_set_bytes),
+        )
         if instance_budget is not None:
             self._limits = replace(self._limits, instance_budget=instance_budget)
         self._catalog = Catalog()
