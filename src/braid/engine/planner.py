@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -168,7 +169,8 @@ class Planner:
         #: Queries that have a join by themselves, and their templates.
         self.by_themselves = set(by_themselves)
         self._of_themselves: set[Template] = set()
-        self._routed: set[Template] = set()
+        #: How many queries join the same streams: where there are several they share their joins.
+        self._joining: Counter[frozenset[str]] = Counter()
         self._executor = executor
         self._driver = driver
         assert isinstance(driver.published, dict)
@@ -222,7 +224,6 @@ class Planner:
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
         if key not in self._routes:
             self._routes[key] = self._route(self._outputs(template), birth, template.mode)
-            self._routed.add(template)
         route = self._routes[key]
         if not len(members):
             if route is not None:
@@ -235,17 +236,24 @@ class Planner:
         for row in np.flatnonzero(alone).tolist():
             self._admit_alone(members, row, births, birth)
 
+    def expect(self, groups: Iterable[Members]) -> None:
+        """These queries come next, together."""
+        for members in groups:
+            template = members.template
+            if self._driver.may_use_constraints(template.outputs, template.mode):
+                self._joining[frozenset(template.reads)] += len(members)
+
     def _with_own_joins(
         self, members: Members, births: Words | None, birth: int | None
     ) -> tuple[Members, Words | None]:
         """Admit the queries that have joins by themselves; those that are left.
 
-        That is the first query of its template if it comes alone, and it stays so: one whose join
-        is there, or whose state was saved, keeps it whoever comes later.
+        That is a query that joins its streams as the only one when it comes, and it stays so: one
+        whose join is there, or whose state was saved, keeps it whoever comes later.
         """
         template = members.template
         known = template in self._of_themselves
-        first = self.fresh and len(members) == 1 and not known and template not in self._routed
+        first = self.fresh and self._joining[frozenset(template.reads)] == 1
         if not template.types or not (first or known or self._saved):
             return members, births
         if not self._driver.may_use_constraints(template.outputs, template.mode):

@@ -98,6 +98,7 @@ class Shard:
         named = meta.get("by_themselves", ()) if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
+        self._planner.expect(members for members, _ in groups)
         self._lives = Lives(_pages, births)
         for members, single in groups:
             self._planner.add(members, self._births(members), single=single)
@@ -152,6 +153,7 @@ class Shard:
         """Take on queries that see what starts at `birth` (of each) or later; nobody else
         notices."""
         births = np.full(len(members), birth, np.int64)
+        self._planner.expect([members])
         self._planner.add(members, births, single=single)
         self._lives.know(members.ids, births)
         self._note_suspended()

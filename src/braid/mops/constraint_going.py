@@ -121,7 +121,8 @@ class Going:
                 words = hash_codes(strings.offsets, strings.pool, words)
             found = combined(found, words)
             if nulls is not None:
-                found = combined(found, nulls.astype(np.int64))
+                # Only where there is one: the hash of a row does not depend on those beside it.
+                found[nulls] = combined(found[nulls], np.ones(int(nulls.sum()), np.int64))
         return found
 
     # ---- coming and going ----
