@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -19,27 +20,34 @@ CREATE STREAM J (doc JSON, t BIGINT) TIME t;
 CREATE STREAM K (id STRING, doc JSON, t BIGINT) TIME t;
 CREATE STREAM S (doc XML, t BIGINT) TIME t;
 """
-#: Texts of scalars: some are the same value in other words.
-SCALARS = ("1", "1.0", "10e-1", '"1"', "2", '"2.0"', "2.50", '"x"', '"\\u0078"', "true", "null")
-SCALARS += ("-0", "0.0", '"é\\n\\"<"', '""')
-NAMES = ("a", "b", "b", "item", "c d", "é'")
+#: Texts of scalars; the common ones are one value in other words, so that documents meet.
+COMMON = ("1", '"1"', "1.0", "10e-1", '"\\u0031"', "2")
+RARE = ("2.50", '"2.0"', "true", "false", "null", "-0", "0.0", '"é\\n\\"<"', '""')
+NAMES = ("a", "b")
+RARE_NAMES = ("item", "é'", "$")
 CONSTANTS = ("'1'", "'x'", "'true'", "''", "'2.5'", "1", "2", "0")
+
+
+def rarely(draw: Draw, common: Sequence[str], rare: Sequence[str]) -> str:
+    return draw(st.sampled_from(rare if draw(st.integers(0, 5)) == 5 else common))
 
 
 @st.composite
 def values(draw: Draw, depth: int) -> str:
-    kind = draw(st.integers(0, 4)) if depth else 0
-    if kind == 0:
-        return draw(st.sampled_from(SCALARS))
-    below = draw(st.lists(values(depth - 1), max_size=3))
+    kinds = ["object", "object", "array", *(() if depth == 2 else ("scalar", "scalar"))]
+    kind = draw(st.sampled_from(kinds)) if depth else "scalar"
+    if kind == "scalar":
+        return rarely(draw, COMMON, RARE)
+    least = draw(st.sampled_from([2, 2, 2, 0]))
+    below = draw(st.lists(values(depth - 1), min_size=least, max_size=3))
     space = draw(st.sampled_from(["", " ", "\n"]))
-    if kind == 1:
+    if kind == "array":
         return f"[{space}{','.join(below)}]"
     return f"{{{space}{','.join(f'{_name(draw)}:{space}{value}' for value in below)}}}"
 
 
 def _name(draw: Draw) -> str:
-    return json.dumps(draw(st.sampled_from(NAMES)), ensure_ascii=draw(st.booleans()))
+    return json.dumps(rarely(draw, NAMES, RARE_NAMES), ensure_ascii=draw(st.booleans()))
 
 
 class Block:
@@ -49,9 +57,9 @@ class Block:
         self._draw = draw
         self._prefix = prefix
         self.variables: list[str] = []
-        self.text = f"{stream}$" + self._about(2)
-        for _ in range(draw(st.integers(0, 2))):
-            self.text += self._step(2)
+        self.text = f"{stream}$" + (self._about(1) if draw(st.integers(0, 4)) == 4 else "")
+        for number in range(draw(st.sampled_from([1, 1, 1, 1, 2, 0]))):
+            self.text += self._step(2 - number)
         if not self.variables:
             self.text += f" AS {prefix}r"
             self.variables.append(f"{prefix}r")
@@ -65,25 +73,25 @@ class Block:
             self.variables.append(f"{self._prefix}{len(self.variables)}")
             text = f"->{self.variables[-1]}"
         if depth:
-            for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+            for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
                 text += f"[{self._predicate(depth - 1)}]"
         return text
 
     def _predicate(self, depth: int) -> str:
         draw = self._draw
-        kind = draw(st.integers(0, 5))
-        if kind == 0:
+        kind = draw(st.integers(0, 9))
+        if kind == 9:
             return f". {comparison(draw)}"
         text = member(draw, dotted=True) + self._about(depth)
-        if kind == 1:
+        if kind == 8:
             text += self._step(0)
-        return f"{text} {comparison(draw)}" if kind == 2 else text
+        return f"{text} {comparison(draw)}" if kind == 7 else text
 
 
 def member(draw: Draw, *, dotted: bool = False) -> str:
     """One step: `.name`, `..name`, brackets where a name needs them, and sometimes else."""
-    name = draw(st.sampled_from([*NAMES, "*"]))
-    dots = draw(st.sampled_from([".", ".."]))
+    name = rarely(draw, (*NAMES, "*"), RARE_NAMES)
+    dots = draw(st.sampled_from(["..", "..", "."]))
     if name in ("a", "b", "item", "*") and (name == "*" or draw(st.booleans())):
         return dots + name
     quoted = name.replace("'", "''")
@@ -99,19 +107,19 @@ def comparison(draw: Draw) -> str:
 @st.composite
 def texts(draw: Draw) -> str:
     first = Block(draw, draw(st.sampled_from(["J", "J", "K"])), "x")
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 3)) == 3:
         return first.text
     other = draw(st.sampled_from(["J", "J", "K", "S"]))
     second = (documents.Block if other == "S" else Block)(draw, other, "y")
     blocks = (first, second) if draw(st.booleans()) else (second, first)
     operators = st.sampled_from(["=", "=", "=", "!=", "<", ">="])
     joins = []
-    for _ in range(draw(st.integers(0, 3))):
-        path = member(draw) if draw(st.integers(0, 3)) == 0 else ""
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3, 0]))):
+        path = member(draw) if draw(st.integers(0, 5)) == 5 else ""
         left = f"{draw(st.sampled_from(first.variables))}{path}"
         joins.append(f"{left} {draw(operators)} {draw(st.sampled_from(second.variables))}")
     kind = draw(st.sampled_from(["FOLLOWED BY", "JOIN"]))
-    window = draw(st.sampled_from(["0", "1", "3", "unbounded"]))
+    window = draw(st.sampled_from(["unbounded", "unbounded", "3", "1"]))
     return f"{blocks[0].text} {kind}{{{' AND '.join(joins)}, {window}}} {blocks[1].text}"
 
 
@@ -128,14 +136,15 @@ def workloads(draw: Draw) -> Workload:
                 continue
             raise
         queries.append(made.query)
-    times = st.integers(0, 4)
-    read = values(3)
+    times = st.permutations([1, 2, 3, 3, 4])
+    read = values(2)
     ids = st.sampled_from([None, "i", "j"])
     events = {
-        "J": [Event((draw(read),), t, t) for t in draw(st.lists(times, min_size=1, max_size=4))],
-        "K": [Event((draw(ids), draw(read)), t, t) for t in draw(st.lists(times, max_size=2))],
+        "J": [Event((draw(read),), t, t) for t in draw(times)[: draw(st.integers(2, 4))]],
+        "K": [Event((draw(ids), draw(read)), t, t) for t in draw(times)[: draw(st.integers(1, 2))]],
         "S": [
-            Event((draw(documents.elements(2)),), t, t) for t in draw(st.lists(times, max_size=2))
+            Event((draw(documents.elements(2)),), t, t)
+            for t in draw(times)[: draw(st.integers(1, 2))]
         ],
     }
     return Workload(dict(catalog.streams), events, tuple(queries))
