@@ -44,11 +44,11 @@ class DocumentTable(ABC):
         """The string value of a node."""
         known = self.values[number]
         if known is None:
-            known = self.values[number] = "".join(self._texts(self.elements[number]))
+            known = self.values[number] = "".join(self._texts(number))
         return known
 
     @abstractmethod
-    def _texts(self, element: Any) -> Iterable[str]:
+    def _texts(self, number: int) -> Iterable[str]:
         """Every text in an element."""
 
     @abstractmethod
@@ -88,8 +88,8 @@ class XmlTable(DocumentTable):
             self.parents.append(number)
             self.values.append(self.elements[number].get(name))
 
-    def _texts(self, element: Any) -> Iterable[str]:
-        return cast("Iterable[str]", element.itertext())
+    def _texts(self, number: int) -> Iterable[str]:
+        return cast("Iterable[str]", self.elements[number].itertext())
 
     def shown(self, number: int) -> str:
         """A node as a document; an attribute becomes an element of its name."""

@@ -25,6 +25,8 @@ from braid.mops.document_table import (
 ITEM = "item"
 #: Numbers with more places before or behind the point are refused: no double is so large or small.
 _MOST_PLACES = 400
+#: In place of a part of a document: there is only the text before it.
+_NOTHING = object()
 
 
 class Number(str):
@@ -65,10 +67,13 @@ class JsonTable(DocumentTable):
             else:
                 self.values.append(_text(element))
 
-    def _texts(self, element: Any) -> Iterable[str]:
-        if not isinstance(element, list):
-            return (_text(element),)
-        return (text for _, below in _below(element) for text in self._texts(below))
+    def _texts(self, number: int) -> Iterable[str]:
+        """The scalars below a node, which come right after it."""
+        for below in range(number + 1, self.count):
+            if self.parents[below] < number:
+                return
+            if not isinstance(self.elements[below], list):
+                yield _text(self.elements[below])
 
     def shown(self, number: int) -> str:
         """An object with the name of the node; the whole document as it is."""
@@ -93,19 +98,36 @@ def _below(element: Any) -> Iterator[tuple[str, Any]]:
 def _text(scalar: str | bool | None) -> str:
     if isinstance(scalar, str):
         return scalar
-    return "" if scalar is None else written(scalar)
+    return "" if scalar is None else _dumped(scalar)
 
 
 def written(content: Any) -> str:
-    """What was read, as a text again."""
-    if isinstance(content, Members):
-        inner = (f"{encode_basestring(name)}: {written(value)}" for name, value in content)
-        return f"{{{', '.join(inner)}}}"
-    if isinstance(content, list):
-        return f"[{', '.join(map(written, content))}]"
-    if isinstance(content, Number):
-        return str(content)
-    return json.dumps(content, ensure_ascii=False)
+    """What was read, as a text again; without recursion, since documents may be deep."""
+    made: list[str] = []
+    todo: list[tuple[str, Any]] = [("", content)]
+    while todo:
+        before, part = todo.pop()
+        made.append(before)
+        if part is _NOTHING:
+            continue
+        if isinstance(part, Members):
+            inner = [(f"{encode_basestring(name)}: ", value) for name, value in part]
+            made.append("{")
+            todo.append(("}", _NOTHING))
+        elif isinstance(part, list):
+            inner = [("", value) for value in part]
+            made.append("[")
+            todo.append(("]", _NOTHING))
+        else:
+            made.append(str(part) if isinstance(part, Number) else _dumped(part))
+            continue
+        between = [(f", {text}" if k else text, value) for k, (text, value) in enumerate(inner)]
+        todo += reversed(between)
+    return "".join(made)
+
+
+def _dumped(scalar: str | bool | None) -> str:
+    return json.dumps(scalar, ensure_ascii=False)
 
 
 # ---- reading ----
