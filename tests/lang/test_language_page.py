@@ -18,5 +18,5 @@ def test_the_page_is_one_file_of_statements() -> None:
     assert loaded.dropped == ("temporary",)
     assert not loaded.notices
     assert set(known.views) == {"Trades", "Dearest"}
-    assert len(loaded.queries) == 15
+    assert len(loaded.queries) == 16
     assert len(known.constraints) == 4

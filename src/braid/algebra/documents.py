@@ -33,6 +33,10 @@ FOLLOWED_BY = "FOLLOWED BY"
 JOIN = "JOIN"
 
 RESULT = "result"
+#: What the node of a whole JSON document is called; no element of XML can be.
+DOCUMENT = "$"
+
+_MARKUP = re.compile(r"[\ufeff\s]*<")
 
 
 class Axis(IntEnum):
@@ -218,6 +222,11 @@ def order_of(text: str) -> tuple[int, float]:
         return NUMBER, number
     time = time_of(text)
     return (TEXT, 0.0) if time is None else (TIME, float(time))
+
+
+def is_xml(text: str) -> bool:
+    """Whether a text can only be XML: nothing that is JSON begins like this."""
+    return _MARKUP.match(text) is not None
 
 
 def document_id(text: str, end: int) -> str:

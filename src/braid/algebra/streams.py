@@ -18,7 +18,7 @@ class Stream:
     on arrival), one (point events) or two (intervals) of them. Time columns are not attributes.
     `lateness` is in ticks of the stream's clock; `sequence` names a column that orders events
     of equal time; `sharable` the streams declared interchangeable with this one; `documents` the
-    columns whose texts must be XML.
+    columns whose texts must be XML, or JSON if they are in `json`.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Stream:
     sequence: str | None = None
     sharable: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
+    json: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.time) <= 2

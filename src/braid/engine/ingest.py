@@ -16,7 +16,7 @@ from braid.algebra.streams import Stream
 from braid.algebra.types import Kind, canonical, kind_of, sql_name
 from braid.engine.payload import to_json
 from braid.errors import ConfigError
-from braid.mops.document_table import refusal
+from braid.mops.document_reader import refusal
 
 START = "__start"
 END = "__end"
@@ -78,7 +78,7 @@ class Ingest:
             names.append(attribute.name)
             arrays.append(_fitted(table, attribute.name, attribute.type, reasons))
             if attribute.name in self.stream.documents:
-                _check_documents(arrays[-1], reasons)
+                _check_documents(arrays[-1], attribute.name in self.stream.json, reasons)
         events = pa.RecordBatch.from_arrays(arrays, names) if names else _no_columns(table.num_rows)
         bad = reasons.bad
         if bad is None:
@@ -128,11 +128,11 @@ class Ingest:
         return (words.fill_null(0) if words.null_count else words).to_numpy(zero_copy_only=False)
 
 
-def _check_documents(texts: pa.Array, reasons: _Reasons) -> None:
+def _check_documents(texts: pa.Array, json: bool, reasons: _Reasons) -> None:
     """Rows whose document is not let in: each reason is said once for all rows that it is against."""
     found: dict[str, list[int]] = {}
     for row, text in enumerate(texts.to_pylist()):
-        reason = refusal(text) if text is not None else None
+        reason = refusal(text, json=json) if text is not None else None
         if reason is not None:
             found.setdefault(reason, []).append(row)
     for reason, rows in found.items():

@@ -149,6 +149,7 @@ def stream_to_json(stream: Stream) -> dict[str, object]:
         "sequence": stream.sequence,
         "sharable": list(stream.sharable),
         "documents": list(stream.documents),
+        "json": list(stream.json),
     }
 
 
@@ -163,4 +164,5 @@ def stream_from_json(saved: Mapping[str, Any]) -> Stream:
         saved["sequence"],
         tuple(saved["sharable"]),
         tuple(saved.get("documents", ())),
+        tuple(saved.get("json", ())),
     )

@@ -40,7 +40,8 @@ def lookup_in(
             declared = catalog.streams.get(ident.name)
             if declared is None:
                 return Bound(found, ident.name)
-            return Bound(found, ident.name, {}, declared.time, declared.sequence)
+            about = (declared.time, declared.sequence, declared.documents, declared.json)
+            return Bound(found, ident.name, {}, *about)
         if ident.name == own:
             hint = "a stream cannot be made from itself"
             message = f"this query reads what it makes: {own} -> {own}"

@@ -27,7 +27,8 @@ class Bound:
     """A bound stream: its node, what to call it in messages, the other names it answers to.
 
     `times` are the time columns of a declared stream: not attributes, but asked for as such;
-    `sequence` is its sequence column.
+    `sequence` is its sequence column, `documents` those of a document type and `json` which of
+    these are JSON.
     """
 
     node: Node
@@ -35,6 +36,8 @@ class Bound:
     aliases: Aliases = field(default_factory=dict)
     times: tuple[str, ...] = ()
     sequence: str | None = None
+    documents: tuple[str, ...] = ()
+    json: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Schema:

@@ -127,11 +127,16 @@ def bind_stream(node: syntax.CreateStream) -> Stream:
             sequence=options["sequence"].names[0].name if "sequence" in options else None,
             sharable=[i.name for i in options["sharable"].names] if "sharable" in options else (),
         )
-        xml = tuple(i.name for i, type_ in node.columns if type_.name.name.upper() == "XML")
-        return replace(stream, documents=xml)
+        xml, json = _columns_of(node, "XML"), _columns_of(node, "JSON")
+        return replace(stream, documents=xml + json, json=json)
     except ConfigError as error:
         at = _place(node, options, error.code)
         raise Problem(error.code, error.message, at, error.hint) from None
+
+
+def _columns_of(node: syntax.CreateStream, name: str) -> tuple[str, ...]:
+    """The columns that were declared with a type of this name."""
+    return tuple(i.name for i, type_ in node.columns if type_.name.name.upper() == name)
 
 
 def _place(node: syntax.CreateStream, options: Mapping[str, syntax.Option], code: str) -> At:

@@ -1,4 +1,4 @@
-"""XML query blocks: syntax -> algebra.
+"""Query blocks: syntax -> algebra.
 
 XPath inside the predicate of a join becomes part of the blocks (value-join normal form): in
 `x1/author = x5` the author is a node of the pattern that nobody has named, and what is compared
@@ -44,11 +44,11 @@ def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
         raise Problem("E229", "a query joins two blocks", node.joins[1].at, hint)
     streams = [_stream(binder, block) for block in node.blocks]
     patterns = [_Pattern(binder) for _ in node.blocks]
+    columns = tuple(_document_column(s, b) for s, b in zip(streams, node.blocks, strict=True))
     for pattern, block in zip(patterns, node.blocks, strict=True):
         pattern.read(block)
     names = _Names(patterns)
     label = "the result of the join" if node.joins else "the block"
-    columns = tuple(_document_column(s, b) for s, b in zip(streams, node.blocks, strict=True))
     sources = tuple(stream.node for stream in streams)
     if not node.joins:
         return Bound(Documents(sources, columns, (patterns[0].block(),)), label)
@@ -77,6 +77,22 @@ def _stream(binder: Binder, block: xml_syntax.Block) -> Bound:
 
 def _document_column(stream: Bound, block: xml_syntax.Block) -> str:
     """Where the documents of a stream are: its only text, or what a query puts out as one."""
+    column = _only_text(stream, block)
+    if block.steps and column in stream.documents and (column in stream.json) != block.json:
+        raise _other_language(stream, block)
+    return column
+
+
+def _other_language(stream: Bound, block: xml_syntax.Block) -> Problem:
+    name = block.stream.name
+    if block.json:
+        message, hint = f"{stream.label} has XML documents, and this is JSONPath", f"{name}//book"
+    else:
+        message, hint = f"{stream.label} has JSON documents, and this is XPath", f"{name}$..book"
+    return Problem("E230", message, block.at, f"write e.g. {hint}")
+
+
+def _only_text(stream: Bound, block: xml_syntax.Block) -> str:
     texts = [a.name for a in stream.schema if kind_of(a.type) is Kind.STRING]
     others = [name for name in texts if name != "id"]
     if RESULT in texts:
@@ -85,7 +101,7 @@ def _document_column(stream: Bound, block: xml_syntax.Block) -> str:
         return others[0]
     hint = "CREATE STREAM S (doc XML, ts TIMESTAMP) TIME ts"
     what = f"has {listing(texts)}" if texts else "has no text"
-    message = f"a stream of documents has one column of type XML; {stream.label} {what}"
+    message = f"a stream of documents has one column of type XML or JSON; {stream.label} {what}"
     raise Problem("E226", message, block.stream.at, hint)
 
 
@@ -113,8 +129,10 @@ class _Pattern:
     nodes: list[PatternNode] = field(default_factory=list)
     variables: dict[str, tuple[int, xml_syntax.Word]] = field(default_factory=dict)
     root: int = -1
+    json: bool = False
 
     def read(self, block: xml_syntax.Block) -> None:
+        self.json = block.json
         if not block.steps:
             self.nodes.append(PatternNode(-1, Axis.CHILD, None))
         self.root = self.path(-1, block.steps) if block.steps else 0
@@ -223,6 +241,10 @@ class _Names:
             raise Problem("E224", f"there is no variable {word.name!r}", word.at, hint)
         pattern = self._patterns[side]
         number, _ = pattern.variables[word.name]
+        if operand.steps and operand.json != pattern.json:
+            hint = f"write {word.name}.name" if pattern.json else f"write {word.name}/name"
+            message = f"the path of {word.name} is not in the language of its block"
+            raise Problem("E232", message, operand.at, hint)
         if operand.steps and operand.steps[-1].variable is not None:
             raise Problem("E224", "a variable is bound in a block", operand.steps[-1].at)
         return side, pattern.path(number, operand.steps)

@@ -1,4 +1,4 @@
-"""XML query blocks: tokens -> syntax tree.
+"""Query blocks, and joins between them: tokens -> syntax tree; blocks in JSONPath: `json_parser.py`.
 
 Blocks are read here and not by the grammar: XPath has its own names (`item-url`, `select`), its own
 use of `/`, `*` and `.`, and what lies outside the supported part of it should be told by its name.
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from lark import Token
 
 from braid.algebra.documents import FOLLOWED_BY, JOIN, Axis
+from braid.lang.block_tokens import OPERATORS, is_word
 from braid.lang.durations import microseconds
-from braid.lang.problems import At, Problem
-from braid.lang.tokens import unquote
+from braid.lang.json_parser import JsonPaths
+from braid.lang.problems import Problem
 from braid.lang.xml_syntax import (
     Block,
     Comparison,
     Documents,
     Join,
-    Literal,
     Operand,
     Predicate,
     Step,
@@ -32,11 +32,7 @@ SUPPORTED = (
     "supported are /, //, @, *, [path], [path = constant] with AND, and -> or AS for variables"
 )
 
-_OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">"}
-_OPERATORS |= {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">="}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-#: Kinds of tokens that are no words.
-_MARKS = frozenset({"NUMBER", "STRING", "DOLLAR", "QUOTED", "UNKNOWN", "COMPARE"})
 
 
 def flipped(operator: str) -> str:
@@ -44,16 +40,11 @@ def flipped(operator: str) -> str:
     return _FLIPPED[operator]
 
 
-def is_word(token: Token) -> bool:
-    """Whether a token is a word, whatever it means elsewhere."""
-    return bool(token) and (token[0].isalpha() or token[0] == "_") and token.type not in _MARKS
-
-
 def starts_block(tokens: Sequence[Token], at: int) -> bool:
     """Whether a block, or a stream that is joined like one, begins at a token."""
     if at >= len(tokens) or not (is_word(tokens[at]) or tokens[at].type == "QUOTED"):
         return False
-    if at + 1 < len(tokens) and tokens[at + 1] in ("/", "//"):
+    if at + 1 < len(tokens) and tokens[at + 1] in ("/", "//", "$"):
         return True
     return joins_at(tokens, at + 1)
 
@@ -63,44 +54,8 @@ def joins_at(tokens: Sequence[Token], at: int) -> bool:
     return words == ["FOLLOWED", "BY"] or words == ["JOIN", "{"]
 
 
-class XmlParser:
+class XmlParser(JsonPaths):
     """Reads one expression of blocks from a place in the tokens on."""
-
-    def __init__(self, tokens: Sequence[Token], position: int) -> None:
-        self._tokens = tokens
-        self.position = position
-
-    # --- tokens ---
-
-    @property
-    def _now(self) -> str:
-        return str(self._tokens[self.position]) if self.position < len(self._tokens) else ""
-
-    def _peek(self, ahead: int = 1) -> str:
-        place = self.position + ahead
-        return str(self._tokens[place]) if place < len(self._tokens) else ""
-
-    def _at(self) -> At:
-        if self.position < len(self._tokens):
-            token = self._tokens[self.position]
-            return (token.start_pos or 0, token.end_pos or 0)
-        last = self._tokens[-1]
-        return (last.end_pos or 0, (last.end_pos or 0) + 1)
-
-    def _since(self, start: At) -> At:
-        last = self._tokens[self.position - 1]
-        return (start[0], last.end_pos or 0)
-
-    def _take(self, wanted: str) -> bool:
-        if self._now.upper() == wanted:
-            self.position += 1
-            return True
-        return False
-
-    def _expect(self, wanted: str, where: str) -> None:
-        if not self._take(wanted):
-            found = f"{self._now!r}" if self._now else "the end of the statement"
-            raise Problem("E220", f"expected {wanted!r} {where}, found {found}", self._at())
 
     # --- the whole ---
 
@@ -120,8 +75,9 @@ class XmlParser:
             self._expect(")", "after a block")
             return block
         stream = self._word("the name of a stream")
-        steps = self._steps(bool(self._now))
-        return Block(stream, steps, self._since(start))
+        json = self._now == "$"
+        steps = self._document() if json else self._steps(bool(self._now))
+        return Block(stream, steps, self._since(start), json)
 
     def _join(self) -> Join:
         start = self._at()
@@ -173,10 +129,10 @@ class XmlParser:
     def _comparison(self) -> Comparison:
         start = self._at()
         left = self._operand()
-        if self._now not in _OPERATORS:
+        if self._now not in OPERATORS:
             hint = "a join compares values: x2 = x5 AND x3 < x6"
             raise Problem("E220", f"expected a comparison, found {self._now!r}", self._at(), hint)
-        operator = _OPERATORS[self._now]
+        operator = OPERATORS[self._now]
         self.position += 1
         right = self._operand()
         return Comparison(left, operator, right, self._since(start))
@@ -187,25 +143,9 @@ class XmlParser:
         if literal is not None:
             return Operand(None, (), literal, self._since(start))
         variable = self._word("a variable")
-        return Operand(variable, self._steps(True), None, self._since(start))
-
-    def _literal(self) -> Literal | None:
-        start = self._at()
-        if not self._now:
-            return None
-        token = self._tokens[self.position]
-        negative = token == "-" and self._peek(1)[:1].isdigit()
-        if token.type == "STRING":
-            self.position += 1
-            return Literal(unquote(token), False, start)
-        if token.type == "NUMBER" or negative:
-            self.position += 1 + negative
-            text = ("-" if negative else "") + str(self._tokens[self.position - 1])
-            return Literal(float(text), False, self._since(start))
-        if token == ":":
-            self.position += 1
-            return Literal(self._word("a parameter").name, True, self._since(start))
-        return None
+        json = self._now in (".", "[")
+        steps = self._members() if json else self._steps(True)
+        return Operand(variable, steps, None, self._since(start), json)
 
     # --- paths ---
 
@@ -233,7 +173,7 @@ class XmlParser:
     def _test(self) -> Word:
         if self._now in (".", "..") or self._peek() == ".":
             raise self._unsupported("the parent axis (..) and . inside a path")
-        word = self._word("the name of an element")
+        word = self._word("the name of an element", SUPPORTED)
         if self._now == ":" and self._adjacent(0):
             what = "an axis" if self._peek() == ":" else "a namespace prefix"
             hint = "a name stands for elements of any namespace that are called so; " + SUPPORTED
@@ -244,16 +184,6 @@ class XmlParser:
 
     def _unsupported(self, what: str) -> Problem:
         return Problem("E221", f"{what} is not supported in a block", self._at(), SUPPORTED)
-
-    def _variable(self) -> Word | None:
-        arrow = self._take("->")
-        if not arrow and self._now.upper() == "AS" and self._is_name(1):
-            arrow = self._take("AS")
-        return self._word("the name of a variable") if arrow else None
-
-    def _is_name(self, ahead: int) -> bool:
-        place = self.position + ahead
-        return place < len(self._tokens) and is_word(self._tokens[place])
 
     def _predicates(self) -> list[Predicate]:
         found = [self._predicate()]
@@ -278,8 +208,8 @@ class XmlParser:
         else:
             steps = (self._step(False, slash=False), *self._steps(True))
         operator, literal = None, None
-        if self._now in _OPERATORS:
-            operator = _OPERATORS[self._now]
+        if self._now in OPERATORS:
+            operator = OPERATORS[self._now]
             self.position += 1
             literal = self._literal()
             if literal is None:
@@ -287,32 +217,3 @@ class XmlParser:
         elif not steps:
             raise Problem("E220", "a predicate says something about a path", self._at(), SUPPORTED)
         return Predicate(steps, operator, literal, self._since(start))
-
-    # --- names ---
-
-    def _adjacent(self, ahead: int) -> bool:
-        """Whether a token follows the one before it without a space."""
-        place = self.position + ahead
-        if not 0 < place < len(self._tokens):
-            return False
-        return self._tokens[place].start_pos == self._tokens[place - 1].end_pos
-
-    def _word(self, what: str) -> Word:
-        start = self._at()
-        if self._now == ":" and self._is_name(1):
-            self.position += 2
-            return Word(str(self._tokens[self.position - 1]), True, self._since(start))
-        if not self._now:
-            raise Problem("E220", f"expected {what}, found the end of the statement", start)
-        token = self._tokens[self.position]
-        if token.type == "QUOTED":
-            self.position += 1
-            return Word(unquote(token), False, start)
-        if not is_word(token):
-            raise Problem("E220", f"expected {what}, found {str(token)!r}", start, SUPPORTED)
-        name = str(token)
-        self.position += 1
-        while self._now == "-" and self._adjacent(0) and self._adjacent(1) and self._is_name(1):
-            name += f"-{self._peek()}"
-            self.position += 2
-        return Word(name, False, self._since(start))

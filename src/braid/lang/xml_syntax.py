@@ -1,4 +1,4 @@
-"""The syntax of XML query blocks and of joins between them (see `xml_parser.py`)."""
+"""The syntax of query blocks and of joins between them (see `xml_parser.py`)."""
 
 from __future__ import annotations
 
@@ -51,11 +51,15 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`S//book->x1[./author->x2]`; no steps: the documents of a stream as they are."""
+    """`S//book->x1[./author->x2]`; no steps: the documents of a stream as they are.
+
+    `json`: it was written in JSONPath, and the first step is `$`.
+    """
 
     stream: Word
     steps: tuple[Step, ...]
     at: At
+    json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Operand:
     steps: tuple[Step, ...]
     literal: Literal | None
     at: At
+    json: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from lark import Token
 
-from braid.lang.xml_parser import XmlParser, is_word, starts_block
+from braid.lang.block_tokens import is_word
+from braid.lang.xml_parser import XmlParser, starts_block
 from braid.lang.xml_syntax import Documents
 
 _BEFORE_STREAM = frozenset({"_FROM", "NEXT", "UNION", "_RBRACE"})

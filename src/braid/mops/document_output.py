@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.documents import is_xml
 from braid.kernels import documents_state as kernel
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
+from braid.mops.document_reader import document_of
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore
-from braid.mops.document_table import document_of
 from braid.mops.values import Strings, Words
 from braid.plan import layout
 from braid.plan.documents import Template
@@ -101,13 +104,21 @@ class DocumentOutput:
         parts: list[list[str]] = []
         for column in range(len(columns)):
             known, places = np.unique(rows[:, column], return_inverse=True)
-            shown = [document_of(text).xml(node) for text, node in self._texts(known, store)]
+            shown = [document_of(text).shown(node) for text, node in self._texts(known, store)]
             parts.append([shown[place] for place in places.tolist()])
         if len(parts) == 1:
             made = parts[0]
         else:
-            made = [f"<result>{a}{b}</result>" for a, b in zip(*parts, strict=True)]
+            made = list(map(together, *parts))
         return self._strings.codes(pa.array(made, pa.string()))[inverse.ravel()]
+
+
+def together(first: str, second: str) -> str:
+    """Two results as one document; beside JSON, what is XML is a text."""
+    if is_xml(first) and is_xml(second):
+        return f"<result>{first}{second}</result>"
+    parts = [json.dumps(p, ensure_ascii=False) if is_xml(p) else p for p in (first, second)]
+    return f'{{"result": [{", ".join(parts)}]}}'
 
 
 def _layout(width: int) -> Layout:

@@ -27,8 +27,9 @@ from braid.mops.document_batches import Matcher
 from braid.mops.document_output import DocumentOutput
 from braid.mops.document_paths import DocumentPaths
 from braid.mops.document_queries import DocumentQueries
+from braid.mops.document_reader import document_of
 from braid.mops.document_store import END, ID, SOURCE, START, TEXT, DocumentStore
-from braid.mops.document_table import DocumentTable, Unreadable, document_of
+from braid.mops.document_table import DocumentTable, Unreadable
 from braid.mops.membership import Origin
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words

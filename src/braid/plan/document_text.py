@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from braid.algebra.documents import ENDLESS, Axis, Block, Documents
+from braid.algebra.documents import DOCUMENT, ENDLESS, Axis, Block, Documents, PatternNode
 from braid.algebra.expressions import Expression, Literal
 from braid.algebra.nodes import Node, walk_nodes
 from braid.algebra.text import show
@@ -10,6 +10,7 @@ from braid.plan.join_graphs import JoinGraph, conjunctive_query, join_graph, nam
 
 _AXES = {Axis.CHILD: "/", Axis.DESCENDANT: "//", Axis.ATTRIBUTE: "/@"}
 _AXES[Axis.DESCENDANT_ATTRIBUTE] = "//@"
+_JSON_AXES = {Axis.CHILD: ".", Axis.DESCENDANT: ".."}
 
 
 def document_lines(node: Node) -> list[str]:
@@ -72,22 +73,43 @@ def _tree(graph: JoinGraph, side: int, names: tuple[str, ...]) -> str:
 
 
 def show_block(block: Block) -> str:
-    """A block in the language's own syntax."""
+    """A block in the language's own syntax: JSONPath if it begins at the document `$`."""
     spine = block.path(block.root)
     return "".join(_step(block, number, set(spine)) for number in spine)
 
 
 def _step(block: Block, number: int, spine: set[int]) -> str:
     node = block.nodes[number]
-    text = _AXES[node.axis] + ("*" if node.name is None else _constant(node.name))
+    json = _is_json(block)
+    text = _member(node) if json else _element(node)
     if node.variable is not None:
         text += f"->{node.variable}"
     for test in node.tests:
         text += f"[. {test.operator} {show(test.constant)}]"
     for child, other in enumerate(block.nodes):
         if other.parent == number and child not in spine:
-            text += f"[.{_step(block, child, spine)}]"
+            text += f"[{'' if json else '.'}{_step(block, child, spine)}]"
     return text
+
+
+def _is_json(block: Block) -> bool:
+    first = block.nodes[0].name
+    return isinstance(first, Literal) and first.value == DOCUMENT
+
+
+def _element(node: PatternNode) -> str:
+    return _AXES[node.axis] + ("*" if node.name is None else _constant(node.name))
+
+
+def _member(node: PatternNode) -> str:
+    if node.parent < 0:
+        return DOCUMENT
+    axis = _JSON_AXES[node.axis]
+    name = "*" if node.name is None else _constant(node.name)
+    if not isinstance(node.name, Literal) or name.isidentifier():
+        return axis + name
+    quoted = "['" + name.replace("'", "''") + "']"
+    return quoted if node.axis is Axis.CHILD else axis + quoted
 
 
 def _constant(name: Expression) -> str:

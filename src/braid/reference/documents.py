@@ -1,5 +1,7 @@
 """Queries over documents, by their definitions; node tests are lxml's own XPath.
 
+Documents in JSON are in `json_documents.py`.
+
 A match of a block in a document binds every node of its pattern to an element or attribute. Two
 matches are the same if all variables, and the block's root, are bound to the same nodes. The events
 are: for one block, one for each match; for two, one for each pair of matches of documents d1 of
@@ -14,6 +16,7 @@ numbers as numbers, dates and times as times, and everything else as texts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,11 +33,13 @@ from braid.algebra.documents import (
     PatternNode,
     Test,
     document_id,
+    is_xml,
     number_of,
     order_of,
 )
 from braid.algebra.expressions import Expression, Literal
 from braid.reference.events import Event
+from braid.reference.json_documents import JsonFound, parsed_json
 
 _OPTIONS = {"resolve_entities": False, "no_network": True, "remove_comments": True}
 
@@ -66,7 +71,7 @@ class Found:
         return str(self.element.xpath("string()"))
 
     @property
-    def xml(self) -> str:
+    def shown(self) -> str:
         if self.attribute is None:
             return etree.tostring(self.element, encoding="unicode", with_tail=False)
         made = etree.Element(etree.QName(self.attribute).localname)
@@ -80,7 +85,7 @@ class Match:
 
     event: Event
     id: str
-    nodes: tuple[Found, ...]
+    nodes: tuple[Found | JsonFound, ...]
 
 
 @lru_cache(1024)
@@ -153,23 +158,37 @@ def _matches(node: Documents, number: int, events: Iterable[Event]) -> Iterator[
             continue
         known = row.get("id")
         name = document_id(text, event.end) if known is None else str(known)
-        for nodes in _embeddings(node.blocks[number], parsed(text), ()):
+        tree = parsed(text) if is_xml(text) else parsed_json(text)
+        for nodes in _embeddings(node.blocks[number], tree, ()):
             yield Match(event, name, nodes)
 
 
-def _embeddings(block: Block, tree: Any, bound: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
+def _embeddings(
+    block: Block, tree: Any, bound: tuple[Found | JsonFound, ...]
+) -> Iterator[tuple[Found | JsonFound, ...]]:
     """Every way to bind the nodes of a pattern, from the first on."""
     if len(bound) == len(block.nodes):
         yield bound
         return
     node = block.nodes[len(bound)]
     above = None if node.parent < 0 else bound[node.parent]
-    for found in _reached(node, tree, above):
+    reached = _reached_json if isinstance(tree, JsonFound) else _reached
+    for found in reached(node, tree, above):
         if all(_passes(found, test) for test in node.tests):
             yield from _embeddings(block, tree, (*bound, found))
 
 
-def _reached(node: PatternNode, tree: Any, above: Found | None) -> Iterator[Found]:
+def _reached_json(node: PatternNode, tree: Any, above: Any) -> Iterator[JsonFound]:
+    name = None if node.name is None else _value(node.name)
+    if above is not None:
+        found = list(above.reached(node.axis))
+    else:
+        starts = {Axis.CHILD: [tree], Axis.DESCENDANT: [tree, *tree.descendants]}
+        found = starts.get(node.axis, [])
+    yield from (one for one in found if name is None or one.name == name)
+
+
+def _reached(node: PatternNode, tree: Any, above: Any) -> Iterator[Found]:
     if above is None and node.axis is Axis.ATTRIBUTE:
         return
     path = (_FROM_DOCUMENT if above is None else _BELOW)[node.axis]
@@ -183,7 +202,7 @@ def _reached(node: PatternNode, tree: Any, above: Found | None) -> Iterator[Foun
             yield Found(found)
 
 
-def _passes(found: Found, test: Test) -> bool:
+def _passes(found: Found | JsonFound, test: Test) -> bool:
     constant = _value(test.constant)
     if isinstance(constant, str):
         return compared(test.operator, found.value, constant)
@@ -217,7 +236,18 @@ def _result(node: Documents, parts: tuple[Match, ...]) -> Event:
     pairs = list(zip(node.blocks, parts, strict=True))
     values = [match.id for match in parts]
     values += [match.nodes[i].value for block, match in pairs for _, i in block.variables]
-    shown = "".join(match.nodes[block.root].xml for block, match in pairs)
-    values.append(shown if len(parts) == 1 else f"<result>{shown}</result>")
+    shown = [match.nodes[block.root] for block, match in pairs]
+    values.append(shown[0].shown if len(shown) == 1 else _together(shown))
     start = min(match.event.start for match in parts)
     return Event(tuple(values), start, max(match.event.end for match in parts))
+
+
+def _together(nodes: list[Found | JsonFound]) -> str:
+    """Below `result`, one after the other; what is XML is a text in JSON."""
+    if all(isinstance(node, Found) for node in nodes):
+        return f"<result>{''.join(node.shown for node in nodes)}</result>"
+    texts = [
+        node.shown if isinstance(node, JsonFound) else json.dumps(node.shown, ensure_ascii=False)
+        for node in nodes
+    ]
+    return f'{{"result": [{", ".join(texts)}]}}'
