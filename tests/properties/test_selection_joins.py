@@ -127,7 +127,7 @@ def joins_in(current: Run) -> int:
     return sum(isinstance(mop.spec, SelectionJoinSpec) for mop in mops)
 
 
-@settings(max_examples=150 if COMPILED else 15, deadline=None)
+@settings(max_examples=60 if COMPILED else 15, deadline=None)
 @given(st.data())
 def test_every_form_over_splits_and_restarts(data: st.DataObject) -> None:
     workload = data.draw(workloads())
@@ -145,7 +145,7 @@ def test_every_form_over_splits_and_restarts(data: st.DataObject) -> None:
     compare(current, wanted)
 
 
-@settings(max_examples=150 if COMPILED else 15, deadline=None)
+@settings(max_examples=60 if COMPILED else 15, deadline=None)
 @given(st.data())
 def test_every_form_while_queries_come_and_go(data: st.DataObject) -> None:
     workload = data.draw(workloads())
