@@ -2,45 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from braid.engine import executor
 from braid.mops import document_store
-from tests.properties import law
-from tests.properties.documents import workloads
+from tests.properties import documents, json_documents, law
 from tests.properties.test_live import come_and_go
 
+#: Workloads over XML documents, and over JSON documents alone and together with XML ones.
+KINDS = pytest.mark.parametrize(
+    "workloads", [documents.workloads, json_documents.workloads], ids=["xml", "json"]
+)
 
-@given(st.data())
-def test_documents_obey_the_law(data: st.DataObject) -> None:
+
+def check(data: st.DataObject, workloads: Any) -> None:
     workload = data.draw(workloads())
     assume(workload.queries)
     law.check(workload, data.draw(law.feeds(workload)))
 
 
-@given(st.data())
-def test_codes_of_values_may_change(data: st.DataObject) -> None:
+@KINDS
+@given(data=st.data())
+def test_documents_obey_the_law(data: st.DataObject, workloads: Any) -> None:
+    check(data, workloads)
+
+
+@KINDS
+@given(data=st.data())
+def test_codes_of_values_may_change(data: st.DataObject, workloads: Any) -> None:
     """The table of strings is compacted after every batch."""
-    workload = data.draw(workloads())
-    assume(workload.queries)
     with patch.multiple(executor, GROWTH=0, COMPACT_FROM=0):
-        law.check(workload, data.draw(law.feeds(workload)))
+        check(data, workloads)
 
 
-@given(st.data())
+@given(data=st.data())
 def test_a_view_cache_that_is_too_small(data: st.DataObject) -> None:
     """Slices give way to others, and leave when they are full."""
-    workload = data.draw(workloads())
-    assume(workload.queries)
     with patch.multiple(document_store, SLICES=4, LONGEST_SLICE=5):
-        law.check(workload, data.draw(law.feeds(workload)))
+        check(data, documents.workloads)
 
 
-@given(st.data())
-def test_queries_over_documents_come_and_go(data: st.DataObject) -> None:
+@KINDS
+@given(data=st.data())
+def test_queries_over_documents_come_and_go(data: st.DataObject, workloads: Any) -> None:
     workload = data.draw(workloads())
     assume(workload.queries)
     come_and_go(data, workload)

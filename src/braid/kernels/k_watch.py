@@ -121,7 +121,7 @@ def usable_k(watch: int) -> int:
 
 
 @kernel()
-def _sleep(watch: int, store: int) -> None:
+def _rest(watch: int, store: int) -> None:
     """Watch again later; what is remembered of the past is of no use then."""
     slept = min(load_int(watch, SLEPT) + 1, np.int64(_LONGEST))
     store_int(watch, SLEPT, slept)
@@ -176,7 +176,7 @@ def _judge(watch: int, store: int, largest: int) -> None:
     if largest > threshold or (4 * largest > watched and load_int(watch, TIMED) == 0):
         vague = 2 * largest > watched and watched >= 4 * load_int(watch, WINDOW)
         if largest > threshold or vague:
-            _sleep(watch, store)
+            _rest(watch, store)
         return
     if largest < load_int(watch, K):
         store_int(watch, K, largest)
@@ -293,7 +293,7 @@ def _watch_clusters(frame: int, watch: int, store: int, value: int, number: int)
     if 4 * entries >= 3 * load_int(watch, ROOM):
         entries = _forget_ended(frame, watch, store)
         if 2 * entries >= load_int(watch, ROOM):
-            _sleep(watch, store)
+            _rest(watch, store)
             return
         place = _find_value(watch, value)
     store_int(table, 2 * place, value)

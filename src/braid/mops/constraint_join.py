@@ -73,7 +73,7 @@ class ConstraintJoinLogic:
         self._watch = Watch(spec, self._held, self._keys)
         told = bool(spec.declared) or spec.mode is not ConstraintMode.EXACT
         if context.aside_above and not told:
-            self._watch.sleep()
+            self._watch.rest()
         self.stopped: dict[int, int] = {}
 
     # ---- what is compiled ----
@@ -208,7 +208,7 @@ class ConstraintJoinLogic:
     def _tend(self) -> None:
         """Let constraints act on what is held, and write what is to be aside."""
         if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
-            self._watch.wake()
+            self._watch.resume()
         if self._watch.is_awake:
             self._watch.act()
             for aside in self._aside:

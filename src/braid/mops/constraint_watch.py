@@ -93,18 +93,18 @@ class Watch:
 
     # ---- when ----
 
-    def sleep(self) -> None:
+    def rest(self) -> None:
         """Watch nothing and let everything stay: what is held is too little to care."""
         self.is_awake = False
         self._kept = self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]].copy()
         self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = 0
-        self._slept = self._watches[:, kernel.SLEEPS_UNTIL].copy()
+        self._rested = self._watches[:, kernel.SLEEPS_UNTIL].copy()
         self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         self.is_awake = True
         self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = self._kept
-        self._watches[:, kernel.SLEEPS_UNTIL] = self._slept
+        self._watches[:, kernel.SLEEPS_UNTIL] = self._rested
 
     # ---- what is watched ----
 
@@ -447,7 +447,7 @@ class Watch:
 
     def take(self, state: State) -> None:
         if state["awake"][0] and not self.is_awake:
-            self.wake()
+            self.resume()
         self._watches[:] = state["watches"].reshape(self._watches.shape)
         at = 0
         for number in self._tables:

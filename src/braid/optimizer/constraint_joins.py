@@ -7,10 +7,8 @@ need not wait any longer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
@@ -39,16 +37,14 @@ from braid.algebra.relations import (
     row_expressions,
 )
 from braid.algebra.types import Kind, kind_of
-from braid.optimizer.operators import K_JOIN, Channel, Operator, Sharing, signature
+from braid.optimizer.join_sides import Items, Sides
+from braid.optimizer.operators import K_JOIN, Channel, Operator, signature
+from braid.optimizer.planning import Planning
 from braid.optimizer.relation_shapes import bottom
 from braid.plan.constraint_join import CHANGES, KEEPS, ORDER, ConstraintJoinSpec, WindowInside
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.predicates import Lifter
-from braid.plan.relational import Equality
-from braid.plan.routes import Bound, PlainRecipe, Recipe
-from braid.plan.specs import Spec
-
-Items = tuple[tuple[str, Expression], ...]
+from braid.plan.routes import PlainRecipe
 
 
 @dataclass(frozen=True)
@@ -191,52 +187,13 @@ def of_streams(
     )
 
 
-class Sides(Protocol):
-    """What a join needs of its inputs."""
-
-    equalities: tuple[Equality, ...]
-    rest: tuple[Expression, ...]
-
-    def items(self, number: int) -> Items: ...
-
-
-class Walk(Protocol):
-    """What the walk through a query gives."""
-
-    birth: int | None
-
-    def has_rule(self, name: str) -> bool: ...
-
-    @property
-    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]: ...
-
-    @property
-    def is_alone(self) -> bool: ...
-
-    def without_members(self) -> AbstractContextManager[None]: ...
-
-    def channel(
-        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
-    ) -> Channel: ...
-
-    def sharing(self, operator: Operator) -> Sharing: ...
-
-    def add(
-        self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
-    ) -> Channel: ...
-
-    def projected(self, source: Channel, items: Items, constants: tuple[Any, ...]) -> Channel: ...
-
-    def lifted(self, expression: Expression, lifter: Lifter) -> Expression: ...
-
-
-def may_use_constraints(walk: Walk, relation: Relation) -> bool:
+def may_use_constraints(walk: Planning, relation: Relation) -> bool:
     if not walk.has_rule("k_join") or walk.constraints[0] is ConstraintMode.OFF:
         return False
     return could_be(relation) and (walk.is_alone or not has_parameters(relation))
 
 
-def may_use_changes(walk: Walk, join: Join, sides: Sides, only_coming: bool) -> bool:
+def may_use_changes(walk: Planning, join: Join, sides: Sides, only_coming: bool) -> bool:
     """Whether a join of relations that come and go uses constraints: where rows may be dropped, and
     only what comes is asked. Putting them aside gains little: what goes brings many back."""
     if not walk.has_rule("k_join") or walk.constraints[0] is not ConstraintMode.MONITORED:
@@ -258,7 +215,7 @@ def can_be_hashed(join: Join, sides: Sides) -> bool:
 
 
 def changes_join(
-    walk: Walk,
+    walk: Planning,
     channels: tuple[Channel, ...],
     sides: Sides,
     emit: tuple[tuple[str, int, str], ...],
@@ -286,7 +243,11 @@ def changes_join(
 
 
 def constraint_join(
-    walk: Walk, join: Join, parts: JoinParts, sides: Sides, emit: tuple[tuple[str, int, str], ...]
+    walk: Planning,
+    join: Join,
+    parts: JoinParts,
+    sides: Sides,
+    emit: tuple[tuple[str, int, str], ...],
 ) -> Channel | None:
     """The join with its windows and its constants inside; None if it cannot be one."""
     if not can_be_hashed(join, sides):
@@ -325,7 +286,7 @@ def constraint_join(
         return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
 
 
-def _read(walk: Walk, input_: Input, reader: str) -> Channel:
+def _read(walk: Planning, input_: Input, reader: str) -> Channel:
     lifter = Lifter()
     items = tuple((name, walk.lifted(e, lifter)) for name, e in input_.computed)
     needed = frozenset(ref.name for _, e in input_.computed for ref in refs(e))

@@ -8,8 +8,7 @@ order of their own, so that detections meet however they list their inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from braid.algebra.expressions import (
     Call,
@@ -23,42 +22,20 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.join_graphs import Graph, graph_of
 from braid.algebra.joins import parts_of
-from braid.algebra.nodes import Node, Select
+from braid.algebra.nodes import Select
 from braid.algebra.relations import Detection, Window, WindowKind
 from braid.algebra.types import BOOLEAN
-from braid.optimizer.operators import DETECT, Channel, Operator, Sharing, signature
+from braid.optimizer.join_sides import Items
+from braid.optimizer.operators import DETECT, Channel, Operator, signature
+from braid.optimizer.planning import Planning
 from braid.plan import detection as plan
 from braid.plan.hidden import PREFIX
 from braid.plan.options import plain_ref
 from braid.plan.predicates import Lifter
 from braid.plan.rearrange import rearrange
-from braid.plan.routes import Bound, Recipe
-from braid.plan.specs import Spec
-
-Items = tuple[tuple[str, Expression], ...]
 
 #: The column that says whether an event counts.
 KEPT = "__kept"
-
-
-class Planning(Protocol):
-    """What the walk through a query's streams gives to its detections."""
-
-    birth: int | None
-
-    def channel(
-        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
-    ) -> Channel: ...
-
-    def sharing(self, operator: Operator) -> Sharing: ...
-
-    def add(
-        self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
-    ) -> Channel: ...
-
-    def projected(self, source: Channel, items: Items, constants: tuple[Any, ...]) -> Channel: ...
-
-    def lifted(self, expression: Expression, lifter: Lifter) -> Expression: ...
 
 
 class _Input(NamedTuple):

@@ -23,13 +23,10 @@ a stream. So what it keeps never depends on what others read: a projection names
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
-from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
     Expression,
     Literal,
@@ -78,12 +75,12 @@ from braid.optimizer.operators import (
     WINDOW_JOIN,
     Channel,
     Operator,
-    Sharing,
     signature,
 )
+from braid.optimizer.planning import Planning
 from braid.optimizer.relation_shapes import bottom, of_time, shown_of
 from braid.plan.hidden import PREFIX, has_vector
-from braid.plan.predicates import Clause, Lifter, Predicate, normalise
+from braid.plan.predicates import Clause, Lifter, normalise
 from braid.plan.rearrange import rearrange
 from braid.plan.relational import (
     WEIGHT,
@@ -97,47 +94,12 @@ from braid.plan.relational import (
     WindowRecipe,
     WindowSpec,
 )
-from braid.plan.routes import Bound, PlainRecipe, Recipe
+from braid.plan.routes import PlainRecipe
 from braid.plan.selection_join import SelectionJoinRecipe, SelectionJoinSpec, columns_of
-from braid.plan.specs import Spec
 
 Conjuncts = tuple[Expression, ...]
 
 _WEIGHT_ITEM = (WEIGHT, Ref(Source.INPUT, WEIGHT, pa.int64()))
-
-
-class Planning(Protocol):
-    """What the walk through a query's streams gives to that through its relations."""
-
-    birth: int | None
-
-    def has_rule(self, name: str) -> bool: ...
-
-    @property
-    def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]: ...
-
-    @property
-    def is_alone(self) -> bool: ...
-
-    def without_members(self) -> AbstractContextManager[None]: ...
-
-    def boxes(self, join: Join) -> tuple[Clause, ...] | None: ...
-
-    def channel(
-        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
-    ) -> Channel: ...
-
-    def sharing(self, operator: Operator) -> Sharing: ...
-
-    def add(
-        self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
-    ) -> Channel: ...
-
-    def selected(self, source: Channel, predicate: Predicate, port: str) -> Channel: ...
-
-    def projected(self, source: Channel, items: Items, constants: tuple[Any, ...]) -> Channel: ...
-
-    def lifted(self, expression: Expression, lifter: Lifter) -> Expression: ...
 
 
 class Relations:
