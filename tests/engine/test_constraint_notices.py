@@ -136,3 +136,25 @@ def test_after_a_restart_it_is_not_told_again_and_the_history_is_kept() -> None:
 def _constraints(running: braid.Engine) -> list[Any]:
     (join,) = (m for m in running.explain().to_dict()["mops"] if "constraint join" in m["does"])
     return [(c["kind"], c["k"], c["history"]) for c in join["detail"]["constraints"]]
+
+
+def test_what_queries_publish_has_constraints_as_well() -> None:
+    """Known from the first event on, used by whoever joins it, and told when it does not hold."""
+    declared = """
+        CREATE QUERY dear AS Select id, price From FILTER{price > 0} Items Publish Dear;
+        CREATE CONSTRAINT soon ON Dear (id) REFERENCES Orders (id) WITHIN 2 ROWS;
+        CREATE QUERY paid AS
+          Istream(Select D.id, customer, price From Orders [Range 1000] As O, Dear [Range 1000] As D
+                  Where O.id = D.id);
+    """.replace("Select id, price From", "SELECT id, price FROM")
+    found = []
+    for mode in ("exact", "off"):
+        running = braid.Engine(constraints=mode, aside_above=0)
+        running.execute(STREAMS + declared)
+        found.append((run(running), [notice.message for notice in running.notices]))
+    (ours, told), (plain, nothing) = found
+    assert ours == plain != Counter()
+    assert nothing == []
+    (message,) = told
+    assert "'soon' (Dear (id) references Orders (id) within 2 rows) does not hold" in message
+    assert "event 7 of Orders, id = 7 at 13, misses it by 7 rows" in message

@@ -59,7 +59,7 @@ def of_channels(
     """The constraints of the streams as constraints of the channels that are parts of them.
 
     What holds of a stream holds of each part of it: of the events between two others, a part has
-    no more than the stream.
+    no more than the stream. What queries publish is no channel, and has its own name.
     """
     parts: dict[str, list[str]] = {}
     for channel, stream in channels.items():
@@ -67,13 +67,14 @@ def of_channels(
     return tuple(
         replace(constraint, stream=channel, target=target)
         for constraint in constraints
-        for channel in parts.get(constraint.stream, ())
+        for channel in parts.get(constraint.stream, (constraint.stream,))
         for target in _targets(constraint, parts)
     )
 
 
 def _targets(constraint: Constraint, parts: Mapping[str, list[str]]) -> Iterable[str | None]:
-    return (None,) if constraint.target is None else parts.get(constraint.target, ())
+    target = constraint.target
+    return (None,) if target is None else parts.get(target, (target,))
 
 
 def constraint_to_json(constraint: Constraint) -> list[Any]:

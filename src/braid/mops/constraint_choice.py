@@ -18,6 +18,7 @@ import numpy as np
 from braid.kernels import k_arrivals as arrivals
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as kernel
+from braid.mops.constraint_report import Measured
 from braid.mops.constraint_state import Stores
 from braid.mops.values import Words
 
@@ -71,6 +72,20 @@ class Choice:
         #: how often it was found not to be worth it.
         self.saved, self.cost = np.zeros((2, watches), np.float64)
         self.refused = np.zeros(watches, np.int64)
+
+    def measured(self, number: int, width: int) -> Measured:
+        saved, cost = float(self.saved[number]), float(self.cost[number])
+        return Measured(width, saved, cost, int(self.refused[number]))
+
+    def state(self) -> Words:
+        """What has been measured, to be saved: parts of a million."""
+        parts = [np.round(1e6 * self.saved), np.round(1e6 * self.cost), self.refused]
+        return np.concatenate(parts).astype(np.int64)
+
+    def take(self, saved: Words) -> None:
+        self.saved[:], self.cost[:] = saved.reshape(3, -1)[:2] / 1e6
+        self.refused[:] = saved.reshape(3, -1)[2]
+        self._before = None
 
     def walked(self, watches: Iterable[int], seconds: float) -> None:
         """A walk over rows was made because of some watches."""

@@ -25,6 +25,17 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Of a constraint: bytes of the rows that it lets go, the part of memory that it saves and of the
+    time that it takes, how often it was given up since it was not worth that."""
+
+    width: int
+    saved: float
+    cost: float
+    refused: int
+
+
+@dataclass(frozen=True)
 class Broken:
     """A declared constraint that an event has broken: the first one that did, of which stream, when,
     its value, and by how much (not of a key)."""
@@ -98,14 +109,14 @@ def shown_value(word: int, type_: pa.DataType, values: Values) -> str:
 
 
 def shown_watch(
-    watch: Words, found: Found, input_: int, about: str | int, width: int
+    watch: Words, found: Found, input_: int, about: str | int, measured: Measured
 ) -> dict[str, Any] | None:
     """A constraint as `explain` and statistics show it; None if there is nothing to say.
 
     `input`: whose events it is about; `waiting`: the input whose rows wait for them, or `column`.
     """
     k, gone = int(watch[kernel.K]), int(watch[kernel.GONE])
-    if k >= kernel.ENDLESS and not gone and not found.history and found.declared is None:
+    if k >= kernel.ENDLESS and not (gone or found.history or measured.refused or found.declared):
         return None
     waits = watch[kernel.KIND] == kernel.WAITS
     shown: dict[str, Any] = {
@@ -116,7 +127,10 @@ def shown_watch(
         "unit": "time" if watch[kernel.TIMED] else "rows",
         "history": [list(entry) for entry in found.history],
         "rows": gone,
-        "bytes": gone * width,
+        "bytes": gone * measured.width,
+        "saved": round(measured.saved, 4),
+        "cost": round(measured.cost, 4),
+        "refused": measured.refused,
         "increases": int(watch[kernel.BROKEN]),
     }
     if found.declared is not None:

@@ -468,6 +468,7 @@ class Watch:
             "equals": self._held.indexes[:, _EQUALS].copy(),
             "lost": self._held.frame[frames.LOST : frames.LOST + 1].copy(),
             "history": saved_history(self._found),
+            "measured": self.choice.state(),
             "broken_keys": self.breaks.saved(),
         }
 
@@ -484,6 +485,7 @@ class Watch:
         self._held.indexes[:, _EQUALS] = state["equals"].reshape(-1, len(_EQUALS))
         self._held.frame[frames.LOST] = state["lost"][0]
         take_history(self._found, state["history"])
+        self.choice.take(state["measured"])
         self.breaks.take(state["broken_keys"])
         self._point()
         self._refused.forget()
@@ -512,6 +514,8 @@ class Watch:
         about: str | int = other
         if kind != kernel.WAITS:
             about = self._spec.inputs[input_].layout.names[other]
-        left = other if kind == kernel.WAITS else input_
+        # Rows that leave because of a column are those of the inputs that join it.
+        left = other if kind == kernel.WAITS else self._held.edges[input_][0].second
         width = 8 * int(self._held.stores[left, stores.RECORD])
-        return shown_watch(self._watches[number], found, input_, about, width)
+        measured = self.choice.measured(number, width)
+        return shown_watch(self._watches[number], found, input_, about, measured)
