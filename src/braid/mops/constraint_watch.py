@@ -324,6 +324,7 @@ class Watch:
             self._looked = came
             self._paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
             kernel.judge_looking(self._held.frame)
+            self._note_history()
         held = self._held.stores[:, stores.COUNT].sum()
         events = int(came - self._since.sum())
         due = bool(self._held.frame[frames.DUE])
@@ -360,6 +361,9 @@ class Watch:
             self._covered[number] = covered
         self.choice.evaluate(self._watches)
         self._make_room()
+        self._note_history()
+
+    def _note_history(self) -> None:
         now = int(self._held.frame[frames.NOW])
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
