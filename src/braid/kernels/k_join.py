@@ -136,7 +136,7 @@ def store_of(frame: int, input_: int) -> int:
 
 
 @kernel()
-def _wanted(frame: int, residual: Any) -> bool:
+def wanted(frame: int, residual: Any) -> bool:
     """Ask the residual of the rows that are bound."""
     count = load_int(frame, SHOWN)
     if count == 0:
@@ -161,7 +161,7 @@ def _wanted(frame: int, residual: Any) -> bool:
 
 
 @kernel()
-def _grow(frame: int) -> None:
+def grow(frame: int) -> None:
     room = max(np.int64(256), 2 * load_int(frame, OUT_ROOM))
     store_int(frame, OUT_AT, resized(load_int(frame, OUT_AT), room * load_int(frame, OUT_WIDTH)))
     if load_int(frame, GOING) != 0:
@@ -171,7 +171,7 @@ def _grow(frame: int) -> None:
 
 
 @kernel()
-def _compose(frame: int, out: int) -> None:
+def compose(frame: int, out: int) -> None:
     """Write the output row of the rows that are bound, with the product of their weights."""
     bound, base, emitted = (
         load_int(frame, BOUND_AT),
@@ -218,12 +218,12 @@ def _follow(frame: int, out: int) -> None:
 
 @kernel()
 def _emit(frame: int, driver: int, residual: Any) -> None:
-    if not _wanted(frame, residual):
+    if not wanted(frame, residual):
         return
     count = load_int(frame, OUT_ROWS)
     if count == load_int(frame, OUT_ROOM):
-        _grow(frame)
-    _compose(frame, load_int(frame, OUT_AT) + 8 * count * load_int(frame, OUT_WIDTH))
+        grow(frame)
+    compose(frame, load_int(frame, OUT_AT) + 8 * count * load_int(frame, OUT_WIDTH))
     if load_int(frame, GOING) != 0:
         _follow(frame, load_int(frame, GOING_AT) + 8 * count * load_int(frame, GOING_WORDS))
     store_int(frame, OUT_ROWS, count + 1)
@@ -235,7 +235,7 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
         store = store_of(frame, i)
         if i != driver and load_int(store, COVERS) >= WATCHED:
             row = load_int(load_int(frame, BOUND_AT), i)
-            _note_done(frame, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
+            note_done(frame, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
 
 
 @kernel()
@@ -249,7 +249,7 @@ def _count_lost(frame: int, driver: int) -> None:
 
 
 @kernel()
-def _note_done(frame: int, input_: int, slot: int) -> None:
+def note_done(frame: int, input_: int, slot: int) -> None:
     done = load_int(frame, DONE)
     if done == load_int(frame, DONE_ROOM):
         room = max(np.int64(64), 2 * done)
@@ -265,7 +265,7 @@ def _note_done(frame: int, input_: int, slot: int) -> None:
 
 
 @kernel()
-def _hash_of_sources(frame: int, step: int, index: int) -> int:
+def hash_of_sources(frame: int, step: int, index: int) -> int:
     value, columns = np.int64(0), load_int(index, COLUMNS_AT)
     pair, bound = load_int(step, STEP_SOURCES), load_int(frame, BOUND_AT)
     for k in range(load_int(index, KEYS)):
@@ -300,7 +300,7 @@ def _begin(frame: int, step: int, level: int) -> bool:
     number = load_int(step, STEP_INDEX)
     index = load_int(frame, INDEXES_AT) + number * (8 * INDEX_WORDS)
     store = store_of(frame, load_int(step, STEP_INPUT))
-    hash_ = _hash_of_sources(frame, step, index)
+    hash_ = hash_of_sources(frame, step, index)
     if is_wanted(frame, number, index, store, hash_):
         return False
     store_int(index, PROBES, load_int(index, PROBES) + 1)
@@ -310,7 +310,7 @@ def _begin(frame: int, step: int, level: int) -> bool:
 
 
 @kernel()
-def _fits(frame: int, step: int, index: int, row: int, base: int) -> bool:
+def fits(frame: int, step: int, index: int, row: int, base: int) -> bool:
     columns = load_int(index, COLUMNS_AT)
     pair, bound = load_int(step, STEP_SOURCES), load_int(frame, BOUND_AT)
     for k in range(load_int(index, KEYS)):
@@ -334,7 +334,7 @@ def _next(frame: int, step: int, level: int) -> bool:
     while slot >= 0:
         row = slot_at(store, slot)
         slot = following_of(index, store, slot, hash_)
-        if _fits(frame, step, index, row, base):
+        if fits(frame, step, index, row, base):
             store_int(index, FOUND, load_int(index, FOUND) + 1)
             store_int(load_int(frame, BOUND_AT), input_, row)
             store_int(level, AT_SLOT, slot)
@@ -435,7 +435,7 @@ def _keep_event(frame: int, driver: int, found: int) -> None:
 
 
 @kernel()
-def _judged(feed: int, row: int, store: int) -> int:
+def judged(feed: int, row: int, store: int) -> int:
     """Whether a row may join (JOINS), is refused by WHERE alone (REFUSED), or can never join since
     a key of it is NULL, or columns that equal the same column of another input differ (NEVER)."""
     base, keeps = load_int(store, BASE), load_int(store, KEEPS)
@@ -467,8 +467,8 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
     if load_int(store, BY_ROWS) != 0 and number <= load_int(store, LEFT):
         store_int(store, ARRIVALS, number)
         return True
-    judged = _judged(feed, row, store)
-    joins = judged == JOINS
+    verdict = judged(feed, row, store)
+    joins = verdict == JOINS
     first = load_int(frame, OUT_ROWS)
     if joins:
         store_int(load_int(frame, BOUND_AT), driver, record)
@@ -490,7 +490,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
                 refuse(frame, driver, record)
                 return True
         _keep_event(frame, driver, found)
-    elif judged == REFUSED:
+    elif verdict == REFUSED:
         refuse(frame, driver, record)
     return True
 
