@@ -14,7 +14,7 @@ from numba import types
 
 from braid.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.kernels.joins_store import same_value
-from braid.kernels.k_aside import known_place, may_be_aside, set_aside
+from braid.kernels.k_aside import known_place, may_be_aside
 from braid.kernels.k_frame import (
     ASKED_AT,
     ASKED_BASE,
@@ -74,13 +74,11 @@ from braid.kernels.k_store import (
     ASIDE,
     BASE,
     BY_ROWS,
-    CHANGES,
     COLUMNS_AT,
     COUNT,
     COVERS,
     DONE_WITH,
     FIRST,
-    FIRST_INDEX,
     FLAGS,
     FOUND,
     IN_RESULT,
@@ -88,7 +86,6 @@ from braid.kernels.k_store import (
     KEEPS,
     KEYS,
     LEFT,
-    NEGATIVES,
     NUMBER,
     PROBES,
     RECORD,
@@ -100,13 +97,10 @@ from braid.kernels.k_store import (
     WATCHED,
     WIDTH,
     add_row,
-    cancel,
     drop_over,
     find,
     following_of,
-    hash_key,
     slot_at,
-    weight_of,
 )
 from braid.kernels.k_watch import after, before
 from braid.kernels.memory import resized
@@ -172,7 +166,7 @@ def grow(frame: int) -> None:
 
 @kernel()
 def compose(frame: int, out: int) -> None:
-    """Write the output row of the rows that are bound, with the product of their weights."""
+    """Write the output row of the rows that are bound, with a weight of one."""
     bound, base, emitted = (
         load_int(frame, BOUND_AT),
         load_int(frame, OUT_BASE),
@@ -192,10 +186,7 @@ def compose(frame: int, out: int) -> None:
             word = 2 + (k >> 6)
             store_int(out, word, load_int(out, word) | (np.int64(1) << np.int64(k & 63)))
         pair += 16
-    weight = np.int64(1)
-    for i in range(load_int(frame, INPUTS)):
-        weight *= weight_of(store_of(frame, i), load_int(bound, i))
-    store_int(out, base + emitted, weight)
+    store_int(out, base + emitted, 1)
 
 
 @kernel()
@@ -229,8 +220,6 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
     store_int(frame, OUT_ROWS, count + 1)
     if load_int(frame, SPILLS) == 0:
         _count_lost(frame, driver)
-    if weight_of(store_of(frame, driver), load_int(frame, EVENT_AT)) < 0:
-        return
     for i in range(load_int(frame, INPUTS)):
         store = store_of(frame, i)
         if i != driver and load_int(store, COVERS) >= WATCHED:
@@ -398,30 +387,9 @@ def _note_results(frame: int) -> None:
 
 
 @kernel()
-def _take_out(frame: int, store: int, record: int) -> None:
-    """A row goes that is not in memory: it is aside, or was dropped, or comes later."""
-    if load_int(frame, SPILLS) == 0:
-        return
-    indexes, number = load_int(frame, INDEXES_AT), load_int(store, FIRST_INDEX)
-    index = indexes + number * (8 * INDEX_WORDS)
-    hash_ = hash_key(record, load_int(store, BASE), index)
-    if load_int(store, ASIDE) > 0 and may_be_aside(index, hash_):
-        set_aside(indexes, store, record, load_int(frame, KNOWN_AT), np.int64(0))
-        return
-    store_int(store, NEGATIVES, load_int(store, NEGATIVES) + 1)
-    add_row(indexes, store, record, 0)
-
-
-@kernel()
 def _keep_event(frame: int, driver: int, found: int) -> None:
     """Hold the event, unless it is done with."""
     store, record = store_of(frame, driver), load_int(frame, EVENT_AT)
-    if load_int(store, CHANGES) != 0:
-        if cancel(load_int(frame, INDEXES_AT), store, record):
-            return
-        if weight_of(store, record) < 0:
-            _take_out(frame, store, record)
-            return
     if found > 0 and load_int(store, COVERS) >= WATCHED:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
@@ -478,8 +446,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
             return False
     store_int(store, ARRIVALS, number)
     found = load_int(frame, OUT_ROWS) - first
-    if weight_of(store, record) > 0:
-        before(frame, driver, record, joins)
+    before(frame, driver, record, joins)
     if joins:
         if load_int(frame, DONE) > 0:
             _note_results(frame)
