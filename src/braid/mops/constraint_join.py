@@ -245,6 +245,23 @@ class ConstraintJoinLogic:
         return state
 
     def restore(self, state: State) -> None:
+        if any(name.startswith(PLAIN) for name in state):
+            self._restore_plain(state)
+        else:
+            self._resting = None
+            self._restore_rows(state)
+        self.stopped = {}
+        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
+            self._give_up(int(state["stopped"][0]))
+
+    def _restore_plain(self, state: State) -> None:
+        """Go on resting if that is still asked for; nothing has been learnt so far."""
+        resting = self._resting or Resting(self._spec, self._context)
+        resting.restore(state)
+        if self._resting is None:
+            self._wake(resting)
+
+    def _restore_rows(self, state: State) -> None:
         saved = state[STORES]
         self._frame[frames.NOW] = saved[-1]
         self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
@@ -258,20 +275,6 @@ class ConstraintJoinLogic:
             names = sorted(name for name in state if name.startswith("going"))
             self._going.take([state[name] for name in names])
         self._watch.take(state)
-        self._restore_plain(state)
-        self.stopped = {}
-        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
-            self._give_up(int(state["stopped"][0]))
-
-    def _restore_plain(self, state: State) -> None:
-        """Go on resting if that was saved and is still asked for."""
-        if not any(name.startswith(PLAIN) for name in state):
-            self._resting = None
-            return
-        resting = self._resting or Resting(self._spec, self._context)
-        resting.restore(state)
-        if self._resting is None:
-            self._wake(resting)
 
     def held(self) -> Held | None:
         """All rows that are held, in memory and aside, with the columns that have codes."""
