@@ -314,19 +314,20 @@ def variants(points: Mapping[str, Maker], modes: Iterable[str] = MODES) -> Varia
     }
 
 
-def ratios(points: Iterable[str], main: str | None = None) -> Ratios:
+def ratios(points: Iterable[str], main: str | None = None, seconds: str = "time") -> Ratios:
     """Memory and time of the monitored mode against the plain join, those of the exact one apart.
 
-    `main`: the point whose ratios are also given without one.
+    `main`: the point whose ratios are also given without one. `seconds`: what time is meant, that of
+    all that happens or that of the joins.
     """
     found: list[Ratio | Figure] = []
     for at, point in [*(("", main) for _ in (0,) if main), *((f"@{p}", p) for p in points)]:
         swj, exact, monitored = (f"{mode}@{point}" for mode in MODES)
         found += [
             Ratio(f"memory/swj{at}", "memory", monitored, swj),
-            Ratio(f"time/swj{at}", "time", monitored, swj),
+            Ratio(f"time/swj{at}", seconds, monitored, swj),
             Ratio(f"exact_memory/swj{at}", "memory", exact, swj),
-            Ratio(f"exact_time/swj{at}", "time", exact, swj),
+            Ratio(f"exact_time/swj{at}", seconds, exact, swj),
             Figure(f"false_negatives{at}", monitored, "false_negatives"),
         ]
     return tuple(found)
