@@ -104,7 +104,7 @@ def eager(samples: int = 0) -> Iterator[None]:
     """Rows leave as soon as anything speaks for it; equal rows get an index of their own."""
     with (
         patch.object(constraint_changes, "JUDGED", 1),
-        patch.object(constraint_changes, "SAMPLES", samples),
+        patch.object(constraint_changes, "samples_of", lambda _: samples),
         patch.object(constraint_change_state, "_ASKED", 4),
         patch.object(constraint_change_state, "_LONG", 0),
     ):
