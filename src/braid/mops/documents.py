@@ -24,6 +24,8 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.document_batches import Matcher
+from braid.mops.document_budget import DocumentBudget
+from braid.mops.document_order import DocumentOrder
 from braid.mops.document_output import DocumentOutput
 from braid.mops.document_paths import DocumentPaths
 from braid.mops.document_queries import DocumentQueries
@@ -58,10 +60,12 @@ class DocumentsLogic:
     takes_sets = False
     takes_bits = False
     saves = True
-    stopped: Mapping[int, int] = {}
 
     def __init__(self, spec: DocumentsSpec, context: Context) -> None:
         self._spec = spec
+        self._budget = DocumentBudget(context.instance_budget)
+        #: Nodes that remembered too much, and since when.
+        self.stopped: dict[int, int] = {}
         self._strings = context.values.strings
         self.nodes = Nodes()
         self._paths = DocumentPaths(len(spec.inputs))
@@ -74,6 +78,7 @@ class DocumentsLogic:
         #: The rows of the join before, if this is not the first.
         self._rows = DocumentRows(width) if has_rows else None
         self._output = DocumentOutput(self._strings)
+        self._order = DocumentOrder()
 
     # ---- members ----
 
@@ -126,7 +131,10 @@ class DocumentsLogic:
         if view.window is not None:
             windows[:] = constants.words(constant_of(view.window))
         self._note_names(view, constants)
-        self._queries.add(self._queries.template(plan.template), labels, nodes, windows)
+        template = plan.template
+        if not self._spec.in_order:
+            template = replace(template, ordered=0)
+        self._queries.add(self._queries.template(template), labels, nodes, windows)
 
     def _edges(self, block: Block, leaf: Leaf, states: list[dict[int, Words]], count: int) -> Words:
         path = block.path(leaf.chain[0])
@@ -152,7 +160,15 @@ class DocumentsLogic:
         gone = self.nodes.release(numbers)
         if len(gone):
             self._queries.remove(gone)
+        for node in gone.tolist():
+            self.stopped.pop(node, None)
         return gone
+
+    def _stop(self, over: Mapping[int, int]) -> None:
+        """Queries that remember too much look for nothing from now on."""
+        if over:
+            self._queries.remove(np.array(list(over), np.int64))
+            self.stopped |= over
 
     # ---- documents ----
 
@@ -163,12 +179,23 @@ class DocumentsLogic:
             self._remember(about, groups, came)
             found = self._joined()
             output = self._output.batches(found, self._queries, self._store, self._rows)
+            self._stop(self._budget.over(self._store, self._queries))
+            self._sort()
         longest = self._queries.longest if self._queries.has_joins else -1
         before = self._store.count
         self._store.expire(longest, bound)
         if self._rows is not None:
             self._rows.drop(before - self._store.count)
+        if self._store.count < before:
+            self._order.forget()
+            self._sort()
         return output
+
+    def _sort(self) -> None:
+        """Keep the values in order that queries compare so."""
+        if self._queries.has_ordered:
+            edges = self._queries.ordered_edges()
+            self._order.update(self._store, edges, self._strings)
 
     def _about(self, inputs: Sequence[Batch]) -> tuple[Words, Words, Arrived | None]:
         """The documents of a batch in order of time; of each its group of rows, if it has some."""
@@ -250,7 +277,7 @@ class DocumentsLogic:
             )  # fmt: skip
             done = join(
                 made, store.arrays(), strings.offsets, strings.pool, self._work(), found,
-                store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
+                self._order.made(), store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
             found.pairs[:own, 0] += total
@@ -278,10 +305,19 @@ class DocumentsLogic:
         state = {"about": self._store.about[: self._store.count].copy()}
         if self._rows is not None:
             state |= self._rows.saved(self._store.arrays(), self._store.count)
-        return state
+        times = [(at, self._budget.most) for at in self.stopped.values()]
+        stops = np.array(times, np.int64).reshape(-1, 2)
+        known = self.nodes.signatures[list(self.stopped)]
+        return state | {"stopped": np.concatenate([known, stops], axis=1)}
 
     def restore(self, state: State) -> None:
+        """With a larger budget a query that was stopped goes on from now."""
+        stops = state["stopped"].reshape(-1, 4)
+        found = self.nodes.find(np.ascontiguousarray(stops[:, :2])).tolist()
+        times = zip(found, stops[:, 2:].tolist(), strict=True)
+        self._stop({n: at for n, (at, most) in times if n >= 0 and self._budget.most <= most})
         self._store = DocumentStore(self._spec.views)
+        self._order.forget()
         about = state["about"].reshape(-1, 5)
         groups, came, size = np.full(len(about), -1, np.int64), None, 1024
         if self._rows is not None:
@@ -326,7 +362,11 @@ class DocumentsLogic:
 
     @property
     def state_bytes(self) -> int:
-        return self._store.nbytes + (0 if self._rows is None else self._rows.nbytes)
+        return (
+            self._store.nbytes
+            + self._order.nbytes
+            + (0 if self._rows is None else self._rows.nbytes)
+        )
 
     @property
     def index_bytes(self) -> int:

@@ -66,9 +66,11 @@ def _joined(
     operator = Operator(DOCUMENTS, inputs, places, (query,))
     sharing = walk.sharing(operator)
     walk.needs_one(sharing, operator)
-    views, partial = walk.has_rule("xml_views"), handed is not None
-    spec = DocumentsSpec(tuple(i.shape for i in inputs), places, views, width, partial)
-    mop = signature((sharing.key, views))
+    views, in_order = walk.has_rule("xml_views"), walk.has_rule("xml_order")
+    partial = handed is not None
+    shapes = tuple(i.shape for i in inputs)
+    spec = DocumentsSpec(shapes, places, views, in_order, width, partial)
+    mop = signature((sharing.key, views, in_order))
     recipe = DocumentsRecipe(
         query,
         tuple(inputs.index(s) for s in sources),

@@ -9,7 +9,7 @@ template; paths, names and windows are data of the queries (R_T).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
@@ -27,6 +27,7 @@ EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
 FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+DIFFERENT, _BELOW, _ABOVE = 1, (2, 3), (4, 5)
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 #: So many joins are put into the order that gives the same template however they are written.
 _CANONICAL = 5
@@ -47,12 +48,14 @@ class DocumentsSpec:
     One for all queries over the same streams. `columns`: where the documents of each input are, and
     the column with their ids, if there is one; None for rows of the join before. Channels differ in
     how many values they carry, `width`, and in whether they go on to another join, `partial`.
-    `views`: whether what is joined by value is worked out once for all templates.
+    `views`: whether what is joined by value is worked out once for all templates; `in_order`: whether
+    values that are compared by order are kept in order.
     """
 
     inputs: tuple[Shape, ...]
     columns: tuple[tuple[str, str | None] | None, ...]
     views: bool = True
+    in_order: bool = True
     width: int = field(default=0, compare=False)
     partial: bool = field(default=False, compare=False)
 
@@ -148,7 +151,8 @@ class Template:
     ids of the first two documents; `parts`: what the result is made of, if somebody reads it. `shown`:
     the slots of all that tells results apart; where there are others, results that differ only in
     them are `distinct` no more. `row`: the slot of the row of the join before, -1 if there is none.
-    `told`: what tells rows apart for the one who reads the results in the end.
+    `told`: what tells rows apart for the one who reads the results in the end. `ordered`: how many
+    comparisons at the beginning are looked up in the order of values: one, or two that are a band.
     """
 
     pairing: int
@@ -162,6 +166,7 @@ class Template:
     told: tuple[int, ...]
     row: int
     distinct: bool
+    ordered: int
     width: int
     partial: bool
 
@@ -225,7 +230,7 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
 
     steps = sorted((step(join) for join in view.joins), key=lambda s: (s.kind, s.operator))
     equal = [s for s in steps if s.kind == EQUALS]
-    rest = [s for s in steps if s.kind != EQUALS]
+    rest, ordered_first = _by_order([s for s in steps if s.kind != EQUALS])
     covered = {
         (leaf_.block, n) for s in steps for leaf_ in (s.left, s.right) if leaf_ for n in leaf_.chain
     }
@@ -245,7 +250,24 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
                 )
     ordered = [*_canonical(equal), *rest]
     slots, numbered = _numbered(ordered)
-    return DocumentPlan(_template(recipe, pairing, sides, slots, numbered), tuple(ordered))
+    template = _template(recipe, pairing, sides, slots, numbered)
+    if not equal and ordered_first:
+        template = replace(template, ordered=ordered_first)
+    return DocumentPlan(template, tuple(ordered))
+
+
+def _by_order(steps: list[Step]) -> tuple[list[Step], int]:
+    """Comparisons by order before those by difference, and two that are a band before all.
+
+    A band is above one value of the document that comes and below another.
+    """
+    found = sorted(steps, key=lambda s: (s.operator == DIFFERENT, s.operator))
+    below = [s for s in found if s.operator in _BELOW]
+    for first in below:
+        for second in found:
+            if second.operator in _ABOVE and second.left == first.left:
+                return [first, second, *(s for s in found if s not in (first, second))], 2
+    return found, 1 if found and found[0].operator != DIFFERENT else 0
 
 
 def _canonical(steps: list[Step]) -> list[Step]:
@@ -308,7 +330,7 @@ def _template(
     distinct = bool(own - shown) or (view.several and recipe.handed is None)
     return Template(
         pairing, numbered, len(slots), sides, names, parts, values, tuple(sorted(shown)),
-        tuple(sorted(told)), row, distinct, recipe.width, recipe.handed is not None,
+        tuple(sorted(told)), row, distinct, 0, recipe.width, recipe.handed is not None,
     )  # fmt: skip
 
 
