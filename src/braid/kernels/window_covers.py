@@ -26,7 +26,8 @@ from braid.kernels.runtime import (
 #: More words of the frame: where the sizes of inputs are described; suspects as bits, and whether
 #: there are any; the instant; the input that drives, the hash of its event by what is compared,
 #: whether combinations go; output sets as bits; where the pairs of the last row of the event that
-#: drives begin, or -1 if it has none.
+#: drives begin, or -1 if it has none; whether all that goes is told (COMPLETE), and then when events
+#: leave windows next (`leaving.py`).
 (
     COVERS_AT,
     SUSPECTS_AT,
@@ -39,8 +40,12 @@ from braid.kernels.runtime import (
     BITS_ROOM,
     BITS_ROWS,
     LAST_PAIRS,
+    COMPLETE,
+    VISITS_AT,
+    VISITS_ROOM,
+    VISITS,
     WINDOW_FRAME,
-) = range(FRAME, FRAME + 12)
+) = range(FRAME, FRAME + 16)
 
 #: The sizes of an input: number of output nodes, their sizes in order, the nodes in that order, for
 #: every 2^SHIFT-th of them the set of all from there on, the size of each node, the longest, and
