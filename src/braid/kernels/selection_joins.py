@@ -42,7 +42,6 @@ from braid.kernels.joins_sets import ALL, NEXT, SET, WEIGHT, clear_bits, has_bit
 from braid.kernels.joins_store import (
     BASE,
     CAPACITY,
-    COUNT,
     FIRST_INDEX,
     FOUND,
     LINKS_AT,
@@ -68,7 +67,6 @@ from braid.kernels.rings import (
     OLDEST,
     add_event,
     cell_of,
-    drop_events,
     event_at,
     first_from,
     index_of,
@@ -132,6 +130,7 @@ from braid.kernels.window_covers import (
     VISITS,
     VISITS_AT,
     first_of,
+    forget_left,
 )
 from braid.kernels.window_joins_output import emit
 
@@ -380,16 +379,6 @@ def _leave_until(frame: int, last: int, early: Any, late: Any) -> None:
 
 
 @kernel()
-def _forget(frame: int, bound: int) -> None:
-    """Drop what has left all windows, but what leaves at the very instant."""
-    for i in range(load_int(frame, INPUTS)):
-        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
-        before = bound - 1 - longest
-        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
-            drop_events(frame, i, before)
-
-
-@kernel()
 def _arrive(frame: int, driver: int, row: int, early: Any, late: Any) -> None:
     """An event comes: who wants it, what it combines with; then it is held, if anybody wants it."""
     ring, own = ring_of(frame, driver), load_int(frame, FORM) == OWN
@@ -443,7 +432,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
             if load_int(frame, COMPLETE) != 0:
                 _leave_until(frame, time, early, late)
             store_int(frame, NOW, time)
-            _forget(frame, time)
+            forget_left(frame, time)
         if can_join(feed, row, load_int(ring, BASE)):
             _arrive(frame, driver, row, early, late)
             if load_int(frame, ALLOWED) < 0:

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.joins_frame import AT_KIND, AT_SET, FRAME, LEVEL_WORDS, SETS_AT, WORDS_OF_SET
+from braid.kernels.joins_frame import (
+    AT_KIND,
+    AT_SET,
+    FRAME,
+    INPUTS,
+    LEVEL_WORDS,
+    SETS_AT,
+    WORDS_OF_SET,
+)
 from braid.kernels.joins_sets import (
     ALL,
     BITS,
@@ -17,6 +25,8 @@ from braid.kernels.joins_sets import (
     meet,
     set_of,
 )
+from braid.kernels.joins_store import COUNT
+from braid.kernels.rings import drop_events, ring_of
 from braid.kernels.runtime import (
     kernel,
     load_int,
@@ -123,3 +133,16 @@ def carry(frame: int, depth: int, level: int, cell: int, cover: int, age: int) -
     store_int(following, AT_KIND, kind)
     store_int(following, AT_SET, at)
     return True
+
+
+@kernel()
+def forget_left(frame: int, bound: int) -> None:
+    """Drop what has left all windows; all that comes is of this time or later.
+
+    What leaves at the very instant may have to go together with something that comes at it.
+    """
+    for i in range(load_int(frame, INPUTS)):
+        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
+        before = bound - 1 - longest
+        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
+            drop_events(frame, i, before)
