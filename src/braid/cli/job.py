@@ -32,6 +32,8 @@
     [engine]
     rules = "all"                           # or "none", names of some, { c_seq = false }
     constraints = "exact"                   # or "monitored", "off": what joins do with them
+    selection_join = "adaptive"             # how selection joins find members
+    member_set_bytes = 268435456            # what each of them may keep of lists
 
     [control]
     path = "changes"                        # where `braid query` asks for changes while it runs
@@ -109,6 +111,8 @@ class Job:
     rules: Rules = None
     control: str | None = None
     constraints: str = "exact"
+    selection_join: str = "adaptive"
+    member_set_bytes: int | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -140,7 +144,9 @@ class _Reader:
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
         engine = self.table(data, "engine")
-        self.known(engine, "[engine]", ("rules", "constraints"))
+        keys = ("rules", "constraints", "selection_join", "member_set_bytes")
+        self.known(engine, "[engine]", keys)
+        form, size = self.selection_join(engine)
         control = self.table(data, "control")
         self.known(control, "[control]", ("path",))
         job = Job(
@@ -158,6 +164,8 @@ class _Reader:
             rules=self.rules(engine),
             control=self.control(control) if "control" in data else None,
             constraints=self.constraints(engine),
+            selection_join=form,
+            member_set_bytes=size,
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -219,6 +227,20 @@ class _Reader:
         hint = '"exact", "monitored" or "off"'
         self.problem("E468", f"[engine] constraints = {value!r} is not a mode", hint)
         return "exact"
+
+    def selection_join(self, engine: dict[str, Any]) -> tuple[str, int | None]:
+        from braid.mops.selection_choice import Choice
+
+        form = self.text(engine, "[engine]", "selection_join") or "adaptive"
+        size = engine.get("member_set_bytes")
+        if size is not None and type(size) is not int:
+            self.problem("E455", f"[engine] member_set_bytes = {size!r} is not a whole number")
+            return form, None
+        try:
+            Choice(form, size or 0)
+        except ConfigError as error:
+            self.problem(error.code, f"[engine] {error.message}", error.hint)
+        return form, size
 
     def control(self, control: dict[str, Any]) -> str | None:
         return self.location(self.text(control, "[control]", "path", required=True))

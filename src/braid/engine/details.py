@@ -61,6 +61,8 @@ def details(view: MopView) -> list[str]:
             return list(constraint_lines(found))
         case SelectionJoinSpec():
             lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
+            if spec.complete:
+                lines.append("tells what goes as well: groups are made of it")
             return [*lines, *_selection_lines(found)]
         case WindowJoinSpec():
             return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]

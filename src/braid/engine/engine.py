@@ -426,6 +426,8 @@ class Engine:
             rules=saved.rules,
             constraints=saved.mode,
             aside_above=saved.aside_above,
+            selection_join=saved.selection_join.form,
+            member_set_bytes=saved.selection_join.member_set_bytes,
         )
         for function in functions:
             engine.function(*function)

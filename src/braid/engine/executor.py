@@ -25,6 +25,7 @@ from braid.mops.bit_sets import BitSets
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
+from braid.mops.detection import DetectionLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.membership import Origin
 from braid.mops.publish import ALWAYS, NEVER, PublishLogic
@@ -58,10 +59,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a query has ended: a sum in it does not fit its type, or it has too many instances."""
+    """Why a query has ended: a sum in it does not fit its type, it needs more memory than it was
+    given, or it has too many instances."""
 
     at: int
     overflow: bool
+    memory: bool = False
 
 
 class Executor:
@@ -308,12 +311,14 @@ class Executor:
             overflow = isinstance(self.plan.mops[signature].spec, GroupSpec)
             if overflow:
                 self._end_overflown(signature)
-            for number, at in self._stopped_in(signature):
+            short = logic.out_of_memory if isinstance(logic, DetectionLogic) else ()
+            for number, node, at in self._stopped_in(signature):
                 if number not in found or at < found[number].at:
-                    found[number] = Stop(at, overflow)
+                    found[number] = Stop(at, overflow, node in short)
         return found
 
-    def _stopped_in(self, signature: str) -> Iterator[tuple[int, int]]:
+    def _stopped_in(self, signature: str) -> Iterator[tuple[int, int, int]]:
+        """Queries with a node of an m-op that gave up, that node, and when."""
         stopped = self.logics[signature].stopped
         nodes = np.array(list(stopped), np.int64)
         for admitted, rows in self.census.living():
@@ -321,7 +326,8 @@ class Executor:
                 if stage.mop == signature:
                     own = admitted.nodes[k][rows]
                     for row in rows[np.isin(own, nodes)].tolist():
-                        yield admitted.first + row, stopped[int(admitted.nodes[k][row])]
+                        node = int(admitted.nodes[k][row])
+                        yield admitted.first + row, node, stopped[node]
 
     def _end_overflown(self, signature: str) -> None:
         """A query whose sum does not fit puts out nothing from that instant on, at no exit; those
@@ -330,7 +336,7 @@ class Executor:
         if self._overflown.get(signature) == count:
             return
         self._overflown[signature] = count
-        times = dict(self._stopped_in(signature))
+        times = {number: at for number, _, at in self._stopped_in(signature)}
         if times:
             self.end(np.array(list(times), np.int64), np.array(list(times.values()), np.int64))
 

@@ -384,6 +384,11 @@ class Shard:
                     f"E307: a sum in it does not fit its type at {stop.at}: cast what is summed "
                     "to DOUBLE, or shorten the window"
                 )
+            elif stop.memory:
+                self.suspended[name] = (
+                    f"E211: what its windows hold takes more than its MEMORY at {until}: give it "
+                    "more, or shorten the windows; larger batches and VERIFY NEVER take less"
+                )
             else:
                 self.suspended[name] = (
                     f"more than {self.options.instance_budget} instances at {until}, in it "
