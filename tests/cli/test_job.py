@@ -88,6 +88,7 @@ rules = { c_seq = false }
 constraints = "monitored"
 selection_join = "pdfa_grid"
 member_set_bytes = 4096
+watching = { window = 2000 }
 
 [control]
 path = "changes"
@@ -106,6 +107,7 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
     assert (job.constraints, plain.constraints) == ("monitored", "exact")
     assert (job.selection_join, job.member_set_bytes) == ("pdfa_grid", 4096)
     assert (plain.selection_join, plain.member_set_bytes) == ("adaptive", None)
+    assert (job.watching, plain.watching) == ({"window": 2000}, None)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,8 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
         ('"pdfa_grid"', '"quick"', "E325", "there is no form 'quick'"),
         ("4096", "-1", "E326", "must not be negative"),
         ("4096", '"much"', "E455", "is not a whole number"),
+        ("window = 2000", "window = 2", "E318", "window = 2 is not a whole number of at least 10"),
+        ("{ window = 2000 }", "7", "E318", "watching=7 is not a mapping"),
         ('path = "changes"', "", "E454", "[control] lacks 'path'"),
         ("[control]", "[contrl]", "E453", "did you mean 'control'?"),
     ],

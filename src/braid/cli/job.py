@@ -34,6 +34,7 @@
     constraints = "exact"                   # or "monitored", "off": what joins do with them
     selection_join = "adaptive"             # how selection joins find members
     member_set_bytes = 268435456            # what each of them may keep of lists
+    watching = { window = 2000 }            # how joins find out which constraints hold
 
     [control]
     path = "changes"                        # where `braid query` asks for changes while it runs
@@ -113,6 +114,7 @@ class Job:
     constraints: str = "exact"
     selection_join: str = "adaptive"
     member_set_bytes: int | None = None
+    watching: Mapping[str, Any] | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -144,7 +146,7 @@ class _Reader:
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
         engine = self.table(data, "engine")
-        keys = ("rules", "constraints", "selection_join", "member_set_bytes")
+        keys = ("rules", "constraints", "selection_join", "member_set_bytes", "watching")
         self.known(engine, "[engine]", keys)
         form, size = self.selection_join(engine)
         control = self.table(data, "control")
@@ -166,6 +168,7 @@ class _Reader:
             constraints=self.constraints(engine),
             selection_join=form,
             member_set_bytes=size,
+            watching=self.watching(engine),
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -241,6 +244,17 @@ class _Reader:
         except ConfigError as error:
             self.problem(error.code, f"[engine] {error.message}", error.hint)
         return form, size
+
+    def watching(self, engine: dict[str, Any]) -> Mapping[str, Any] | None:
+        from braid.engine.constraints import watching
+
+        value = engine.get("watching")
+        try:
+            watching(value)
+        except ConfigError as error:
+            self.problem(error.code, f"[engine] {error.message}", error.hint)
+            return None
+        return value if value is None else dict(value)
 
     def control(self, control: dict[str, Any]) -> str | None:
         return self.location(self.text(control, "[control]", "path", required=True))

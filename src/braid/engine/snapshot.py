@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -57,6 +57,7 @@ class Saved:
     mode: str
     aside_above: int
     selection_join: Choice
+    watching: dict[str, Any]
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -75,6 +76,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "mode": options.mode.value,
         "aside_above": options.aside_above,
         "selection_join": [options.selection_join.form, options.selection_join.member_set_bytes],
+        "watching": asdict(options.watching),
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -114,6 +116,7 @@ def read(data: bytes) -> Saved:
         header.get("mode", "exact"),
         header.get("aside_above", ASIDE_ABOVE),
         Choice(*header.get("selection_join", ())),
+        header.get("watching", {}),
     )
 
 
