@@ -26,9 +26,9 @@ from braid.mops.bit_sets import BitSets
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
-from braid.mops.detection import DetectionLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.constraint_report import Broken
+from braid.mops.detection import DetectionLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.membership import Origin
 from braid.mops.publish import ALWAYS, NEVER, PublishLogic
