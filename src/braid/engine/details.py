@@ -14,6 +14,7 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec, detection_lines
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
+    GroupingsSpec,
     GroupSpec,
     JoinSpec,
     ToStreamSpec,
@@ -69,6 +70,8 @@ def details(view: MopView) -> list[str]:
         case GroupSpec():
             what = "distinct row" if spec.distinct else "group"
             return [f"{counted(found['groups'], what)} of {counted(found['nodes'], 'relation')}"]
+        case GroupingsSpec():
+            return _grouping_lines(spec, found, view.unit)
         case ToStreamSpec() if spec.kind == "Rstream":
             rows = counted(found["rows"], "distinct row")
             return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
@@ -235,7 +238,7 @@ def _length(amount: int, unit: str) -> str:
 # ---- relations ----
 
 
-def _window_line(spec: WindowSpec, found: dict[str, Any], unit: str) -> str:
+def _window_line(spec: WindowSpec | GroupingsSpec, found: dict[str, Any], unit: str) -> str:
     """How many windows of how many sizes, and what they keep."""
     windows, longest = counted(found["windows"], "window"), found.get("longest")
     if longest is not None:
@@ -250,6 +253,13 @@ def _window_line(spec: WindowSpec, found: dict[str, Any], unit: str) -> str:
     if spec.birth is not None:
         kept += f"; sees what starts at {spec.birth} or later"
     return kept
+
+
+def _grouping_lines(spec: GroupingsSpec, found: dict[str, Any], unit: str) -> list[str]:
+    groupings = counted(found["groupings"], "grouping")
+    groups = f"{counted(found['groups'], 'group')} of {counted(found['nodes'], 'relation')}"
+    held = counted(found["columns"], "column")
+    return [f"{groupings}: {groups}", f"{_window_line(spec, found, unit)}; of {held}"]
 
 
 def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ from braid.plan.plan import (
     ordered,
     source_channel,
 )
-from braid.plan.relational import GroupSpec
+from braid.plan.relational import GroupingsSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
@@ -279,7 +279,7 @@ class Executor:
         logic = self.logics[signature]
         inputs = [batch if _understands(logic, batch) else batch.spelled() for batch in inputs]
         output = logic.on_batch(inputs, bound)
-        if logic.stopped and isinstance(mop.spec, GroupSpec):
+        if logic.stopped and isinstance(mop.spec, GroupSpec | GroupingsSpec):
             self._end_overflown(signature)
         made = output if isinstance(output, dict) else {"": output}
         for port, batch in made.items():
@@ -305,7 +305,7 @@ class Executor:
         for signature, logic in self.logics.items():
             if not logic.stopped:
                 continue
-            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec)
+            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | GroupingsSpec)
             if overflow:
                 self._end_overflown(signature)
             for number, at in self._stopped_in(signature):

@@ -63,6 +63,7 @@ from braid.optimizer.constraint_joins import (
     may_use_constraints,
 )
 from braid.optimizer.detection import detected
+from braid.optimizer.groupings import grouping_of, groupings
 from braid.optimizer.join_sides import Items, Sides, plain_items
 from braid.optimizer.operators import (
     GROUP,
@@ -397,6 +398,9 @@ class Relations:
     # ---- groups ----
 
     def _group(self, relation: GroupRows, speaks: bool) -> Channel:
+        found = grouping_of(relation) if self._walk.has_rule("s_grouping") else None
+        if found is not None:
+            return groupings(self._walk, found, self._streams if speaks else None)
         keys = tuple(key.name for key in relation.keys if isinstance(key, Ref))
         args = (arg.name for a in relation.aggregates for arg in a.args if isinstance(arg, Ref))
         names = tuple(dict.fromkeys((*keys, *args)))

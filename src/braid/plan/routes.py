@@ -16,8 +16,8 @@ from braid.algebra.schema import Schema
 from braid.plan.detection import DetectionRecipe
 from braid.plan.documents import DocumentsRecipe
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
-from braid.plan.relational import JoinRecipe, WindowRecipe
-from braid.plan.specs import Spec
+from braid.plan.relational import GroupingRecipe, JoinRecipe, WindowRecipe
+from braid.plan.specs import Shape, Spec
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ Recipe = (
     | StreamRecipe
     | PlainRecipe
     | WindowRecipe
+    | GroupingRecipe
     | JoinRecipe
     | DetectionRecipe
     | DocumentsRecipe
@@ -94,6 +95,13 @@ class Stage:
     recipe: Recipe
     origins: tuple[int | None, ...]
     made_by: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """What lies in the rows of the channel that it writes."""
+        if isinstance(self.recipe, GroupingRecipe):
+            return self.recipe.output
+        return self.spec.output
 
 
 @dataclass(frozen=True)
