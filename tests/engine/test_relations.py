@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import braid
 
 STREAMS = """
@@ -108,6 +110,59 @@ def test_a_sum_that_does_not_fit_ends_its_query() -> None:
     assert set(running.suspended) == {"big"}
     assert running.suspended["big"].startswith("E307: a sum in it does not fit its type at 4")
     assert "instances" not in running.suspended["big"]
+
+
+HALF = 2**62
+SUMS = "Select k, sum(v) as total From S [Range 100]{} Group By k"
+
+
+@pytest.mark.parametrize("rules", [None, {"s_grouping": False}, "none"])
+def test_a_sum_that_does_not_fit_ends_nobody_else(rules: Any) -> None:
+    """Not those that share its m-op, its windows or its template; nor after a restart."""
+    running = engine(
+        rules,
+        all=SUMS.format(""),
+        same=SUMS.format(""),
+        few=SUMS.format(" Where v < 10"),
+        fewer=SUMS.format(" Where v < 9"),
+        wide=f"Select k, sum(v) as total From S [Range {HALF}] Group By k",
+        counted="Select v, count(*) as n From S [Range 100] Group By v",
+    )
+    running.process({"S": events(("a", HALF, 1), ("a", 5, 2), ("a", HALF, 3), ("a", 6, 5))})
+    assert sorted(running.suspended) == ["all", "same", "wide"]
+    first = {name: found(running, name) for name in ("all", "few", "fewer", "counted")}
+    running = braid.Engine.restore(running.snapshot())
+    running.process({"S": events(("a", 7, 7), ("b", 8, 8))})
+    results = {name: rows + found(running, name) for name, rows in first.items()}
+    running.finish()
+    assert sorted(running.suspended) == ["all", "same", "wide"]
+    assert all(text.startswith("E307") for text in running.suspended.values())
+    results = {name: rows + found(running, name) for name, rows in results.items()}
+    assert results["all"] == [(1, "a", HALF), (2, "a", HALF + 5)]
+    # What leaves after the end of the input shows as well.
+    assert results["few"][:4] == [(2, "a", 5), (5, "a", 11), (7, "a", 18), (8, "b", 8)]
+    assert results["few"] == results["fewer"]
+    assert results["counted"][:3] == [(1, HALF, 1), (2, 5, 1), (3, HALF, 2)]
+
+
+def test_of_several_outputs_those_end_that_depend_on_the_sum() -> None:
+    """What reads it in the same query ends with it; what does not goes on."""
+    running = engine(
+        several="""
+            SELECT k, n, total
+            FROM (Select k, count(*) as n From S [Range 100] Group By k PUBLISH Counts)
+                 NEXT{$2.k = $1.k}
+                 (Select k, sum(v) as total From S [Range 100] Group By k PUBLISH Sums)""",
+    )
+    rows = (("a", HALF, 1), ("a", 5, 2), ("a", HALF, 4), ("a", -HALF, 6), ("a", 1, 8), ("a", 1, 9))
+    running.process({"S": events(*rows)})
+    published = {
+        name: table.column("end").to_pylist() for (_, name), table in running.results.items()
+    }
+    assert published == {"Counts": [1, 2, 4, 6, 8], "Sums": [1, 2], None: [2]}
+    reason = running.suspended["several"]
+    assert reason.startswith("E307: a sum in it does not fit its type at 4; of its outputs")
+    assert "'Sums' and its own results ended" in reason
 
 
 def test_a_query_that_comes_later_has_empty_windows() -> None:

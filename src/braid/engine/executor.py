@@ -58,10 +58,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a query has ended: a sum in it does not fit its type, or it has too many instances."""
+    """Why a query has ended: a sum in it does not fit its type, or it has too many instances.
+    `streams`: which of its outputs have ended, if it has others that go on."""
 
     at: int
     overflow: bool
+    streams: tuple[str | None, ...] = ()
 
 
 class Executor:
@@ -308,12 +310,19 @@ class Executor:
             overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | GroupingsSpec)
             if overflow:
                 self._end_overflown(signature)
-            for number, at in self._stopped_in(signature):
-                if number not in found or at < found[number].at:
-                    found[number] = Stop(at, overflow)
+            for admitted, stage, number, at in self._stopped_in(signature):
+                ended = _ended(admitted.route, stage) if overflow else ()
+                if number in found:
+                    before = found[number]
+                    ended = tuple(dict.fromkeys((*before.streams, *ended)))
+                    at, overflow_first = min((at, overflow), (before.at, before.overflow))
+                    found[number] = Stop(at, overflow_first, ended)
+                else:
+                    found[number] = Stop(at, overflow, ended)
         return found
 
-    def _stopped_in(self, signature: str) -> Iterator[tuple[int, int]]:
+    def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int]]:
+        """Queries with a node that gave up: how they came, the stage, their number, and when."""
         stopped = self.logics[signature].stopped
         nodes = np.array(list(stopped), np.int64)
         for admitted, rows in self.census.living():
@@ -321,18 +330,25 @@ class Executor:
                 if stage.mop == signature:
                     own = admitted.nodes[k][rows]
                     for row in rows[np.isin(own, nodes)].tolist():
-                        yield admitted.first + row, stopped[int(admitted.nodes[k][row])]
+                        at = stopped[int(admitted.nodes[k][row])]
+                        yield admitted, k, admitted.first + row, at
 
     def _end_overflown(self, signature: str) -> None:
-        """A query whose sum does not fit puts out nothing from that instant on, at no exit; those
-        who read what it publishes must not see it either, so this is done at once."""
+        """A query whose sum does not fit puts out nothing that depends on it from that instant on;
+        those who read what it publishes must not see it either, so this is done at once."""
         count = len(self.logics[signature].stopped)
         if self._overflown.get(signature) == count:
             return
         self._overflown[signature] = count
-        times = dict(self._stopped_in(signature))
-        if times:
-            self.end(np.array(list(times), np.int64), np.array(list(times.values()), np.int64))
+        points: dict[int, tuple[ExitPoint, dict[int, int]]] = {}
+        for admitted, stage, number, at in self._stopped_in(signature):
+            for place in admitted.route.exits_after(stage):
+                point = admitted.exits[place]
+                times = points.setdefault(id(point), (point, {}))[1]
+                times[number] = min(at, times.get(number, at))
+        for point, times in points.values():
+            ends = np.array(list(times.values()), np.int64)
+            point.subscribers.end(np.array(list(times), np.int64), ends)
 
     # ---- state ----
 
@@ -402,6 +418,13 @@ class Executor:
             known = ~_nulls(h, word)
             h.rows[known, word] = mapping[h.rows[known, word]]
         return {id(h) for h, _ in places}
+
+
+def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
+    """The outputs that depend on a stage, if there are others."""
+    places = route.exits_after(stage)
+    several = len(places) < len(route.exits)
+    return tuple(route.exits[place].stream for place in places) if several else ()
 
 
 def _understands(logic: Logic, batch: Batch) -> bool:

@@ -125,3 +125,18 @@ class Route:
 
     stages: tuple[Stage, ...]
     exits: tuple[Exit, ...]
+
+    def exits_after(self, stage: int) -> tuple[int, ...]:
+        """The exits whose results depend on what a stage puts out, by their places."""
+        after, channels = {stage}, {self.stages[stage].output}
+        for number in range(stage + 1, len(self.stages)):
+            later = self.stages[number]
+            read = zip(later.inputs, later.origins, strict=True)
+            if any(channel in channels if o is None else o in after for channel, o in read):
+                after.add(number)
+                channels.add(later.output)
+        return tuple(
+            place
+            for place, exit_ in enumerate(self.exits)
+            if (exit_.channel in channels if exit_.stage is None else exit_.stage in after)
+        )
