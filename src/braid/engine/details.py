@@ -14,7 +14,7 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec, detection_lines
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
-    GroupingsSpec,
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     ToStreamSpec,
@@ -70,8 +70,8 @@ def details(view: MopView) -> list[str]:
         case GroupSpec():
             what = "distinct row" if spec.distinct else "group"
             return [f"{counted(found['groups'], what)} of {counted(found['nodes'], 'relation')}"]
-        case GroupingsSpec():
-            return _grouping_lines(spec, found, view.unit)
+        case BufferSpec():
+            return _buffer_lines(spec, found, view.unit)
         case ToStreamSpec() if spec.kind == "Rstream":
             rows = counted(found["rows"], "distinct row")
             return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
@@ -238,7 +238,7 @@ def _length(amount: int, unit: str) -> str:
 # ---- relations ----
 
 
-def _window_line(spec: WindowSpec | GroupingsSpec, found: dict[str, Any], unit: str) -> str:
+def _window_line(spec: WindowSpec | BufferSpec, found: dict[str, Any], unit: str) -> str:
     """How many windows of how many sizes, and what they keep."""
     windows, longest = counted(found["windows"], "window"), found.get("longest")
     if longest is not None:
@@ -255,11 +255,14 @@ def _window_line(spec: WindowSpec | GroupingsSpec, found: dict[str, Any], unit: 
     return kept
 
 
-def _grouping_lines(spec: GroupingsSpec, found: dict[str, Any], unit: str) -> list[str]:
-    groupings = counted(found["groupings"], "grouping")
-    groups = f"{counted(found['groups'], 'group')} of {counted(found['nodes'], 'relation')}"
-    held = counted(found["columns"], "column")
-    return [f"{groupings}: {groups}", f"{_window_line(spec, found, unit)}; of {held}"]
+def _buffer_lines(spec: BufferSpec, found: dict[str, Any], unit: str) -> list[str]:
+    lines = [f"{_window_line(spec, found, unit)}, with {counted(found['columns'], 'column')}"]
+    if found["readers"]:
+        lines.append(f"rows go on with {counted(found['readers'], 'set')} of columns")
+    if found["groupings"]:
+        groups = f"{counted(found['groups'], 'group')} of {counted(found['nodes'], 'relation')}"
+        lines.append(f"{counted(found['groupings'], 'grouping')}: {groups}")
+    return lines
 
 
 def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Iterator[str]:

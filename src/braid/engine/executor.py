@@ -20,7 +20,7 @@ from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.mops.base import Context, Held, Logic, State
-from braid.mops.batch import Batch
+from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
 from braid.mops.build import build
 from braid.mops.columns import Rows
@@ -39,7 +39,7 @@ from braid.plan.plan import (
     ordered,
     source_channel,
 )
-from braid.plan.relational import GroupingsSpec, GroupSpec
+from braid.plan.relational import BufferSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
@@ -245,7 +245,7 @@ class Executor:
         several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
         Without any input, only time has passed: what it does not move is left alone.
         """
-        channels: dict[str, Batch] = {}
+        channels: dict[str, Batch | Later] = {}
         for name, shape in self.plan.sources.items():
             rows = sources.get(name)
             empty = np.empty((0, shape.layout.width), np.int64)
@@ -259,10 +259,12 @@ class Executor:
             for channel in self._last_use.get(signature, ()):
                 if channel not in wanted:
                     channels.pop(channel, None)
+        for channel in channels:
+            self._made(channel, channels)
         return [
             found
             for exits in self._by_channel()
-            if (batch := channels.get(exits.points[0].channel)) is not None and len(batch)
+            if (batch := self._made(exits.points[0].channel, channels)) is not None and len(batch)
             for point, part in exits.split(batch)
             if (found := self._found(point, part)) is not None
         ]
@@ -275,21 +277,37 @@ class Executor:
             self._channel_exits = [ChannelExits(points) for points in groups.values()]
         return self._channel_exits
 
-    def _step(self, signature: str, channels: dict[str, Batch], bound: int) -> None:
+    def _made(self, channel: str, channels: dict[str, Batch | Later]) -> Batch | None:
+        """What is in a channel, if anything was put there."""
+        found = channels.get(channel)
+        if not callable(found):
+            return found
+        batch = channels[channel] = found()
+        owner = channel_owner(channel)
+        self._note_stops(owner)
+        self.events_out[owner] = self.events_out.get(owner, 0) + len(batch)
+        return batch
+
+    def _note_stops(self, signature: str) -> None:
+        sums = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
+        if sums and self.logics[signature].stopped:
+            self._end_overflown(signature)
+
+    def _step(self, signature: str, channels: dict[str, Batch | Later], bound: int) -> None:
         mop = self.plan.mops[signature]
-        inputs = [channels[c] if c in channels else self._nothing(c) for c in mop.inputs]
+        read = [(channel, self._made(channel, channels)) for channel in mop.inputs]
+        inputs = [self._nothing(name) if found is None else found for name, found in read]
         logic = self.logics[signature]
         inputs = [batch if _understands(logic, batch) else batch.spelled() for batch in inputs]
         output = logic.on_batch(inputs, bound)
-        if logic.stopped and isinstance(mop.spec, GroupSpec | GroupingsSpec):
-            self._end_overflown(signature)
-        made = output if isinstance(output, dict) else {"": output}
+        self._note_stops(signature)
+        made = {"": output} if isinstance(output, Batch) else output
+        count = 0
         for port, batch in made.items():
             channels[f"{signature}/{port}" if port else signature] = batch
+            count += len(batch) if isinstance(batch, Batch) else 0
         self.events_in[signature] = self.events_in.get(signature, 0) + sum(map(len, inputs))
-        self.events_out[signature] = self.events_out.get(signature, 0) + sum(
-            map(len, made.values())
-        )
+        self.events_out[signature] = self.events_out.get(signature, 0) + count
 
     def _nothing(self, channel: str) -> Batch:
         """A port that exists but has had no event yet."""
@@ -307,7 +325,7 @@ class Executor:
         for signature, logic in self.logics.items():
             if not logic.stopped:
                 continue
-            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | GroupingsSpec)
+            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
             if overflow:
                 self._end_overflown(signature)
             for admitted, stage, number, at in self._stopped_in(signature):

@@ -20,7 +20,7 @@ from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.relational import (
-    GroupingsSpec,
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     NothingSpec,
@@ -128,11 +128,11 @@ def kind_of_mop(spec: Spec) -> str:
             return "channel"
         case StepSpec():
             return "iteration" if spec.iterates else "sequence"
-        case WindowSpec():
+        case WindowSpec() | BufferSpec():
             return "window"
         case JoinSpec():
             return "join"
-        case GroupSpec() | GroupingsSpec() | NothingSpec():
+        case GroupSpec() | NothingSpec():
             return "grouping"
         case ToStreamSpec():
             return "relation stream"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.buffer import BufferLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import DetectionLogic
 from braid.mops.documents import DocumentsLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.group import GroupLogic
-from braid.mops.groupings import GroupingsLogic
 from braid.mops.join import JoinLogic
 from braid.mops.nothing import NothingLogic
 from braid.mops.project import ProjectLogic
@@ -25,7 +25,7 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
-    GroupingsSpec,
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     NothingSpec,
@@ -75,8 +75,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return JoinLogic(spec, context)
         case GroupSpec():
             return GroupLogic(spec, context)
-        case GroupingsSpec():
-            return GroupingsLogic(spec, context)
+        case BufferSpec():
+            return BufferLogic(spec, context)
         case NothingSpec():
             return NothingLogic(spec, context)
         case DocumentsSpec():

@@ -69,7 +69,7 @@ from braid.plan.lower import lower
 from braid.plan.plan import source_channel
 from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
-from braid.plan.relational import GroupingRecipe
+from braid.plan.relational import ColumnsRecipe, GroupingRecipe
 from braid.plan.routes import (
     Bound,
     Exit,
@@ -263,7 +263,7 @@ class _Walk:
         self.needs_one(sharing, operator)
         mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
         output = mop
-        if isinstance(recipe, SelectRecipe | GroupingRecipe):
+        if isinstance(recipe, SelectRecipe | GroupingRecipe | ColumnsRecipe):
             output = f"{mop}/{recipe.port}"
         inputs = tuple(c.signature for c in operator.inputs)
         origins = tuple(c.stage for c in operator.inputs)

@@ -56,6 +56,7 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
+from braid.optimizer.buffers import buffered, can_be_buffered, grouping_of, groupings
 from braid.optimizer.constraint_joins import (
     changes_join,
     constraint_join,
@@ -63,7 +64,6 @@ from braid.optimizer.constraint_joins import (
     may_use_constraints,
 )
 from braid.optimizer.detection import detected
-from braid.optimizer.groupings import grouping_of, groupings
 from braid.optimizer.join_sides import Items, Sides, plain_items
 from braid.optimizer.operators import (
     GROUP,
@@ -252,6 +252,9 @@ class Relations:
         below, above = _through(window, asked)
         node, order = window.input, ()
         names = tuple(n for n in node.schema.names if n in needed | _names(*above))
+        if self._inside is None and self._walk.has_rule("s_buffer") and can_be_buffered(window):
+            told = self._streams if speaks else None
+            return self._selected(buffered(self._walk, window, names, below, told), above, port)
         if window.kind is WindowKind.ROWS:
             # Which of several events of one instant are the last depends on all their values.
             values = tuple(n for n in node.schema.names if not n.startswith(PREFIX))

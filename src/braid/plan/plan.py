@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
-from braid.plan.relational import GroupingsSpec, WindowJoinSpec, WindowSpec
+from braid.plan.relational import BufferSpec, WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
 
@@ -107,7 +107,7 @@ def moved_by_time(mops: Mapping[str, Mop], order: Iterable[str]) -> tuple[str, .
     for signature in order:
         mop = mops[signature]
         spec = mop.spec
-        by_time = isinstance(spec, WindowSpec | GroupingsSpec) and spec.kind in ("range", "now")
+        by_time = isinstance(spec, WindowSpec | BufferSpec) and spec.kind in ("range", "now")
         leaves = isinstance(spec, WindowJoinSpec | DetectionSpec | ConstraintJoinSpec)
         if by_time or leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
             moved[signature] = None

@@ -196,13 +196,14 @@ class GroupSpec:
 
 
 @dataclass(frozen=True)
-class GroupingsSpec:
-    """For each member: one row for each group of the rows in its window over the input, which is
-    a stream. Keys, aggregates and the size of the window are each member's own.
+class BufferSpec:
+    """For each member: its window over the input, which is a stream, as the rows that come and go
+    or as groups of these. Columns, keys, aggregates and the size of the window are each member's own.
 
     One buffer holds the events of all windows, with those columns that some member asks for.
-    Each grouping is a port: its rows have a shape of their own (see `GroupingRecipe`). `kind`,
-    `keys`, `order` and `birth` are those of the windows (see `WindowSpec`).
+    Members that ask for the same columns, or for the same groups, are a port: its rows have a
+    shape of their own (see the recipes). `kind`, `keys`, `order` and `birth` are those of the
+    windows (see `WindowSpec`).
     """
 
     input: Shape
@@ -214,7 +215,7 @@ class GroupingsSpec:
 
     @cached_property
     def output(self) -> Shape:
-        """What its windows say to its groups."""
+        """What its windows say to its ports."""
         return with_weight(self.input.schema)
 
     @property
@@ -223,7 +224,7 @@ class GroupingsSpec:
 
     def describe(self) -> str:
         partition = f" of each {', '.join(self.keys)}" if self.keys else ""
-        return f"groups over window {self.kind}{partition}"
+        return f"windows {self.kind}{partition} of any columns, groups inside"
 
 
 @dataclass(frozen=True)
@@ -238,6 +239,27 @@ class GroupingRecipe:
     @property
     def output(self) -> Shape:
         return self.group.output
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.group.named
+
+
+@dataclass(frozen=True)
+class ColumnsRecipe:
+    """Which columns a member needs, which name the `port`; and how long its window is."""
+
+    port: str
+    columns: Schema
+    size: Constant | int | None = None
+
+    @property
+    def output(self) -> Shape:
+        return with_weight(self.columns)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.columns.names
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from braid.algebra.schema import Schema
 from braid.plan.detection import DetectionRecipe
 from braid.plan.documents import DocumentsRecipe
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
-from braid.plan.relational import GroupingRecipe, JoinRecipe, WindowRecipe
+from braid.plan.relational import ColumnsRecipe, GroupingRecipe, JoinRecipe, WindowRecipe
 from braid.plan.specs import Shape, Spec
 
 
@@ -74,6 +74,7 @@ Recipe = (
     | PlainRecipe
     | WindowRecipe
     | GroupingRecipe
+    | ColumnsRecipe
     | JoinRecipe
     | DetectionRecipe
     | DocumentsRecipe
@@ -99,7 +100,7 @@ class Stage:
     @property
     def shape(self) -> Shape:
         """What lies in the rows of the channel that it writes."""
-        if isinstance(self.recipe, GroupingRecipe):
+        if isinstance(self.recipe, GroupingRecipe | ColumnsRecipe):
             return self.recipe.output
         return self.spec.output
 

@@ -1,8 +1,10 @@
-"""Groups whose windows are inside: which these are, and what they read (see `share_groupings.py`)."""
+"""Windows and groups over windows that share a buffer: which these are, and what they read (see
+`rules/share_buffers.py`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from braid.algebra.expressions import (
     Expression,
@@ -16,11 +18,18 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.nodes import Aggregate, Node, Read, Select
 from braid.algebra.relations import GroupRows, KeepRows, MapRows, Relation, Window, WindowKind
+from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
-from braid.optimizer.operators import GROUPINGS, Channel, Operator, signature
+from braid.optimizer.operators import BUFFER, GROUPING, Channel, Operator, signature
 from braid.optimizer.planning import Planning
 from braid.plan.rearrange import rearrange
-from braid.plan.relational import GroupingRecipe, GroupingsSpec, GroupSpec, with_weight
+from braid.plan.relational import (
+    BufferSpec,
+    ColumnsRecipe,
+    GroupingRecipe,
+    GroupSpec,
+    with_weight,
+)
 
 
 @dataclass(frozen=True)
@@ -33,22 +42,10 @@ class Grouping:
     aggregates: tuple[Aggregate, ...]
 
     @property
-    def stream(self) -> Node:
-        return self.window.input
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """Which of several events of one instant are the last: it depends on all their values."""
-        if self.window.kind is not WindowKind.ROWS:
-            return ()
-        first = () if self.window.order is None else (self.window.order,)
-        return (*first, *self.stream.schema.names)
-
-    @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that are held."""
+        """The attributes that are asked for."""
         args = (arg.name for a in self.aggregates for arg in a.args if isinstance(arg, Ref))
-        return tuple(dict.fromkeys((*self.keys, *args, *self.order)))
+        return tuple(dict.fromkeys((*self.keys, *args)))
 
 
 def grouping_of(group: GroupRows) -> Grouping | None:
@@ -115,27 +112,74 @@ def _all_sink(window: Window, asked: tuple[Expression, ...]) -> bool:
     return all(names and names <= keys for names in named)
 
 
-def groupings(walk: Planning, found: Grouping, speaking: list[Channel] | None) -> Channel:
-    """The groups of a query in the m-op that has the windows inside. `speaking`: where the stream
-    as it is goes, for Rstream."""
-    window, stream, order = found.window, found.stream, found.order
+@dataclass(frozen=True)
+class _Read:
+    """What an m-op of windows reads for a member, and what it is."""
+
+    source: Channel
+    definition: tuple[Any, ...]
+    constants: tuple[Any, ...]
+    spec: BufferSpec
+    size: Literal | Parameter | None
+
+
+def _read(
+    walk: Planning,
+    window: Window,
+    asked: tuple[Expression, ...],
+    names: tuple[str, ...],
+    speaking: list[Channel] | None,
+) -> _Read:
+    stream, order, size = window.input, order_of(window), window.size
     definition = (window.kind.value, window.keys, order, walk.birth)
-    wanted = frozenset(found.names) | {ref.name for e in found.asked for ref in refs(e)}
-    chosen = stream
-    if found.asked:
-        chosen = rearrange(Select(stream, conjunction(found.asked)))
-    source = walk.channel(chosen, wanted, signature((GROUPINGS, definition)), ())
+    wanted = frozenset(names) | frozenset(order) | {ref.name for e in asked for ref in refs(e)}
+    chosen = rearrange(Select(stream, conjunction(asked))) if asked else stream
+    source = walk.channel(chosen, wanted, signature((BUFFER, definition)), ())
     if speaking is not None:
-        asked = bool(found.asked)
         speaking.append(walk.channel(stream, wanted, "instants", ()) if asked else source)
-    size = window.size
     assert size is None or isinstance(size, Literal | Parameter)
-    operator = Operator(GROUPINGS, (source,), definition, () if size is None else (size,))
-    group = GroupSpec(with_weight(source.shape.schema), found.keys, found.aggregates, membered=True)
-    port = signature((found.keys, found.aggregates))
-    spec = GroupingsSpec(
+    spec = BufferSpec(
         source.shape, window.kind.value, window.keys, order, source.membered, walk.birth
     )
-    sharing = walk.sharing(operator)
-    recipe = GroupingRecipe(port, group, size)
-    return walk.add(operator, sharing, spec, recipe, membered=True)
+    return _Read(source, definition, () if size is None else (size,), spec, size)
+
+
+def order_of(window: Window) -> tuple[str, ...]:
+    """Which of several events of one instant are the last: it depends on all their values."""
+    if window.kind is not WindowKind.ROWS:
+        return ()
+    first = () if window.order is None else (window.order,)
+    return (*first, *window.input.schema.names)
+
+
+def groupings(walk: Planning, found: Grouping, speaking: list[Channel] | None) -> Channel:
+    """The groups of a query in the m-op that has the windows. `speaking`: where the stream as it is
+    goes, for Rstream."""
+    read = _read(walk, found.window, found.asked, found.names, speaking)
+    operator = Operator(GROUPING, (read.source,), read.definition, read.constants)
+    shape = with_weight(read.source.shape.schema)
+    group = GroupSpec(shape, found.keys, found.aggregates, membered=True)
+    port = signature((found.keys, found.aggregates))
+    recipe = GroupingRecipe(port, group, read.size)
+    return walk.add(operator, walk.sharing(operator), read.spec, recipe, membered=True)
+
+
+def can_be_buffered(window: Window) -> bool:
+    """Whether a window holds events of a stream as it is, so that others can have them too."""
+    return window.kind in (WindowKind.RANGE, WindowKind.ROWS) and _is_plain(window.input)
+
+
+def buffered(
+    walk: Planning,
+    window: Window,
+    names: tuple[str, ...],
+    asked: tuple[Expression, ...],
+    speaking: list[Channel] | None,
+) -> Channel:
+    """These columns of the rows of a window, of events for which everything asked is true."""
+    read = _read(walk, window, asked, names, speaking)
+    operator = Operator(BUFFER, (read.source,), read.definition, read.constants)
+    types = window.input.schema
+    columns = Schema.of((name, types.type_of(name)) for name in names)
+    recipe = ColumnsRecipe(signature(("columns", names)), columns, read.size)
+    return walk.add(operator, walk.sharing(operator), read.spec, recipe, membered=True)

@@ -1,26 +1,28 @@
-"""Groups over windows of one stream, by whatever keys: the windows are inside.
+"""Windows of one stream, of whatever columns, and groups over them: an event is held once for all.
 
-The law is that of a window (`window.py`) with groups over it (`group.py`), for each member. A *node*
-is a grouping (a port) with a node of the windows. Of each event one buffer holds the columns
-that some member groups by or aggregates; those are known by name, so that state is found again
-by a plan whose members ask for others. What comes and goes is gone through once.
+The law is that of a window (`window.py`), perhaps with groups over it (`group.py`), for each
+member. A *node* is a port (a set of columns, or a grouping) with a node of the windows. Of each
+event one buffer holds the columns that some member asks for; those are known by name, so that
+state is found again by a plan whose members ask for others. What comes and goes is gone through
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from braid.algebra.schema import Schema
-from braid.kernels import groupings as kernel
+from braid.kernels import ports as kernel
 from braid.kernels.groups import purge
 from braid.kernels.runtime import address
 from braid.mops.base import Context, Held, State
-from braid.mops.batch import Batch
+from braid.mops.batch import Batch, Index, Later
 from braid.mops.columns import Rows, moved, nulls_of, set_nulls
 from braid.mops.constants import Constants
 from braid.mops.fanout import Fanout
@@ -32,16 +34,18 @@ from braid.mops.values import Words
 from braid.mops.window import WindowLogic
 from braid.plan.layout import Layout
 from braid.plan.relational import (
+    BufferSpec,
+    ColumnsRecipe,
     GroupingRecipe,
-    GroupingsSpec,
     GroupSpec,
     WindowRecipe,
     WindowSpec,
+    with_weight,
 )
 from braid.plan.specs import Shape
 
 
-class _Table:
+class _Groups:
     """The groups of one grouping."""
 
     def __init__(self, group: GroupSpec) -> None:
@@ -49,12 +53,27 @@ class _Table:
         self.state = GroupState(self.layout)
 
 
-class GroupingsLogic:
+class _Columns:
+    """Rows with some of the columns that are held."""
+
+    def __init__(self, columns: Schema) -> None:
+        self._layout = with_weight(columns).layout
+
+    def written(self, rows: Rows, held: Layout, index: Index, nodes: Index) -> Batch:
+        """The rows that pairs name, which are in order of rows."""
+        batch = Batch(rows, index, nodes).compact()
+        if held.names == self._layout.names:
+            return batch
+        columns = [held.column(name) for name in self._layout.names]
+        return Batch(moved(batch.rows, held, self._layout, columns), batch.index, batch.members)
+
+
+class BufferLogic:
     takes_sets = False
     takes_bits = False
     saves = True
 
-    def __init__(self, spec: GroupingsSpec, context: Context) -> None:
+    def __init__(self, spec: BufferSpec, context: Context) -> None:
         self._spec = spec
         self._context = context
         self.nodes = Nodes()
@@ -64,10 +83,11 @@ class GroupingsLogic:
         self._names = tuple(n for n in spec.input.schema.names if n in held)
         self._windows = WindowLogic(self._window_spec(), context)
         self._ports: dict[str, int] = {}
-        self._tables: list[_Table] = []
+        self._groups: dict[int, _Groups] = {}
+        self._columns: dict[int, _Columns] = {}
         self._fanout = Fanout()
         self._window_of: Words = np.zeros(8, np.int64)
-        self._grouping_of: Words = np.zeros(8, np.int64)
+        self._port_of: Words = np.zeros(8, np.int64)
         #: Each node under its own number, or -1 if it has stopped; and under its own number.
         self._living: Words = np.full(8, -1, np.int64)
         self._numbered: Words = np.arange(8, dtype=np.int64)
@@ -99,32 +119,38 @@ class GroupingsLogic:
     # ---- members ----
 
     def admit(
-        self, recipe: GroupingRecipe, constants: Constants, origins: Sequence[Origin | None]
+        self,
+        recipe: GroupingRecipe | ColumnsRecipe,
+        constants: Constants,
+        origins: Sequence[Origin | None],
     ) -> Origin:
-        """A node for each node of the windows that this grouping is asked of."""
-        self._hold(recipe.group.named)
+        """A node for each node of the windows that this port is asked of."""
+        self._hold(recipe.named)
         windows = self._windows.admit(WindowRecipe(recipe.size), constants, origins)
-        grouping = self._grouping(recipe)
+        port = self._port(recipe)
         columns = list(windows.signatures.T.copy())
-        wanted = signatures(("grouping", recipe.port), constants.count, columns)
+        wanted = signatures(("port", recipe.port), constants.count, columns)
         numbers, rows = self.nodes.add(wanted)
         if len(rows):
             new = numbers[rows]
             size = int(new.max()) + 1
             self._window_of = grown(self._window_of, size)
-            self._grouping_of = grown(self._grouping_of, size)
+            self._port_of = grown(self._port_of, size)
             self._living = grown(self._living, size, -1)
             self._numbered = np.arange(len(self._living), dtype=np.int64)
-            self._window_of[new], self._grouping_of[new] = windows.numbers[rows], grouping
+            self._window_of[new], self._port_of[new] = windows.numbers[rows], port
             self._living[new] = new
             self._fanout.add(windows.numbers[rows], new)
         return origin_of(self.nodes, numbers)
 
-    def _grouping(self, recipe: GroupingRecipe) -> int:
+    def _port(self, recipe: GroupingRecipe | ColumnsRecipe) -> int:
         if recipe.port not in self._ports:
-            self._ports[recipe.port] = len(self._tables)
-            shape = self._windows.output
-            self._tables.append(_Table(replace(recipe.group, input=shape)))
+            number = self._ports[recipe.port] = len(self._ports)
+            if isinstance(recipe, GroupingRecipe):
+                shape = self._windows.output
+                self._groups[number] = _Groups(replace(recipe.group, input=shape))
+            else:
+                self._columns[number] = _Columns(recipe.columns)
         return self._ports[recipe.port]
 
     def dismiss(self, numbers: Words) -> Words:
@@ -143,88 +169,60 @@ class GroupingsLogic:
             return
         gone = np.zeros(self.nodes.high, np.bool_)
         gone[nodes] = True
-        for grouping in np.unique(self._grouping_of[nodes]).tolist():
-            state = self._tables[grouping].state
-            if state.groups:
-                purge(self._framed(grouping), state.numbers, gone)
+        for port in np.unique(self._port_of[nodes]).tolist():
+            groups = self._groups.get(port)
+            if groups is not None and groups.state.groups:
+                purge(self._framed(port), groups.state.numbers, gone)
 
     # ---- events ----
 
-    def on_batch(self, inputs: Sequence[Batch], bound: int) -> dict[str, Batch]:
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> dict[str, Later]:
         deltas = self._windows.on_batch([self._narrowed(inputs[0])], bound)
         if not len(deltas) or not self.nodes.count:
             return {}
         assert deltas.index is not None
         assert deltas.members is not None
-        return self._followed(deltas.rows, *self._laid(deltas.index, deltas.members))
+        starts, index, nodes = self._laid(deltas.index, deltas.members)
+        names = list(self._ports)
+        return {
+            names[port]: partial(
+                self._written, port, deltas.rows, index[first:last], nodes[first:last]
+            )
+            for port in np.flatnonzero(np.diff(starts)).tolist()
+            for first, last in [(starts[port], starts[port + 1])]
+        }
 
-    def _laid(self, index: np.ndarray, members: np.ndarray) -> tuple[Words, Words, Words]:
-        """Where the pairs of each grouping begin, and these."""
+    def _written(self, port: int, rows: Rows, index: Index, nodes: Index) -> Batch:
+        """What a port makes of deltas, when somebody asks for it: then it is fresh in the cache."""
+        if port in self._columns:
+            return self._columns[port].written(rows, self._windows.output.layout, index, nodes)
+        self._framed(port)
+        found, members, stopped = self._groups[port].state.follow(rows, index, nodes)
+        self._stop(stopped)
+        return Batch(found, np.arange(len(found), dtype=np.int32), members.astype(np.int32))
+
+    def _laid(self, index: Index, members: Index) -> tuple[Words, Index, Index]:
+        """Where the pairs of each port begin, and these."""
         heads, following = self._fanout.lists
-        counts = np.zeros(len(self._tables), np.int64)
-        kernel.count_pairs(heads, following, self._grouping_of, members, counts)
+        counts = np.zeros(len(self._ports), np.int64)
+        kernel.count_pairs(heads, following, self._port_of, members, counts)
         starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
         rows, nodes = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.int32)
         places = starts[:-1].copy()
-        kernel.lay_pairs(heads, following, self._grouping_of, index, members, places, rows, nodes)
+        kernel.lay_pairs(heads, following, self._port_of, index, members, places, rows, nodes)
         return starts, rows, nodes
 
-    def _followed(self, rows: Rows, starts: Words, index: Words, nodes: Words) -> dict[str, Batch]:
-        pairs = np.diff(starts)
-        active = np.flatnonzero(pairs)
-        tables = np.empty((len(self._tables), kernel.TABLE_WORDS), np.int64)
-        widths = np.empty(len(active), np.int64)
-        words = 1
-        for place, grouping in enumerate(active.tolist()):
-            table = self._tables[grouping]
-            frame, numbers = address(self._framed(grouping)), address(table.state.numbers)
-            tables[grouping] = frame, numbers
-            widths[place] = table.layout.output.width
-            words = max(words, table.layout.key_words)
-        ends = np.cumsum(2 * pairs[active] * widths)
-        out = np.empty(int(ends[-1]) if len(ends) else 0, np.int64)
-        offsets = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        out_nodes = np.empty(2 * len(index), np.int64)
-        counts = np.zeros((len(active), 2), np.int64)
-        keys, hashes = np.empty(words * len(rows), np.int64), np.empty(len(rows), np.int64)
-        kernel.follow_all(
-            tables,
-            active,
-            starts,
-            rows,
-            index,
-            nodes,
-            keys,
-            hashes,
-            out,
-            offsets,
-            out_nodes,
-            counts,
-        )
-        self._stop(active[counts[:, 1] > 0])
-        names = list(self._ports)
-        made: dict[str, Batch] = {}
-        for place in np.flatnonzero(counts[:, 0]).tolist():
-            count, width, grouping = counts[place, 0], widths[place], active[place]
-            own = out[offsets[place] : offsets[place] + count * width].reshape(count, width)
-            first = 2 * starts[grouping]
-            members = out_nodes[first : first + count].astype(np.int32)
-            made[names[grouping]] = Batch(own, np.arange(count, dtype=np.int32), members)
-        return made
-
-    def _framed(self, grouping: int) -> Words:
+    def _framed(self, port: int) -> Words:
         """Where everything is now: tables move when they grow."""
         strings = address(self._context.values.strings.description)
-        state = self._tables[grouping].state
+        state = self._groups[port].state
         return state.framed(self._living, self._numbered, strings, self._windows.output.layout)
 
-    def _stop(self, groupings: Words) -> None:
-        """Nodes of these groupings have sums that do not fit."""
-        for grouping in groupings.tolist():
-            stopped = self._tables[grouping].state.taken_stops()
-            for node, instant in stopped.tolist():
-                self.stopped[node] = instant
+    def _stop(self, stopped: Rows) -> None:
+        """Sums of these nodes do not fit, since these times."""
+        if len(stopped):
+            self.stopped |= dict(stopped.tolist())
             self._fanout.remove(stopped[:, 0])
             self._forget(stopped[:, 0])
 
@@ -232,17 +230,19 @@ class GroupingsLogic:
 
     @property
     def instances(self) -> int:
-        return self._windows.instances + sum(table.state.groups for table in self._tables)
+        return self._windows.instances + sum(table.state.groups for table in self._groups.values())
 
     @property
     def state_bytes(self) -> int:
-        return self._windows.state_bytes + sum(table.state.nbytes for table in self._tables)
+        return self._windows.state_bytes + sum(
+            table.state.nbytes for table in self._groups.values()
+        )
 
     @property
     def index_bytes(self) -> int:
-        arrays = (self._window_of, self._grouping_of, self._living, self._numbered)
+        arrays = (self._window_of, self._port_of, self._living, self._numbered)
         own = sum(array.nbytes for array in arrays) + self._fanout.nbytes + self.nodes.nbytes
-        tables = sum(table.layout.nbytes for table in self._tables)
+        tables = sum(table.layout.nbytes for table in self._groups.values())
         return own + tables + self._windows.index_bytes
 
     def snapshot(self) -> State:
@@ -256,9 +256,9 @@ class GroupingsLogic:
             "stopped": np.column_stack([self.nodes.signatures[nodes], times]),
         }
         saved |= {f"window.{name}": array for name, array in self._windows.snapshot().items()}
-        for port, grouping in self._ports.items():
-            state = self._tables[grouping].state.saved()
-            saved |= {f"{port}.{name}": array for name, array in state.items()}
+        for name, groups in self._named_groups():
+            state = groups.state.saved()
+            saved |= {f"{name}.{part}": array for part, array in state.items()}
         return saved
 
     def restore(self, state: State) -> None:
@@ -273,10 +273,15 @@ class GroupingsLogic:
                 self.stopped[node] = instant
                 self._living[node] = -1
                 self._fanout.remove(np.array([node], np.int64))
-        for port, grouping in self._ports.items():
-            own = _part(state, port)
+        for name, groups in self._named_groups():
+            own = _part(state, name)
             if own:
-                self._tables[grouping].state.load(own, known, self._framed(grouping))
+                groups.state.load(own, known, self._framed(self._ports[name]))
+
+    def _named_groups(self) -> Iterator[tuple[str, _Groups]]:
+        for name, port in self._ports.items():
+            if port in self._groups:
+                yield name, self._groups[port]
 
     def _restore_windows(self, state: State) -> None:
         windows = _part(state, "window")
@@ -289,7 +294,7 @@ class GroupingsLogic:
 
     def held(self) -> Held | None:
         """The events in windows, and the texts of groups."""
-        events, texts = self._windows.held(), [t.state.texts() for t in self._tables]
+        events, texts = self._windows.held(), [t.state.texts() for t in self._groups.values()]
         known = [found for found in texts if found is not None]
         return None if events is None and not known else _together(events, known)
 
@@ -301,20 +306,21 @@ class GroupingsLogic:
             columns = len(events.layout.names)
             events.rows[:, events.layout.base :] = rows[:used, first : first + columns]
             self._windows.replace_held(events.rows)
-        for grouping, table in enumerate(self._tables):
-            texts = table.state.texts()
+        for port, groups in self._groups.items():
+            texts = groups.state.texts()
             if texts is not None:
                 used = _taken_apart(rows, used, texts)
-                table.state.replace_texts(texts.rows, self._framed(grouping))
+                groups.state.replace_texts(texts.rows, self._framed(port))
 
     def forget_codes(self) -> None:
         """Codes are in rows that are held, and nowhere else."""
 
     def describe(self) -> dict[str, Any]:
-        states = [table.state for table in self._tables]
+        states = [table.state for table in self._groups.values()]
         return {
             "nodes": self.nodes.count,
-            "groupings": len(self._tables),
+            "groupings": len(self._groups),
+            "readers": len(self._columns),
             "groups": sum(state.groups for state in states),
             "values": sum(state.values for state in states),
             "negative": sum(state.negative for state in states),

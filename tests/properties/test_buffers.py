@@ -1,4 +1,4 @@
-"""Groups of one stream by different keys, over windows of one m-op: with and without the rule."""
+"""Windows of one stream with different columns, groups by different keys: one buffer, or many."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from braid.algebra.queries import Output, Query
 from braid.algebra.relations import (
     GroupRows,
     KeepRows,
+    MapRows,
     Relation,
     ToStream,
     aggregate_name,
@@ -29,6 +30,8 @@ from tests.properties.test_live import come_and_go
 RULES = (
     frozenset(NAMES),
     frozenset({"s_grouping"}),
+    frozenset({"s_buffer"}),
+    frozenset(NAMES) - {"s_buffer"},
     frozenset(NAMES) - {"s_grouping"},
     frozenset(NAMES) - {"s_sigma", "c_sigma"},
 )
@@ -49,10 +52,16 @@ def _aggregate(draw: Draw, number: int) -> Aggregate:
     return Aggregate(name, function, (value,), False, column.type)
 
 
-def _group(draw: Draw, stream: Node) -> Node:
+def _relation(draw: Draw, stream: Node) -> Node:
+    """A group mostly, or rows with some columns."""
     below: Relation = window(draw, stream)
     if draw(st.booleans()):
         below = KeepRows(below, rows_test(draw, below.schema))
+    if not draw(st.integers(0, 2)):
+        names = draw(st.sampled_from([("k",), ("x", "n"), ("n", "k")]))
+        items = tuple((n, Ref(Source.INPUT, n, below.schema.type_of(n))) for n in names)
+        rows = MapRows(below, items)
+        return ToStream(rows, draw(st.sampled_from(KINDS)))
     keys = draw(st.sets(st.sampled_from(["k", "x", "n"]), max_size=3))
     types = SCHEMAS["S"]
     count = draw(st.integers(0 if keys else 1, 2))
@@ -71,7 +80,7 @@ def workloads(draw: Draw) -> Workload:
     if not draw(st.integers(0, 3)):
         read = Select(read, draw(predicates({Source.INPUT: read.schema}, TICKS)))
     queries = tuple(
-        Query(f"q{number}", "", (Output(_group(draw, read), None),))
+        Query(f"q{number}", "", (Output(_relation(draw, read), None),))
         for number in range(draw(st.integers(2, 4)))
     )
     return Workload({"S": stream}, {"S": draw(events(SCHEMAS["S"]))}, queries)
@@ -79,7 +88,7 @@ def workloads(draw: Draw) -> Workload:
 
 @given(st.data())
 @settings(settings.get_profile("few"))
-def test_groupings(data: st.DataObject) -> None:
+def test_one_buffer(data: st.DataObject) -> None:
     workload = data.draw(workloads())
     feed: Feed = data.draw(feeds(workload))
     check(workload, replace(feed, rules=data.draw(st.sampled_from(RULES))))
@@ -87,5 +96,5 @@ def test_groupings(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(settings.get_profile("few"))
-def test_groupings_come_and_go(data: st.DataObject) -> None:
+def test_what_shares_a_buffer_comes_and_goes(data: st.DataObject) -> None:
     come_and_go(data, data.draw(workloads()))
