@@ -278,3 +278,38 @@ def test_a_join_that_holds_too_much_is_suspended() -> None:
     assert sorted(found(running, "come100")) == [(2, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0)]
     assert set(running.suspended) == {"come100", "go100"}
     assert running.suspended["come100"].startswith("more than 4 instances at 4")
+
+
+QUERIES = {
+    "by_value": "Select v, count(*) as n From S [Range 50] Where v > 1 Group By v",
+    "by_both": "Select k, v, count(*) as n From S [Range 70] Where v > 2 Group By k, v",
+    "gone": "Dstream(Select k From S [Range 10] Where v > 0)",
+    "both": "Rstream(Select S.v, w From S [Range 5], T [Range 5] Where S.k = T.k and v > 0)",
+}
+
+
+def test_windows_of_a_stream_are_one_buffer_whatever_is_needed_of_them() -> None:
+    """With WHERE below them, an event is held once for groups, rows and joins."""
+    sent = {
+        "S": events(*(("ab"[t % 2], t % 5, t) for t in range(1, 30))),
+        "T": events(("a", 0, 1), ("b", 0, 20), ("a", 1, 29), value="w"),
+    }
+
+    def buffers(*off: str) -> tuple[list[dict[str, Any]], dict[str, list[tuple[Any, ...]]]]:
+        running = engine(dict.fromkeys(("k_join", *off), False), **QUERIES)
+        running.process(sent)
+        mops = running.explain().to_dict()["mops"]
+        details = [m["detail"] for m in mops if m["detail"].get("longest", 0) > 5]
+        return details, {name: found(running, name) for name in QUERIES}
+
+    ((one,), answers) = buffers()
+    assert (one["columns"], one["groupings"], one["readers"]) == (2, 2, 2)
+    # Those that groups want, and of the others those of the last ten ticks.
+    assert one["rows"] == len([t for t in range(1, 29) if t % 5 > 1 or (t % 5 == 1 and t >= 18)])
+    ((one,), same) = buffers("s_grouping")
+    assert (one["columns"], one["groupings"], one["readers"]) == (2, 0, 3)
+    assert same == answers
+    (several, same) = buffers("s_grouping", "s_buffer")
+    assert len(several) > 2
+    assert sum(detail["rows"] for detail in several) > one["rows"]
+    assert same == answers

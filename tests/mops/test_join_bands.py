@@ -166,7 +166,7 @@ def test_stretches_of_one_sided_bands_move_on_with_the_values(type_: Any) -> Non
     count = 4000 if COMPILED else 600
     drawn = np.arange(count) // 2 + rng.integers(0, 300, count)
     values = [type_.to_pandas_dtype()(v).item() for v in drawn]
-    held, wanted, found, keep = [[], []], 0, 0, 1000
+    held, wanted, found, keep = [[], []], 0, 0, 1000 if COMPILED else 200
     for first in range(0, len(values), 500):
         deltas: list[Delta] = []
         for t in range(first, first + 500):
