@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.buffer import BufferLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import DetectionLogic
 from braid.mops.documents import DocumentsLogic
@@ -24,6 +25,7 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     NothingSpec,
@@ -73,6 +75,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return JoinLogic(spec, context)
         case GroupSpec():
             return GroupLogic(spec, context)
+        case BufferSpec():
+            return BufferLogic(spec, context)
         case NothingSpec():
             return NothingLogic(spec, context)
         case DocumentsSpec():

@@ -57,6 +57,7 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
+from braid.optimizer.buffers import buffered, can_be_buffered, grouping_of, groupings
 from braid.optimizer.constraint_joins import (
     changes_join,
     constraint_join,
@@ -252,6 +253,9 @@ class Relations:
         below, above = _through(window, asked)
         node, order = window.input, ()
         names = tuple(n for n in node.schema.names if n in needed | _names(*above))
+        if self._inside is None and self._walk.has_rule("s_buffer") and can_be_buffered(window):
+            told = self._streams if speaks else None
+            return self._selected(buffered(self._walk, window, names, below, told), above, port)
         if window.kind is WindowKind.ROWS:
             # Which of several events of one instant are the last depends on all their values.
             values = tuple(n for n in node.schema.names if not n.startswith(PREFIX))
@@ -404,6 +408,9 @@ class Relations:
     # ---- groups ----
 
     def _group(self, relation: GroupRows, speaks: bool) -> Channel:
+        found = grouping_of(relation) if self._walk.has_rule("s_grouping") else None
+        if found is not None:
+            return groupings(self._walk, found, self._streams if speaks else None)
         keys = tuple(key.name for key in relation.keys if isinstance(key, Ref))
         args = (arg.name for a in relation.aggregates for arg in a.args if isinstance(arg, Ref))
         names = tuple(dict.fromkeys((*keys, *args)))
