@@ -8,7 +8,7 @@ time, and to take those words out again once that time has passed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
 from braid.engine.members import Admitted, Census, ExitPoint
+from braid.engine.stops import Stop
 from braid.mops.base import Context, Held, Logic, State
 from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
@@ -58,25 +59,6 @@ class Found:
     exit: ExitPoint
     batch: Batch
     count: int
-
-
-@dataclass(frozen=True)
-class Stop:
-<<<<<<< HEAD
-    """Why a query has ended: a sum in it does not fit its type, it needs more memory than it was
-    given, or it has too many instances."""
-
-    at: int
-    overflow: bool
-    memory: bool = False
-=======
-    """Why a query has ended: a sum in it does not fit its type, or it has too many instances.
-    `streams`: which of its outputs have ended, if it has others that go on."""
-
-    at: int
-    overflow: bool
-    streams: tuple[str | None, ...] = ()
->>>>>>> h-i4
 
 
 class Executor:
@@ -346,11 +328,11 @@ class Executor:
             overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
             if overflow:
                 self._end_overflown(signature)
-<<<<<<< HEAD
             short = logic.out_of_memory if isinstance(logic, DetectionLogic) else ()
-            for number, node, at in self._stopped_in(signature):
-                if number not in found or at < found[number].at:
-                    found[number] = Stop(at, overflow, node in short)
+            for admitted, stage, number, node, at in self._stopped_in(signature):
+                ended = _ended(admitted.route, stage) if overflow else ()
+                stop = Stop(at, overflow, node in short, ended)
+                found[number] = stop.with_earlier(found[number]) if number in found else stop
         return found
 
     def broken(self) -> Iterator[tuple[str, ConstraintMode, Broken]]:
@@ -363,23 +345,9 @@ class Executor:
                         for row in rows.tolist():
                             yield self.census.id_of(admitted.first + row), logic.mode, broken
 
-    def _stopped_in(self, signature: str) -> Iterator[tuple[int, int, int]]:
-        """Queries with a node of an m-op that gave up, that node, and when."""
-=======
-            for admitted, stage, number, at in self._stopped_in(signature):
-                ended = _ended(admitted.route, stage) if overflow else ()
-                if number in found:
-                    before = found[number]
-                    ended = tuple(dict.fromkeys((*before.streams, *ended)))
-                    at, overflow_first = min((at, overflow), (before.at, before.overflow))
-                    found[number] = Stop(at, overflow_first, ended)
-                else:
-                    found[number] = Stop(at, overflow, ended)
-        return found
-
-    def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int]]:
-        """Queries with a node that gave up: how they came, the stage, their number, and when."""
->>>>>>> h-i4
+    def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int, int]]:
+        """Queries with a node that gave up: how they came, the stage, their number, that node,
+        and when."""
         stopped = self.logics[signature].stopped
         nodes = np.array(list(stopped), np.int64)
         for admitted, rows in self.census.living():
@@ -387,13 +355,8 @@ class Executor:
                 if stage.mop == signature:
                     own = admitted.nodes[k][rows]
                     for row in rows[np.isin(own, nodes)].tolist():
-<<<<<<< HEAD
                         node = int(admitted.nodes[k][row])
-                        yield admitted.first + row, node, stopped[node]
-=======
-                        at = stopped[int(admitted.nodes[k][row])]
-                        yield admitted, k, admitted.first + row, at
->>>>>>> h-i4
+                        yield admitted, k, admitted.first + row, node, stopped[node]
 
     def _end_overflown(self, signature: str) -> None:
         """A query whose sum does not fit puts out nothing that depends on it from that instant on;
@@ -402,13 +365,8 @@ class Executor:
         if self._overflown.get(signature) == count:
             return
         self._overflown[signature] = count
-<<<<<<< HEAD
-        times = {number: at for number, _, at in self._stopped_in(signature)}
-        if times:
-            self.end(np.array(list(times), np.int64), np.array(list(times.values()), np.int64))
-=======
         points: dict[int, tuple[ExitPoint, dict[int, int]]] = {}
-        for admitted, stage, number, at in self._stopped_in(signature):
+        for admitted, stage, number, _, at in self._stopped_in(signature):
             for place in admitted.route.exits_after(stage):
                 point = admitted.exits[place]
                 times = points.setdefault(id(point), (point, {}))[1]
@@ -416,7 +374,6 @@ class Executor:
         for point, times in points.values():
             ends = np.array(list(times.values()), np.int64)
             point.subscribers.end(np.array(list(times), np.int64), ends)
->>>>>>> h-i4
 
     # ---- state ----
 

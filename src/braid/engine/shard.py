@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -383,25 +384,12 @@ class Shard:
         """A state that gave up takes along all queries whose results come through it."""
         for number, stop in self._executor.stopped().items():
             name = self._executor.census.id_of(number)
-            if stop.overflow:
-                # Results of that instant and later are nobody's already.
-                self.suspended[name] = (
-                    f"E307: a sum in it does not fit its type at {stop.at}{_only(stop.streams)}: "
-                    "cast what is summed to DOUBLE, or shorten the window"
-                )
-            elif stop.memory:
-                self.suspended[name] = (
-                    f"E211: what its windows hold takes more than its MEMORY at {until}: give it "
-                    "more, or shorten the windows; larger batches and VERIFY NEVER take less"
-                )
-            else:
+            if not stop.overflow:
+                # Where a sum does not fit, results of that instant and later are nobody's already.
                 until = min(stop.at, self._suspended_at.get(number, stop.at))
                 self._suspended_at[number] = until
-                self.suspended[name] = (
-                    f"more than {self.options.instance_budget} instances at {until}, in it "
-                    "or in what it reads: bound the pattern with DUR or the join with windows, or "
-                    "raise instance_budget"
-                )
+                stop = replace(stop, at=until)
+            self.suspended[name] = stop.reason(self.options.instance_budget)
 
     def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
         counts, self._counts = self._counts, {"events": 0, "late": 0}
@@ -550,12 +538,6 @@ def _check_format(meta: Mapping[str, Any]) -> None:
             f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
             "start with a new checkpoint, or use the version that wrote this one",
         )
-
-
-def _only(streams: Sequence[str | None]) -> str:
-    """Which outputs of a query have ended, if not all."""
-    named = [repr(name) if name is not None else "its own results" for name in streams]
-    return f"; of its outputs {' and '.join(named)} ended" if named else ""
 
 
 def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
