@@ -19,6 +19,9 @@ from braid.plan.documents import Template
 from braid.plan.layout import Layout
 
 _NODES = np.int64(1 << 32)
+#: What is shown of a document whose text is not held: queries that show it are younger than it is,
+#: and have no result with it.
+_FORGOTTEN = ""
 
 
 class DocumentOutput:
@@ -89,7 +92,7 @@ class DocumentOutput:
             known, inverse = np.unique(
                 documents[missing] * _NODES + nodes[missing], return_inverse=True
             )
-            texts = [document_of(text).value(node) for text, node in self._texts(known, store)]
+            texts = [_value(text, node) for text, node in self._texts(known, store)]
             codes[missing] = self._strings.codes(pa.array(texts, pa.string()))[inverse]
         return codes
 
@@ -104,13 +107,21 @@ class DocumentOutput:
         parts: list[list[str]] = []
         for column in range(len(columns)):
             known, places = np.unique(rows[:, column], return_inverse=True)
-            shown = [document_of(text).shown(node) for text, node in self._texts(known, store)]
+            shown = [_shown(text, node) for text, node in self._texts(known, store)]
             parts.append([shown[place] for place in places.tolist()])
         if len(parts) == 1:
             made = parts[0]
         else:
             made = list(map(together, *parts))
         return self._strings.codes(pa.array(made, pa.string()))[inverse.ravel()]
+
+
+def _value(text: str, node: int) -> str:
+    return document_of(text).value(node) if text else _FORGOTTEN
+
+
+def _shown(text: str, node: int) -> str:
+    return document_of(text).shown(node) if text else _FORGOTTEN
 
 
 def together(first: str, second: str) -> str:

@@ -28,8 +28,10 @@ from braid.mops.document_output import DocumentOutput
 from braid.mops.document_paths import DocumentPaths
 from braid.mops.document_queries import DocumentQueries
 from braid.mops.document_reader import document_of
+from braid.mops.document_signs import renumbered
 from braid.mops.document_store import END, ID, SOURCE, START, TEXT, DocumentStore
 from braid.mops.document_table import DocumentTable, Unreadable
+from braid.mops.document_upkeep import DocumentUpkeep
 from braid.mops.membership import Origin
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words
@@ -41,8 +43,10 @@ from braid.plan.documents import (
     Leaf,
     Step,
     constant_of,
+    keeps_documents,
     kept_nodes,
     plans_of,
+    shown_leaves,
 )
 
 _HELD = layout.Layout(("value",))
@@ -60,12 +64,14 @@ class DocumentsLogic:
     def __init__(self, spec: DocumentsSpec, context: Context) -> None:
         self._spec = spec
         self._strings = context.values.strings
+        self._share = context.share
         self.nodes = Nodes()
         self._paths = DocumentPaths(len(spec.inputs))
         self._queries = DocumentQueries()
         self._store = DocumentStore(spec.views)
         self._matcher = Matcher(self._paths, self._strings)
         self._output = DocumentOutput(self._strings)
+        self._upkeep = DocumentUpkeep(self._strings)
         self._room = 1 << 14
 
     # ---- members ----
@@ -80,6 +86,7 @@ class DocumentsLogic:
         numbers, fresh = self.nodes.add(wanted)
         if len(fresh):
             own = constants.chosen(fresh)
+            self._upkeep.need(recipe, numbers[fresh])
             for plan in plans_of(recipe):
                 self._take(recipe, plan, own, numbers[fresh])
         return Origin(numbers, wanted)
@@ -98,6 +105,9 @@ class DocumentsLogic:
                 if leaf is not None:
                     labels[:, 2 * number + side] = self._edges(query, leaf, states, count)
                     self._note_values(query, step, leaf, constants)
+        if not keeps_documents(recipe):
+            for block, node in shown_leaves(recipe):
+                self._need_values(query, block, node, constants)
         windows = np.full(count, _ENDLESS, np.int64)
         if query.window is not None:
             windows[:] = constants.words(constant_of(query.window))
@@ -113,11 +123,12 @@ class DocumentsLogic:
 
     def _note_values(self, query: Documents, step: Step, leaf: Leaf, constants: Constants) -> None:
         if step.left is not None and step.right is not None:
-            name = query.blocks[leaf.block].nodes[leaf.chain[0]].name
-            any_name = np.array([-2], np.int64)
-            self._paths.need_values(
-                any_name if name is None else constants.words(constant_of(name))
-            )
+            self._need_values(query, leaf.block, leaf.chain[0], constants)
+
+    def _need_values(self, query: Documents, block: int, node: int, constants: Constants) -> None:
+        name = query.blocks[block].nodes[node].name
+        any_name = np.array([-2], np.int64)
+        self._paths.need_values(any_name if name is None else constants.words(constant_of(name)))
 
     def _note_names(self, query: Documents, constants: Constants) -> None:
         names = [n.name for block in query.blocks for n in block.nodes if n.name is not None]
@@ -130,6 +141,8 @@ class DocumentsLogic:
         gone = self.nodes.release(numbers)
         if len(gone):
             self._queries.remove(gone)
+            self._upkeep.release(gone)
+            self._upkeep.drop(self._store.about[: self._store.count])
         return gone
 
     # ---- documents ----
@@ -138,9 +151,11 @@ class DocumentsLogic:
         about = self._about(inputs)
         output: dict[str, Batch] = {}
         if len(about):
+            first = self._store.count
             self._remember(about)
             found = self._joined()
             output = self._output.batches(found, self._queries, self._store)
+            self._upkeep.drop(self._store.about[first : self._store.count])
         longest = self._queries.longest if self._queries.has_joins else -1
         self._store.expire(longest, bound)
         return output
@@ -164,6 +179,8 @@ class DocumentsLogic:
 
     def _ids(self, rows: Rows, about: Words, source: int, column: str | None) -> Words:
         """What documents are known by: the column `id` of their stream, else content and time."""
+        if not self._upkeep.shows_ids(source):
+            return np.full(len(rows), self._upkeep.nothing, np.int64)
         texts = self._strings.array(about[:, TEXT], None).to_pylist()
         ends = about[:, END].tolist()
         names = [document_id(t, end) for t, end in zip(texts, ends, strict=True)]
@@ -182,7 +199,10 @@ class DocumentsLogic:
     def _remember(self, about: Words) -> None:
         texts = self._strings.array(about[:, TEXT], None).to_pylist()
         found = self._matcher.witnesses([_read(text) for text in texts], about[:, SOURCE].copy())
+        first = self._store.row_count
         self._store.add(about, found)
+        if self._spec.divided:
+            self._store.leave_to_others(first, self._strings, self._share)
         if self._queries.compares:
             self._store.order_values(self._strings)
 
@@ -200,7 +220,7 @@ class DocumentsLogic:
                 np.zeros(2, np.int64),
             )  # fmt: skip
             done = join(
-                made, store.arrays(), strings.offsets, strings.pool, self._work(), found,
+                made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(), found,
                 store.progress, store.count, queries.longest, queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
@@ -225,16 +245,15 @@ class DocumentsLogic:
     # ---- state ----
 
     def snapshot(self) -> State:
-        """The documents themselves: their witnesses are found again."""
-        return {"about": self._store.about[: self._store.count].copy()}
+        """Documents with their witnesses; edges by what they are, since their numbers may differ."""
+        return {**self._store.saved(), "edges": self._paths.signatures(self._strings)}
 
     def restore(self, state: State) -> None:
         self._store = DocumentStore(self._spec.views)
-        about = state["about"].reshape(-1, 5)
-        for first in range(0, len(about), 1024):
-            self._remember(about[first : first + 1024].copy())
-        self._store.progress[:] = self._store.count, self._store.count, 0
-        self._store.index_anew()
+        own = self._paths.signatures(self._strings)
+        self._store.load(state, renumbered(state["edges"].reshape(-1, 2), own))
+        if self._queries.compares:
+            self._store.order_values(self._strings)
 
     def held(self) -> Held | None:
         store = self._store
@@ -277,6 +296,7 @@ class DocumentsLogic:
             "edges": self._paths.edge_count,
             "documents": self._store.count,
             "witnesses": self._store.row_count,
+            "ways": self._queries.way_count,
             "cache_hits": int(self._store.cache_counts[1]),
             "cache_misses": int(self._store.cache_counts[2]),
         }

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Ref, Source
+from braid.algebra.nodes import Read
 from braid.algebra.types import STRING
 from braid.optimizer.operators import DOCUMENTS, Channel, Operator, signature
+from braid.plan.document_routes import is_value_route
 from braid.plan.documents import (
     FIRST_DOCUMENT,
     SECOND_DOCUMENT,
@@ -15,6 +17,7 @@ from braid.plan.documents import (
     DocumentsSpec,
     width_of,
 )
+from braid.plan.keys import split_channel
 from braid.plan.routes import Stage
 
 if TYPE_CHECKING:
@@ -37,7 +40,11 @@ def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
     walk.needs_one(sharing, operator)
     views = walk.has_rule("xml_views")
     spec = DocumentsSpec(
-        tuple(i.shape for i in inputs), tuple(columns[i] for i in inputs), views, width
+        tuple(i.shape for i in inputs),
+        tuple(columns[i] for i in inputs),
+        views,
+        _is_divided(node),
+        width,
     )
     mop = signature((sharing.key, views))
     recipe = DocumentsRecipe(node, tuple(inputs.index(s) for s in sources), wanted, width)
@@ -51,6 +58,14 @@ def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
         if name in wanted
     )
     return walk.projected(channel, items, ())
+
+
+def _is_divided(node: Documents) -> bool:
+    """Whether documents that are joined come by channels of their values."""
+    return bool(node.kind) and any(
+        isinstance(source, Read) and is_value_route(split_channel(source.stream)[1])
+        for source in node.sources
+    )
 
 
 def _columns(node: Documents) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, 
 from braid.algebra.relations import ToStream
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
+from braid.plan.document_routes import is_value_route
 from braid.plan.hashing import shard_of
 from braid.plan.keys import SPREAD, WHOLE, channel, split_channel
 
@@ -205,7 +206,9 @@ def _routes(stream: str, found: Sequence[tuple[str, int | None]]) -> Routes:
     keys = tuple(route for route, _ in found if route not in (WHOLE, SPREAD))
     spread = any(route == SPREAD for route, _ in found)
     whole = tuple(shard for route, shard in found if route == WHOLE and shard is not None)
-    chosen_route = keys[0] if keys else SPREAD if spread else WHOLE
+    plain = [key for key in keys if not is_value_route(key)]
+    single = [*plain, *([SPREAD] if spread else []), *([WHOLE] if whole else [])]
+    chosen_route = (single or keys or [WHOLE])[0]
     return Routes(keys, spread, whole, channel(stream, chosen_route))
 
 
