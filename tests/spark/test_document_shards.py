@@ -146,6 +146,20 @@ def test_a_document_travels_once_to_a_shard() -> None:
     assert documents == len(LABELS) + 1  # what has no value goes to one
 
 
+def test_documents_that_every_shard_gets_anyway_do_not_travel_by_their_values_too() -> None:
+    """Many queries with two joins are divided by their ids, and so every shard has all documents."""
+    two = "S//r->r[./a->x][./b->z] JOIN{{x = y AND z = y, {}}} S//b->y"
+    queries = {f"two{k}": f"SELECT document_1, x FROM {two.format(k)}" for k in range(6)}
+    queries["followed"] = QUERIES["followed"]
+    cluster = Cluster(queries)
+    texts = ["<r><a>1</a><b>1</b></r>", "<r><b>1</b></r>", "<r><a>2</a></r>", "<r><b>2</b></r>"]
+    table = table_of([(text, t) for t, text in enumerate([*texts, "<end/>"])])
+    rows = pa.Table.from_batches(cluster.envelopes(table)).to_pylist()
+    sent = Counter(row["channel"] for row in rows if row["kind"] == EVENTS)
+    assert sent == {"S@*": len(LABELS)}
+    assert Counter(cluster.batch(table)) == alone(queries, table)
+
+
 def test_late_documents_are_shown_once() -> None:
     cluster = Cluster({"followed": QUERIES["followed"]})
     list(cluster.batch(table_of([("<r><a>1</a></r>", 50)])))

@@ -51,6 +51,8 @@ from braid.plan.documents import (
 
 _HELD = layout.Layout(("value",))
 _ENDLESS = 2**61
+#: Room for so many results is made before results are handed on in pieces.
+_MUCH = 1 << 17
 
 
 class DocumentsLogic:
@@ -228,11 +230,10 @@ class DocumentsLogic:
             parts.append((found.rows[:count], found.pairs[:own]))
             total += count
             if done:
-                rows = np.concatenate([part for part, _ in parts])
-                pairs = np.concatenate([part for _, part in parts])
+                rows, pairs = _together(parts)
                 return Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
-            if store.progress[0] == begun:
-                self._room *= 2  # not even one document's results have room
+            if store.progress[0] == begun or self._room < _MUCH:
+                self._room *= 2  # above much, only if not even one document's results have room
 
     def _work(self) -> Work:
         count = self._store.count
@@ -300,6 +301,12 @@ class DocumentsLogic:
             "cache_hits": int(self._store.cache_counts[1]),
             "cache_misses": int(self._store.cache_counts[2]),
         }
+
+
+def _together(parts: list[tuple[Words, Words]]) -> tuple[Words, Words]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([p for _, p in parts])
 
 
 def _kept(query: Documents, number: int) -> set[int]:

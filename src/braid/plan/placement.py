@@ -194,6 +194,17 @@ class Distribution:
             by_stream[stream].append((route, shard))
         return {name: _routes(name, found) for name, found in by_stream.items()}
 
+    @cached_property
+    def along(self) -> dict[str, tuple[str, ...]]:
+        """Channels that are read under other names too: where every shard gets all documents of a
+        stream, those that go by their values have come already, and do not travel again."""
+        found = {}
+        for stream, routes in self.routes.items():
+            values = [channel(stream, key) for key in routes.keys if is_value_route(key)]
+            if values and len(routes.whole) == self.shards:
+                found[channel(stream, WHOLE)] = tuple(values)
+        return found
+
     def shows_late(self, shard: int, name: str) -> bool:
         """Whether late events that `shard` gets by the channel `name` go to the late output."""
         routes = self.routes[split_channel(name)[0]]

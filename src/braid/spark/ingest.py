@@ -162,6 +162,8 @@ class _Task:
         stream = self._job.stream
         for key in self._routes.keys:
             if is_value_route(key):
+                if len(self._routes.whole) == self._shards:
+                    continue  # every shard gets all of them
                 rows, shards = document_shards(events, ValueRoute.parse(key), self._shards)
                 copies = [events.take(pa.array(rows[shards == k])) for k in range(self._shards)]
                 self._add(channel(stream, key), events, list(copies))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -194,6 +194,8 @@ class Arrivals:
     #: Streams whose time is that of the batch: they are never behind it.
     arriving: frozenset[str]
     now: int | None = None
+    #: Channels whose events are read under other names, too.
+    along: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     events: int = 0
     envelopes: int = 0
 
@@ -224,7 +226,8 @@ class Arrivals:
         for batch in open_events(payload):
             if arrives:
                 batch = not_before(batch, self.shard.watermark.get(MICROSECONDS, NEVER))
-            self.shard.accept(name, batch, now=now)
+            for reader in (name, *self.along.get(name, ())):
+                self.shard.accept(reader, batch, now=now)
 
     def run(self) -> Emission:
         assert self.now is not None
