@@ -105,8 +105,9 @@ def test_paths_in_the_predicate_become_part_of_the_blocks(catalog: Catalog) -> N
 def test_comparisons_are_turned_to_the_order_of_the_blocks(catalog: Catalog) -> None:
     node = documents(catalog, "S//a->x JOIN{y < x, unbounded} S//b->y")
     assert node.joins == (ValueJoin(0, ">", 0),)
-    assert isinstance(node.window, Literal)
-    assert node.window.value == ENDLESS
+    (window,) = node.windows
+    assert isinstance(window, Literal)
+    assert window.value == ENDLESS
 
 
 def test_a_window_without_an_end_is_told(catalog: Catalog) -> None:
@@ -163,13 +164,21 @@ CASES = [
     ("S//a->x JOIN{x/b->w = y, 1 day} S//b->y", "E224", "bound in a block"),
     ("S//a->x JOIN{xx = y, 1 day} S//b->y", "E224", "no variable 'xx'"),
     ("S//a->x[./b->x]", "E225", "two variables 'x'"),
-    ("S//a->x JOIN{x = x, 1 day} S//b->x", "E225", "both blocks"),
+    ("S//a->x JOIN{x = x, 1 day} S//b->x", "E225", "two blocks"),
     ("S//a->result", "E225", "a column of every result"),
     ("Two//a->x", "E226", "one column of type XML"),
     ("V//a->x", "E226", "no stream of documents"),
     ("S//a[./b < 'x']", "E227", "compares numbers"),
     ("S" + "//a" * 61, "E228", "at most 60 nodes"),
-    ("S//a->x JOIN{x = y, 1 day} S//b->y JOIN{x = z, 1 day} S//c->z", "E229", "two blocks"),
+    ("S//a->x JOIN{, 1 day} (S//b->y JOIN{y = z, 1 day} S//c->z)", "E229", "from the left"),
+    ("S//a->x JOIN{x = z, 1 day} S//b->y JOIN{, 1 day} S//c->z", "E224", "behind this join"),
+    (
+        "S//a->x JOIN{, 1 day} S//b->y JOIN{x = z/@k AND x = 'a' AND x = x, 1 day} S//c->z",
+        "E224",
+        "one block",
+    ),
+    ("S//a->x JOIN{, 1 day} S//b->y JOIN{, 1 day} S//c->document_3", "E225", "column of every"),
+    ("S//a->x JOIN{, 1 day} S//b->y JOIN{, 1 day} Tick//c->z", "E120", "different clocks"),
     ("Tick//a->x JOIN{x = y, 1 day} Tick//b->y", "E114", "counts ticks"),
     ("S//a->x JOIN{x = y, 1 day} Tick//b->y", "E120", "different clocks"),
     ("S//a->x JOIN{x = y, 1 day} None//b->y", "E105", "no stream 'None'"),

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from braid.engine import executor
-from braid.mops import document_store
+from braid.mops import document_order, document_store
 from tests.properties import documents, json_documents, law
 from tests.properties.test_live import come_and_go
 
@@ -23,7 +23,9 @@ KINDS = pytest.mark.parametrize(
 def check(data: st.DataObject, workloads: Any) -> None:
     workload = data.draw(workloads())
     assume(workload.queries)
-    law.check(workload, data.draw(law.feeds(workload)))
+    # Values are sorted at once, or not at all where there are so few documents.
+    with patch.object(document_order, "FEWEST", data.draw(st.sampled_from([1, 2, 32]))):
+        law.check(workload, data.draw(law.feeds(workload)))
 
 
 @KINDS

@@ -20,6 +20,8 @@ WORTH = 4
 FOREIGN = -2
 #: From so many facts of two documents on, every template is tried.
 MANY = 4
+#: In place of a left edge: nodes of the trie that begin with a comparison by order.
+ORDERED = -7
 
 
 class Ways(NamedTuple):
@@ -44,10 +46,12 @@ class Ways(NamedTuple):
 class Queries(NamedTuple):
     """Templates, R_T as a trie, and the queries at its leaves.
 
-    `templates`: pairing, slots, first step, steps, root in the trie. `steps`: kind, operator, first
+    `templates`: pairing, slots, first step, steps, root in the trie, and how many comparisons at the
+    beginning are looked up in the order of values (2: a band). `steps`: kind, operator, first
     and end of its left slots, first and end of its right ones. `trie`: template, first query, next
     that begins with the same pair of edges, and 64 bits of which those of its children are set: most
-    pairs of edges lead nowhere, and are not looked up.
+    pairs of edges lead nowhere, and are not looked up; the left edge that leads to it. `begins`: nodes
+    of first steps, by both edges if these are equal values, by ORDERED and the right edge if ordered.
     """
 
     templates: np.ndarray
@@ -136,11 +140,15 @@ def add_queries(
                 queries.trie[child, 1] = -1
                 queries.trie[child, 2] = -1
                 queries.trie[child, 3] = 0
+                queries.trie[child, 4] = left
                 queries.trie[at, 3] |= np.int64(1) << bit_of(left, right)
                 note(queries.children, at, left, right, 0, child)
                 if step == 0 and begins:
                     queries.trie[child, 2] = look(queries.begins, left, right, 0, 0)
                     note(queries.begins, left, right, 0, 0, child)
+                elif step == 0 and queries.templates[template, 5]:
+                    queries.trie[child, 2] = look(queries.begins, ORDERED, right, 0, 0)
+                    note(queries.begins, ORDERED, right, 0, 0, child)
             at = child
         number = counts[1]
         counts[1] += 1

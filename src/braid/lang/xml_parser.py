@@ -60,20 +60,36 @@ class XmlParser(JsonPaths):
     # --- the whole ---
 
     def documents(self) -> Documents:
+        """Blocks that are joined from the left; what is joined first may be in parentheses."""
         start = self._at()
-        blocks = [self._block()]
-        joins = []
+        if self._now == "(":
+            first = self._inside()
+            blocks, joins = [*first.blocks], [*first.joins]
+        else:
+            blocks, joins = [self._block()], []
         while joins_at(self._tokens, self.position):
             joins.append(self._join())
-            blocks.append(self._block())
+            blocks.append(self._right())
         return Documents(tuple(blocks), tuple(joins), self._since(start))
+
+    def _inside(self) -> Documents:
+        self._expect("(", "before a block")
+        found = self.documents()
+        self._expect(")", "after a block")
+        return found
+
+    def _right(self) -> Block:
+        """What stands behind a join: one block."""
+        if self._now != "(":
+            return self._block()
+        found = self._inside()
+        if found.joins:
+            hint = "write A JOIN{..} B JOIN{..} C, or publish the join and join what it publishes"
+            raise Problem("E229", "joins are taken from the left", found.joins[0].at, hint)
+        return found.blocks[0]
 
     def _block(self) -> Block:
         start = self._at()
-        if self._take("("):
-            block = self._block()
-            self._expect(")", "after a block")
-            return block
         stream = self._word("the name of a stream")
         json = self._now == "$"
         steps = self._document() if json else self._steps(bool(self._now))

@@ -17,10 +17,10 @@ class DocumentQueries:
     def __init__(self) -> None:
         self.templates: list[Template] = []
         self._numbers: dict[Template, int] = {}
-        self._rows = np.zeros((0, 5), np.int64)
+        self._rows = np.zeros((0, 6), np.int64)
         self._steps = np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
-        self._trie = np.zeros((8, 4), np.int64)
+        self._trie = np.zeros((8, 5), np.int64)
         self._children = np.full((16, 5), -1, np.int64)
         self._begins = np.full((16, 5), -1, np.int64)
         self._queries = np.zeros((8, 3), np.int64)
@@ -52,9 +52,9 @@ class DocumentQueries:
         root = int(self._counts[0])
         self._counts[0] += 1
         self._trie = grown(self._trie, root + 1)
-        self._trie[root] = number, -1, -1, 0
-        row = np.array([[template.pairing, template.slots, first, len(steps), root]], np.int64)
-        self._rows = np.concatenate([self._rows, row])
+        self._trie[root] = number, -1, -1, 0, -1
+        row = (template.pairing, template.slots, first, len(steps), root, template.ordered)
+        self._rows = np.concatenate([self._rows, np.array([row], np.int64)])
         return number
 
     # ---- queries ----
@@ -99,7 +99,7 @@ class DocumentQueries:
     def _rebuild(self) -> None:
         added, self._added = self._added, []
         templates, self.templates, self._numbers = self.templates, [], {}
-        self._rows, self._steps = np.zeros((0, 5), np.int64), np.zeros((0, 6), np.int64)
+        self._rows, self._steps = np.zeros((0, 6), np.int64), np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
         self._children = np.full((16, 5), -1, np.int64)
         self._begins = np.full((16, 5), -1, np.int64)
@@ -110,6 +110,26 @@ class DocumentQueries:
             if kept.any():
                 number = self.template(templates[template])
                 self.add(number, labels[kept], nodes[kept], windows[kept])
+
+    def remembered(self) -> Words:
+        """Node, edge and window of all that queries look for in earlier documents."""
+        parts = [np.zeros((0, 3), np.int64)]
+        for template, labels, nodes, windows in self._added:
+            if self.templates[template].pairing != ALONE:
+                for column in range(0, labels.shape[1], 2):
+                    edges = labels[:, column]
+                    asked = (edges >= 0) & (nodes >= 0)
+                    parts.append(np.stack([nodes, edges, windows], axis=1)[asked])
+        return np.concatenate(parts)
+
+    def ordered_edges(self) -> Words:
+        """The leaves of earlier documents whose values are looked up in their order."""
+        parts = [
+            labels[nodes >= 0, 0]
+            for template, labels, nodes, _ in self._added
+            if self.templates[template].ordered
+        ]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
 
     # ---- for the kernels ----
 
@@ -130,6 +150,10 @@ class DocumentQueries:
     @property
     def is_near(self) -> bool:
         return any(t.pairing == NEAR for t in self.templates)
+
+    @property
+    def has_ordered(self) -> bool:
+        return any(t.ordered for t in self.templates)
 
     @property
     def compares(self) -> bool:

@@ -25,16 +25,19 @@ SLICES, LONGEST_SLICE = 1024, 512
 
 
 class DocumentStore:
-    def __init__(self, views: bool = True) -> None:
+    """`wide`: numbers of nodes and edges may need whole words."""
+
+    def __init__(self, views: bool = True, wide: bool = False) -> None:
+        half = np.int64 if wide else np.int32
         self.count = 0
         #: The next document to be joined, how many are indexed, the first that is not too old.
         self.progress = np.zeros(3, np.int64)
         self.about = np.zeros((8, 5), np.int64)
         self.documents = np.zeros((8, 2), np.int64)
-        self.rows = np.zeros((8, 5), np.int32)
-        self.edge = np.zeros(8, np.int32)
-        self.place = np.zeros(8, np.int32)
-        self.chain = np.zeros(8, np.int32)
+        self.rows: np.ndarray = np.zeros((8, 5), half)
+        self.edge: np.ndarray = np.zeros(8, half)
+        self.place: np.ndarray = np.zeros(8, half)
+        self.chain: np.ndarray = np.zeros(8, half)
         self.by_value = np.full((16, 5), -1, np.int64)
         self.kinds = np.zeros(0, np.int64)
         self.orders = np.zeros(0, np.float64)

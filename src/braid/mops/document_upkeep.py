@@ -12,7 +12,12 @@ import numpy as np
 from braid.mops.document_store import ID, SOURCE, TEXT
 from braid.mops.nodes import grown
 from braid.mops.values import Strings, Words
-from braid.plan.documents import DocumentsRecipe, earlier_blocks, keeps_documents
+from braid.plan.documents import (
+    DocumentsRecipe,
+    earlier_blocks,
+    is_one_of_several,
+    keeps_documents,
+)
 
 _TEXTS, _IDS, _SHOWN = range(3)
 
@@ -28,6 +33,10 @@ class DocumentUpkeep:
 
     def need(self, recipe: DocumentsRecipe, nodes: Words) -> None:
         self._needs = grown(self._needs, int(nodes.max()) + 1)
+        if is_one_of_several(recipe):
+            self._needs[nodes] = _bits(set(recipe.sources))
+            self._all |= self._needs[nodes[0]]
+            return
         query = recipe.query
         named = {
             source

@@ -70,6 +70,8 @@ def shown_route(route: str) -> str:
 
 def value_join(query: Documents) -> ValueJoin:
     """The join by whose value a query can be divided over shards; raises `Unkeyable`."""
+    if len(query.blocks) > 2:
+        raise Unkeyable(f"{len(query.blocks)} documents are joined, not by one value")
     equal = [join for join in query.joins if join.operator == "="]
     if len(equal) != 1:
         what = "no equal value" if not equal else f"{len(equal)} values at once"
@@ -133,7 +135,7 @@ def _documents(members: Members) -> list[Documents]:
         part
         for output in members.template.outputs
         for part in walk_nodes(output.node)
-        if isinstance(part, Documents) and part.kind
+        if isinstance(part, Documents) and len(part.blocks) > 1
     ]
 
 

@@ -164,7 +164,7 @@ class Router:
 
     def _documents(self, node: Documents, fixed: Iterator[str] | None) -> list[Option]:
         """By the value of its one join; documents that are not joined may be anywhere."""
-        if not node.kind:
+        if len(node.blocks) == 1:
             found = self._options(node.sources[0], fixed)
             return [Option(frozenset(), found[-1].leaves)]  # the last way is to send them anywhere
         join = value_join(node)

@@ -59,6 +59,7 @@ SWITCHES = {
     "inline": "a query that reads what another publishes reads its operators",
     "an_index": "instances are found by the constants that their step asks of an event",
     "ai_index": "instances are found by the values that they have bound",
+    "xml_order": "values of documents that are compared by order are kept in order",
     "xml_views": "joins of documents by value are worked out once for all templates, with a view cache",
     "fr_index": "forward edges of a state with many are found by the constants that they ask",
 }
