@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from braid.engine.ingest import plain
 from braid.mops.document_reader import document_of
+from braid.mops.document_table import DocumentTable, Unreadable
 from braid.plan.document_routes import ValueRoute
 from braid.plan.hashing import MAX_HASHED_BYTES, hash_values, shard_of
 
@@ -47,11 +48,19 @@ def _values(texts: pa.Array, route: ValueRoute) -> tuple[_Words, list[str]]:
     values: list[str] = []
     names = route.names
     for row, text in enumerate(texts.to_pylist()):
-        if text is None:
+        table = _read(text)
+        if table is None:
             continue
-        table = document_of(text)
         for number, name in enumerate(table.names):
             if names is None or name in names:
                 rows.append(row)
                 values.append(table.value(number))
     return np.array(rows, np.int64), values
+
+
+def _read(text: str | None) -> DocumentTable | None:
+    """A document; None for what is none: a column of plain text may hold anything."""
+    try:
+        return None if text is None else document_of(text)
+    except Unreadable:
+        return None
