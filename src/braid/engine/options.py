@@ -31,6 +31,8 @@ class Options:
     #: How joins find out which constraints hold.
     watching: Watching = Watching()  # noqa: RUF009 -- frozen
     selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
+    #: Of the values by which documents are divided: which shard this is, and of how many.
+    share: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
         if self.aside_above < 0:

@@ -80,6 +80,7 @@ class Shard:
             selection_join=options.selection_join,
             aside_above=options.aside_above,
             watching=options.watching,
+            share=options.share,
         )
         self.suspended: dict[str, str] = {}
         #: What was found while it ran that users should know.

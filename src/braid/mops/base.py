@@ -43,6 +43,7 @@ class Context:
     selection_join: Choice = field(default_factory=Choice)
     aside_above: int = ASIDE_ABOVE
     watching: Watching = field(default_factory=Watching)
+    share: tuple[int, int] = (0, 1)
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""
