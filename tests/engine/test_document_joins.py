@@ -157,7 +157,7 @@ COMPARED = {
     "band": "S//a->x FOLLOWED BY{x > y AND x <= z, 30} S//r[./b->y][./c->z]",
     "inside": "S//r[./b->y][./c->z] FOLLOWED BY{y < x AND z > x, 40} S//a->x",
     "differs": "S//a->x FOLLOWED BY{x > y AND x != z, 30} S//r[./b->y][./c->z]",
-    "after": "S//a->x JOIN{x = y, 3} S//b->y FOLLOWED BY{z > x AND z <= y, 20} S//c->z",
+    "after": "S//a->x JOIN{x != y, 3} S//b->y FOLLOWED BY{z > x AND z <= y, 20} S//c->z",
 }
 VALUES = ["1", "2", "2.0", "10", "x", "2024-01-01", "2023-05-05T10:00:00Z", "é", "", "-3", "4"]
 
@@ -183,6 +183,12 @@ def test_values_in_order_give_what_going_through_all_gives(sizes: list[int]) -> 
                     counted.update((name, *row.values()) for row in results(running, name))
     assert plain == found
     assert {name for name, *_ in plain} == set(COMPARED)
+
+
+def test_whether_values_differ_is_asked_of_their_texts() -> None:
+    running = engine({"q": "S//a->x FOLLOWED BY{x != y, 5} S//b->y"})
+    rows = feed(running, ("<a>2</a>", 1), ("<r><b>2.0</b><b>2</b></r>", 2), ("<e/>", 9))
+    assert [row["y"] for row in rows] == ["2.0"]
 
 
 # ---- what is remembered ----
@@ -225,7 +231,19 @@ def test_a_larger_budget_lets_it_go_on_after_a_restart() -> None:
     running = engine({"q": ENDLESS}, instance_budget=5)
     feed(running, *documents(0, 12))
     saved = running.snapshot()
-    assert set(braid.Engine.restore(saved).suspended) == {"q"}
+    same = braid.Engine.restore(saved)
+    assert not feed(same, *documents(12, 16))
+    assert set(same.suspended) == {"q"}
+    again = braid.Engine.restore(saved.replace(b'"instance_budget": 5', b'"instance_budget": 9'))
+    found = feed(again, *documents(12, 16))
+    # The last document before the restart had been held back.
+    assert [row["document_1"] for row in found] == ["d11", "d12", "d13"]
+    assert not again.suspended
+
+
+def test_a_query_that_was_suspended_can_be_dropped() -> None:
+    running = engine({"q": ENDLESS}, instance_budget=5)
+    feed(running, *documents(0, 12))
     running.drop("q")
     running.query("q", SHORT)
     feed(running, *documents(12, 20))

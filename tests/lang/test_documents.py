@@ -90,6 +90,14 @@ def test_axes_wildcards_and_tests(catalog: Catalog) -> None:
     assert [t.operator for t in block.nodes[1].tests] == ["!="]
 
 
+def test_names_have_dots_hyphens_and_digits(catalog: Catalog) -> None:
+    block = documents(catalog, "S//org.x-1.2[@a.b-c]->x").blocks[0]
+    assert [n.name and getattr(n.name, "value", None) for n in block.nodes] == [
+        "org.x-1.2",
+        "a.b-c",
+    ]
+
+
 def test_paths_in_the_predicate_become_part_of_the_blocks(catalog: Catalog) -> None:
     """Value-join normal form."""
     node = documents(
@@ -151,9 +159,18 @@ CASES = [
     ("S//a[not(./b)]", "E221", "not()"),
     ("S//a[./b or ./c]", "E221", "OR"),
     ("S//a[./b = ./c]", "E221", "comparing two paths"),
+    ("S//a[-1]", "E221", "the position [-1]"),
+    ("S//a[../b]", "E221", "the parent (..)"),
+    ("S//a/./b", "E221", "a step . inside a path"),
+    ("S//a/following-sibling::b", "E221", "the axis following-sibling::"),
+    ("S//a[last()]", "E221", "the function last()"),
+    ("S//a[./b + 1 > 2]", "E221", "arithmetic (+)"),
+    ("S//a[./b IN ('c')]", "E221", "IN is not supported"),
+    ("S//a[./b = ]", "E220", "expected a text or a number"),
+    ("S//a | S//b", "E104", "one query for each path"),
     ("S//a[//b]", "E221", "write .// for"),
-    ("S//a/..", "E221", "parent axis"),
-    ("S//dc:title", "E221", "namespace prefix"),
+    ("S//a/..", "E221", "the parent (..)"),
+    ("S//dc:title", "E221", "the namespace prefix dc:"),
     ("S//text()", "E221", "the function text()"),
     ("S/@id/b", "E221", "an attribute has nothing below it"),
     ("S//a->x JOIN{x = y OR x = y, 1 day} S//b->y", "E222", "one query for each"),

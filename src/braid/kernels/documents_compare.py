@@ -9,11 +9,10 @@ from braid.kernels.documents_match import look
 from braid.kernels.documents_order import (
     KINDS,
     Sorted,
+    compares,
     end_place,
     first_place,
     group_of,
-    ordered,
-    satisfies,
 )
 from braid.kernels.documents_state import ORDERED, Found, Queries, State, Work
 from braid.kernels.runtime import kernel
@@ -135,9 +134,8 @@ def _follow(
         earlier = state.rows[row, 0]
         if earlier < oldest:
             continue
-        if asked >= 0 and not satisfies(
-            queries.steps[step + 1, 1],
-            ordered(state, strings, pool, state.rows[row, 2], asked),
+        if asked >= 0 and not compares(
+            state, strings, pool, queries.steps[step + 1, 1], state.rows[row, 2], asked
         ):
             continue
         release(work, slots, 0)

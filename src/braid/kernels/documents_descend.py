@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels.documents_match import look
-from braid.kernels.documents_order import ordered, satisfies
+from braid.kernels.documents_order import compares
 from braid.kernels.documents_state import (
     COMPARES,
     EQUALS,
@@ -192,9 +192,7 @@ def descend(
             if (
                 mine < 0
                 or theirs < 0
-                or not satisfies(
-                    queries.steps[step, 1], ordered(state, strings, pool, mine, theirs)
-                )
+                or not compares(state, strings, pool, queries.steps[step, 1], mine, theirs)
             ):
                 continue
         if not take(queries, state, work, step, left, right, depth):

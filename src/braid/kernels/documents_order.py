@@ -56,9 +56,13 @@ def ordered(state: State, strings: np.ndarray, pool: np.ndarray, a: int, b: int)
 
 
 @kernel()
-def satisfies(operator: int, order: int) -> bool:
+def compares(
+    state: State, strings: np.ndarray, pool: np.ndarray, operator: int, a: int, b: int
+) -> bool:
+    """Whether two values compare so. Whether they are equal is asked of their texts."""
     if operator == DIFFERENT:
-        return order != 0
+        return a != b
+    order = ordered(state, strings, pool, a, b)
     if operator == LESS:
         return order < 0
     if operator == AT_MOST:

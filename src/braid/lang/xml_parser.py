@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from lark import Token
 
 from braid.algebra.documents import FOLLOWED_BY, JOIN, Axis
-from braid.lang.block_tokens import OPERATORS, is_word
+from braid.lang.block_tokens import LEFT_OUT, OPERATORS, is_word
 from braid.lang.durations import microseconds
 from braid.lang.json_parser import JsonPaths
-from braid.lang.problems import Problem
+from braid.lang.problems import At, Problem
 from braid.lang.xml_syntax import (
     Block,
     Comparison,
@@ -187,36 +187,43 @@ class XmlParser(JsonPaths):
         return Step(axis, name, variable, tuple(predicates), self._since(start))
 
     def _test(self) -> Word:
-        if self._now in (".", "..") or self._peek() == ".":
-            raise self._unsupported("the parent axis (..) and . inside a path")
-        word = self._word("the name of an element", SUPPORTED)
+        if self._now in (".", ".."):
+            parent = self._now == ".." or self._peek() == "."
+            raise self._unsupported("the parent (..)" if parent else "a step . inside a path")
+        word = self._rest_of_name(self._word("the name of an element", SUPPORTED))
         if self._now == ":" and self._adjacent(0):
-            what = "an axis" if self._peek() == ":" else "a namespace prefix"
+            if self._peek() == ":":
+                raise self._unsupported(f"the axis {word.name}::", word.at)
             hint = "a name stands for elements of any namespace that are called so; " + SUPPORTED
-            raise Problem("E221", f"{what} is not supported", self._since(word.at), hint)
+            message = f"the namespace prefix {word.name}: is not supported in a block"
+            raise Problem("E221", message, word.at, hint)
         if self._now == "(" and self._adjacent(0):
-            raise self._unsupported(f"the function {word.name}()")
+            raise self._unsupported(f"the function {word.name}()", word.at)
         return word
 
-    def _unsupported(self, what: str) -> Problem:
-        return Problem("E221", f"{what} is not supported in a block", self._at(), SUPPORTED)
+    def _unsupported(self, what: str, at: At | None = None) -> Problem:
+        return Problem("E221", f"{what} is not supported in a block", at or self._at(), SUPPORTED)
 
     def _predicates(self) -> list[Predicate]:
         found = [self._predicate()]
         while self._take("AND"):
             found.append(self._predicate())
-        if self._now.upper() == "OR":
-            raise self._unsupported("OR")
+        if self._now.upper() in LEFT_OUT:
+            raise self._unsupported(LEFT_OUT[self._now.upper()])
         return found
 
     def _predicate(self) -> Predicate:
         start = self._at()
         if self._now[:1].isdigit():
             raise self._unsupported(f"the position [{self._now}]")
+        if self._now == "-":
+            raise self._unsupported(f"the position [-{self._peek()}]")
         if self._now.upper() == "NOT" and self._peek() == "(":
             raise self._unsupported("not()")
         steps: tuple[Step, ...] = ()
         if self._take("."):
+            if self._now == ".":
+                raise self._unsupported("the parent (..)", start)
             steps = self._steps(True)
         elif self._now in ("/", "//"):
             hint = "write .// for what is below the node"
@@ -228,6 +235,8 @@ class XmlParser(JsonPaths):
             operator = OPERATORS[self._now]
             self.position += 1
             literal = self._literal()
+            if literal is None and self._now in ("]", ""):
+                raise Problem("E220", "expected a text or a number", self._at(), SUPPORTED)
             if literal is None:
                 raise self._unsupported("comparing two paths in a predicate")
         elif not steps:

@@ -299,8 +299,8 @@ class DocumentsLogic:
             )  # fmt: skip
             done = join(
                 made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(), found,
-                self._order.made(), store.progress, store.count, queries.longest, queries.is_near,
-                self._spec.views,
+                self._order.made(), store.progress, store.count, max(0, queries.longest),
+                queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
             found.pairs[:own, 0] += total
