@@ -55,6 +55,7 @@ class Saved:
     constraints: tuple[Constraint, ...]
     mode: str
     aside_above: int
+    ending: dict[str, int]
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -72,6 +73,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "constraints": [constraint_to_json(c) for c in catalog.constraints.values()],
         "mode": options.mode.value,
         "aside_above": options.aside_above,
+        "ending": catalog.ending,
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -110,6 +112,7 @@ def read(data: bytes) -> Saved:
         tuple(constraint_from_json(c) for c in header.get("constraints", ())),
         header.get("mode", "exact"),
         header.get("aside_above", ASIDE_ABOVE),
+        header.get("ending", {}),
     )
 
 
