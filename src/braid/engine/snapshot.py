@@ -58,6 +58,7 @@ class Saved:
     aside_above: int
     selection_join: Choice
     watching: dict[str, Any]
+    ending: dict[str, int]
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -77,6 +78,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "aside_above": options.aside_above,
         "selection_join": [options.selection_join.form, options.selection_join.member_set_bytes],
         "watching": asdict(options.watching),
+        "ending": catalog.ending,
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -117,6 +119,7 @@ def read(data: bytes) -> Saved:
         header.get("aside_above", ASIDE_ABOVE),
         Choice(*header.get("selection_join", ())),
         header.get("watching", {}),
+        header.get("ending", {}),
     )
 
 
