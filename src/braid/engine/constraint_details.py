@@ -18,7 +18,8 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
         if held["evicted"]:
             line += f", {held['evicted']:,} left early, {held['returned']:,} came back"
         if done:
-            line += "; a row is done with after its only result"
+            when = "its only result" if found.get("only_coming", True) else "its result has gone"
+            line += f"; a row is done with after {when}"
         yield line
     if not found["watches"]:
         yield f"too little is held to put rows aside: less than {found['aside_above']:,} bytes"

@@ -25,8 +25,7 @@ from braid.kernels.runtime import kernel, load_int, store_int
 #: done with (COVERS: 0 no, WATCHED, DONE_WITH), results that were not the first one of a row, and
 #: those that were, most rows held at once, rows that left memory early, those of them that came
 #: back; where rows wait to be put aside, how many, for how many there is room; the first of the
-#: watches of its columns, and how many there are; whether rows come and go with weights, which are
-#: their last column, and rows in memory whose weight is below 0.
+#: watches of its columns, and how many there are.
 (
     COUNT,
     HIGH,
@@ -59,10 +58,8 @@ from braid.kernels.runtime import kernel, load_int, store_int
     BUFFER_ROOM,
     FIRST_WATCH,
     ITS_WATCHES,
-    CHANGES,
-    NEGATIVES,
     STORE_WORDS,
-) = range(34)
+) = range(32)
 
 #: The words of a record after the row, and of a slot after the record.
 NUMBER, FLAGS, MARKS = range(3)
@@ -361,43 +358,3 @@ def compacted(indexes: int, store: int) -> None:
     while heads < count:
         heads *= 2
     rehash(indexes, store, heads)
-
-
-# ---- rows that come and go ----
-
-
-@kernel()
-def weight_of(store: int, row: int) -> int:
-    if load_int(store, CHANGES) == 0:
-        return np.int64(1)
-    return load_int(row, load_int(store, WIDTH) - 1)
-
-
-@kernel()
-def _same_row(row: int, other: int, last: int) -> bool:
-    """Whether rows are equal but for their times and weights."""
-    for word in range(2, last):
-        if load_int(row, word) != load_int(other, word):
-            return False
-    return True
-
-
-@kernel()
-def cancel(indexes: int, store: int, record: int) -> bool:
-    """Take out a row that comes as often as an equal one goes; False if there is none."""
-    last = load_int(store, WIDTH) - 1
-    weight = load_int(record, last)
-    if weight > 0 and load_int(store, NEGATIVES) == 0:
-        return False
-    index = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
-    hash_ = hash_key(record, load_int(store, BASE), index)
-    slot = find(index, store, hash_)
-    while slot >= 0:
-        row = slot_at(store, slot)
-        if load_int(row, last) == -weight and _same_row(row, record, last):
-            if weight > 0:
-                store_int(store, NEGATIVES, load_int(store, NEGATIVES) - 1)
-            remove_row(indexes, store, slot)
-            return True
-        slot = following_of(index, store, slot, hash_)
-    return False

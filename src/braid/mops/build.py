@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from braid.mops.base import Context, Logic
 from braid.mops.buffer import BufferLogic
+from braid.mops.constraint_changes import ChangesJoinLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import DetectionLogic
 from braid.mops.documents import DocumentsLogic
@@ -21,7 +22,7 @@ from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
-from braid.plan.constraint_join import ConstraintJoinSpec
+from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
@@ -65,6 +66,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return PublishLogic(spec)
         case WindowSpec():
             return WindowLogic(spec, context)
+        case ConstraintJoinSpec() if CHANGES in spec.windows:
+            return ChangesJoinLogic(spec, context)
         case ConstraintJoinSpec():
             return ConstraintJoinLogic(spec, context)
         case SelectionJoinSpec():

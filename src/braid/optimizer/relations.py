@@ -311,11 +311,12 @@ class Relations:
             sides.need(*place(ref.name))
         for _, number, name in emit:
             sides.need(number, name)
+        by_time = join is self._coming and of_time(join) and sides.tell_events_apart
         if join is self._constrained:
-            found = constraint_join(self._walk, join, parts, sides, emit)
+            netted = sides.netted(self._shown) if by_time else ()
+            found = constraint_join(self._walk, join, parts, sides, emit, netted)
             if found is not None:
                 return found
-        by_time = join is self._coming and of_time(join) and sides.tell_events_apart
         boxes = self._walk.boxes(join) if not asked else None
         if not by_time and (join is self._coming or not self._walk.has_rule("s_window_join")):
             boxes = None
@@ -329,7 +330,7 @@ class Relations:
             inside = (*definition, netted, not by_time)
             return self._window_join(join, parts, sides, inside, constants, boxes, speaks)
         only = join is self._only_coming
-        if may_use_changes(self._walk, join, sides, only):
+        if may_use_changes(self._walk, join, sides):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
                 return changes_join(self._walk, channels, sides, emit, only)
