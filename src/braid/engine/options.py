@@ -29,6 +29,8 @@ class Options:
     #: How many bytes a join holds before it puts rows aside.
     aside_above: int = ASIDE_ABOVE
     selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
+    #: Of the values by which documents are divided: which shard this is, and of how many.
+    share: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
         if self.aside_above < 0:

@@ -77,6 +77,7 @@ class Shard:
             functions=options.functions,
             selection_join=options.selection_join,
             aside_above=options.aside_above,
+            share=options.share,
         )
         self.suspended: dict[str, str] = {}
         self._suspended_at: dict[int, int] = {}

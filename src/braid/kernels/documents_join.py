@@ -16,8 +16,19 @@ from braid.kernels.documents_compare import compare
 from braid.kernels.documents_descend import descend, from_root, release, take
 from braid.kernels.documents_match import look
 from braid.kernels.documents_order import Sorted
-from braid.kernels.documents_state import EQUALS, MANY, Found, Queries, State, Work
+from braid.kernels.documents_state import (
+    EQUALS,
+    FOLLOWED,
+    MANY,
+    NEAR_MIRRORED,
+    Found,
+    Queries,
+    State,
+    Ways,
+    Work,
+)
 from braid.kernels.documents_views import forget_facts, gather_facts, index_rows
+from braid.kernels.documents_ways import ways_of
 from braid.kernels.runtime import kernel
 
 
@@ -51,9 +62,73 @@ def _from_fact(
 
 
 @kernel()
-def _from_facts(
-    queries: Queries, state: State, strings: np.ndarray, pool: np.ndarray, work: Work, found: Found,
+def _by_ways(
+    queries: Queries, ways: Ways, state: State, strings: np.ndarray, pool: np.ndarray, work: Work,
+    found: Found, entry: int, earlier: int, current: int,
+) -> bool:  # fmt: skip
+    """All templates by the ways that are known for these facts."""
+    for way in range(ways.entries[entry, 2], ways.entries[entry, 3]):
+        node, place, equal = ways.ways[way, 0], ways.ways[way, 1], ways.ways[way, 2]
+        template = queries.trie[node, 0]
+        first = queries.templates[template, 2]
+        release(work, queries.templates[template, 1], 0)
+        agree = True
+        for step in range(equal):
+            fact = ways.order[ways.steps[place + step]]
+            left, right = work.facts[fact, 0], work.facts[fact, 1]
+            if not take(queries, state, work, first + step, left, right, step):
+                agree = False
+                break
+        if not agree:
+            continue
+        if ways.ways[way, 4] < 0:
+            if not descend(
+                queries, state, strings, pool, work, found, node, equal, earlier, current
+            ):
+                return False
+        elif not _emit_way(queries, ways, state, work, found, way, earlier, current):
+            return False
+    return True
+
+
+@kernel()
+def _emit_way(
+    queries: Queries,
+    ways: Ways,
+    state: State,
+    work: Work,
+    found: Found,
+    way: int,
+    earlier: int,
     current: int,
+) -> bool:
+    """As `_emit`, with the queries side by side."""
+    leaf = ways.ways[way, 0]
+    template = queries.trie[leaf, 0]
+    pairing = queries.templates[template, 0]
+    distance = state.documents[current, 0] - state.documents[earlier, 0]
+    if (pairing == FOLLOWED and distance <= 0) or (pairing == NEAR_MIRRORED and earlier == current):
+        return True
+    row, pair = found.counts[0], found.counts[1]
+    begin, end = ways.ways[way, 3], ways.ways[way, 4]
+    if row >= found.rows.shape[0] or pair + end - begin > found.pairs.shape[0]:
+        return False
+    for query in range(begin, end):
+        if distance <= ways.queries[query, 1]:
+            found.pairs[pair, 0], found.pairs[pair, 1] = row, ways.queries[query, 0]
+            pair += 1
+    if pair > found.counts[1]:
+        found.rows[row, 0], found.rows[row, 1], found.rows[row, 2] = leaf, earlier, current
+        for slot in range(queries.templates[template, 1]):
+            found.rows[row, 3 + slot] = work.bound[slot]
+        found.counts[0], found.counts[1] = row + 1, pair
+    return True
+
+
+@kernel()
+def _from_facts(
+    queries: Queries, ways: Ways, state: State, strings: np.ndarray, pool: np.ndarray, work: Work,
+    found: Found, current: int,
 ) -> bool:  # fmt: skip
     """All templates, with the facts of each pair of documents.
 
@@ -61,6 +136,13 @@ def _from_facts(
     """
     for k in range(work.counts[1]):
         earlier = work.touched[k]
+        entry = ways_of(queries, ways, work, earlier)
+        if entry >= 0:
+            if not _by_ways(
+                queries, ways, state, strings, pool, work, found, entry, earlier, current
+            ):
+                return False
+            continue
         fact, count = work.heads[earlier], 0
         bits = np.int64(0)  # of all facts of this pair: what needs another has no use for it
         while fact >= 0:
@@ -96,8 +178,8 @@ def _is_equal(queries: Queries, template: int) -> bool:
 
 @kernel()
 def _join_one(
-    queries: Queries, state: State, strings: np.ndarray, pool: np.ndarray, work: Work, found: Found,
-    index: Sorted, current: int, oldest: int, near: bool, views: bool,
+    queries: Queries, ways: Ways, state: State, strings: np.ndarray, pool: np.ndarray, work: Work,
+    found: Found, index: Sorted, current: int, oldest: int, near: bool, views: bool,
 ) -> bool:  # fmt: skip
     for k in range(queries.alone.shape[0]):
         if not from_root(
@@ -111,7 +193,7 @@ def _join_one(
     if views:
         if not gather_facts(state, work, current, oldest, near, views):
             return False
-        return _from_facts(queries, state, strings, pool, work, found, current)
+        return _from_facts(queries, ways, state, strings, pool, work, found, current)
     for template in range(queries.templates.shape[0]):  # each joins for itself
         if _is_equal(queries, template):
             forget_facts(work)
@@ -127,8 +209,8 @@ def _join_one(
 
 @kernel()
 def join(
-    queries: Queries, state: State, strings: np.ndarray, pool: np.ndarray, work: Work, found: Found,
-    index: Sorted, progress: np.ndarray, end: int, longest: int, near: bool, views: bool,
+    queries: Queries, ways: Ways, state: State, strings: np.ndarray, pool: np.ndarray, work: Work,
+    found: Found, index: Sorted, progress: np.ndarray, end: int, longest: int, near: bool, views: bool,
 ) -> bool:  # fmt: skip
     """Join documents one after the other with all before them.
 
@@ -141,11 +223,22 @@ def join(
             index_rows(state, state.documents[current, 1], state.documents[current + 1, 1])
             progress[1] = current + 1
         least = state.documents[current, 0] - longest
-        while state.documents[progress[2], 0] < least:
+        while progress[2] < current and state.documents[progress[2], 0] < least:
             progress[2] += 1
         rows, pairs = found.counts[0], found.counts[1]
         if not _join_one(
-            queries, state, strings, pool, work, found, index, current, progress[2], near, views
+            queries,
+            ways,
+            state,
+            strings,
+            pool,
+            work,
+            found,
+            index,
+            current,
+            progress[2],
+            near,
+            views,
         ):
             found.counts[0], found.counts[1] = rows, pairs
             forget_facts(work)

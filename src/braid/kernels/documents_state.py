@@ -16,10 +16,31 @@ FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
 #: In how many slices of the view cache a value may be, and how long a chain is worth one.
 WAYS = 4
 WORTH = 4
+#: In place of the row before it: the value of a row belongs to another shard.
+FOREIGN = -2
 #: From so many facts of two documents on, every template is tried.
 MANY = 4
 #: In place of a left edge: nodes of the trie that begin with a comparison by order.
 ORDERED = -7
+
+
+class Ways(NamedTuple):
+    """What lists of pairs of edges lead to; see `documents_ways.py`.
+
+    `table`: digest of a list and the number of its entry. `entries`: first and end of its `labels`, first
+    and end of its `ways`: node of the trie, first of its `steps` (places in the list), how many, first
+    and end of its `queries` (node, window; end -1: they are not copied). `order`: room for the facts of
+    the list at hand. `counts`: how much of entries, labels, ways, steps and queries is used.
+    """
+
+    table: np.ndarray
+    entries: np.ndarray
+    labels: np.ndarray
+    ways: np.ndarray
+    steps: np.ndarray
+    queries: np.ndarray
+    order: np.ndarray
+    counts: np.ndarray
 
 
 class Queries(NamedTuple):
@@ -50,7 +71,7 @@ class State(NamedTuple):
     """Documents with their witnesses, in order of time; `by_value` finds the last row of R_doc.
 
     `documents`: time, first row of R_doc (one more for the end). `rows`: document, node, value,
-    first row of R_bin, the row before it that has the same value. `kinds`, `orders`: kind and place
+    first row of R_bin, the row before it that has the same value (or FOREIGN: it joins nothing here). `kinds`, `orders`: kind and place
     of a value among others, for comparisons.
 
     The view cache has slices of R_L by value, each of so many cells in a row (document, first row of

@@ -41,6 +41,7 @@ class Context:
     selection: Form = Form.ADAPTIVE
     selection_join: Choice = field(default_factory=Choice)
     aside_above: int = ASIDE_ABOVE
+    share: tuple[int, int] = (0, 1)
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""

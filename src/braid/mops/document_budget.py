@@ -56,7 +56,8 @@ class DocumentBudget:
 
 
 def _counted(edges: Words) -> tuple[Words, Words]:
-    """Each edge, and how often it is there."""
+    """Each edge that some query has, and how often it is there."""
+    edges = edges[edges >= 0]
     if int(edges.max(initial=0)) < 4 * len(edges):
         counts = np.bincount(edges)
         known = np.flatnonzero(counts)

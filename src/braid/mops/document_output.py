@@ -22,6 +22,9 @@ from braid.plan.documents import TEXT as TEXT_OF
 from braid.plan.layout import Layout
 
 _NODES = np.int64(1 << 32)
+#: What is shown of a document whose text is not held: queries that show it are younger than it is,
+#: and have no result with it.
+_FORGOTTEN = ""
 
 
 class DocumentOutput:
@@ -117,7 +120,7 @@ class DocumentOutput:
             known, inverse = np.unique(
                 documents[missing] * _NODES + nodes[missing], return_inverse=True
             )
-            texts = [document_of(text).value(node) for text, node in self._texts(known, store)]
+            texts = [_value(text, node) for text, node in self._texts(known, store)]
             codes[missing] = self._strings.codes(pa.array(texts, pa.string()))[inverse]
         return codes
 
@@ -127,7 +130,7 @@ class DocumentOutput:
 
     def _shown(self, known: Words, store: DocumentStore) -> list[str]:
         """Nodes as documents."""
-        return [document_of(text).shown(node) for text, node in self._texts(known, store)]
+        return [_shown(text, node) for text, node in self._texts(known, store)]
 
     def _results(self, one: _Rows) -> Words:
         """The codes of results: what each block is about, below one root."""
@@ -149,6 +152,14 @@ class DocumentOutput:
             parts.append([shown[place] for place in places.tolist()])
         made = parts[0] if len(parts) == 1 else list(map(together, *parts))
         return self._strings.codes(pa.array(made, pa.string()))[inverse.ravel()]
+
+
+def _value(text: str, node: int) -> str:
+    return document_of(text).value(node) if text else _FORGOTTEN
+
+
+def _shown(text: str, node: int) -> str:
+    return document_of(text).shown(node) if text else _FORGOTTEN
 
 
 class _Rows(NamedTuple):

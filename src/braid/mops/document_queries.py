@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels import documents_state as kernel
+from braid.kernels.documents_ways import LONGEST, NOT_SEEN, forget_ways
 from braid.mops.nodes import grown
 from braid.mops.values import Words
 from braid.plan.documents import ALONE, EQUALS, NEAR, Template
@@ -26,6 +27,7 @@ class DocumentQueries:
         self._counts = np.zeros(2, np.int64)
         self._added: list[tuple[int, Words, Words, Words]] = []
         self._dead = 0
+        self.ways = _no_ways()
 
     # ---- templates ----
 
@@ -63,6 +65,7 @@ class DocumentQueries:
         self._insert(template, labels, nodes, windows)
 
     def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
+        forget_ways(self.ways)
         count, steps = len(labels), labels.shape[1] // 2
         most = int(self._counts[0]) + count * steps
         self._trie = grown(self._trie, most + 1)
@@ -83,6 +86,7 @@ class DocumentQueries:
 
     def remove(self, nodes: Words) -> None:
         """Queries that nobody has any more are found by nothing."""
+        forget_ways(self.ways)
         count = int(self._counts[1])
         gone = np.isin(self._queries[:count, 0], nodes)
         self._queries[:count][gone, 1] = -1
@@ -177,7 +181,31 @@ class DocumentQueries:
     @property
     def nbytes(self) -> int:
         arrays = (self._trie, self._children, self._begins, self._queries, self._steps)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + self._way_bytes
+
+    @property
+    def way_count(self) -> int:
+        """How many lists of facts are known."""
+        return int(self.ways.counts[0])
+
+    @property
+    def _way_bytes(self) -> int:
+        ways = self.ways
+        parts = (ways.entries, ways.labels, ways.ways, ways.steps, ways.queries)
+        used = (
+            count * part[:1].nbytes for count, part in zip(ways.counts.tolist(), parts, strict=True)
+        )
+        return ways.table.nbytes + sum(used)
+
+
+def _no_ways() -> kernel.Ways:
+    """Room that costs nothing until it is used, except for the table."""
+    return kernel.Ways(
+        np.full((2048, 2), NOT_SEEN, np.int64), np.empty((1024, 4), np.int64),
+        np.empty((1 << 14, 2), np.int64), np.empty((1 << 15, 5), np.int64),
+        np.empty(1 << 17, np.int64), np.empty((1 << 18, 2), np.int64),
+        np.zeros(LONGEST, np.int64), np.zeros(5, np.int64),
+    )  # fmt: skip
 
 
 def _moved(table: Words, room: int) -> Words:

@@ -31,8 +31,10 @@ from braid.mops.document_paths import DocumentPaths
 from braid.mops.document_queries import DocumentQueries
 from braid.mops.document_reader import document_of
 from braid.mops.document_rows import Arrived, DocumentRows, arrived, merged, spans
+from braid.mops.document_signs import renumbered
 from braid.mops.document_store import END, ID, SOURCE, START, TEXT, DocumentStore
 from braid.mops.document_table import DocumentTable, Unreadable
+from braid.mops.document_upkeep import DocumentUpkeep
 from braid.mops.membership import Origin
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words
@@ -45,13 +47,17 @@ from braid.plan.documents import (
     Leaf,
     Step,
     constant_of,
+    keeps_documents,
     kept_nodes,
     plans_of,
+    shown_leaves,
 )
 from braid.plan.predicates import Constant
 
 _HELD = layout.Layout(("value",))
 _ENDLESS = 2**61
+#: Room for so many results is made before results are handed on in pieces.
+_MUCH = 1 << 17
 
 
 class DocumentsLogic:
@@ -67,16 +73,18 @@ class DocumentsLogic:
         #: Nodes that remembered too much, and since when.
         self.stopped: dict[int, int] = {}
         self._strings = context.values.strings
+        self._share = context.share
         self.nodes = Nodes()
         self._paths = DocumentPaths(len(spec.inputs))
         self._queries = DocumentQueries()
-        self._store = DocumentStore(spec.views)
         self._matcher = Matcher(self._paths, self._strings)
+        self._upkeep = DocumentUpkeep(self._strings)
         self._room = 1 << 14
         has_rows = spec.columns[0] is None
         width = spec.inputs[0].layout.width - spec.inputs[0].layout.base - 1 if has_rows else 0
         #: The rows of the join before, if this is not the first.
         self._rows = DocumentRows(width) if has_rows else None
+        self._store = DocumentStore(spec.views, has_rows)
         self._output = DocumentOutput(self._strings)
         self._order = DocumentOrder()
 
@@ -95,6 +103,7 @@ class DocumentsLogic:
         numbers, fresh = self.nodes.add(wanted)
         if len(fresh):
             own = constants.chosen(fresh)
+            self._upkeep.need(recipe, numbers[fresh])
             known = before and Origin(before.numbers[fresh], before.signatures[fresh])
             for plan in plans_of(recipe):
                 self._take(recipe, plan, own, numbers[fresh], known)
@@ -127,6 +136,9 @@ class DocumentsLogic:
                     edges = self._edges(view.sides[leaf.block].block, leaf, states, count)
                     self._note_values(view, step, leaf, constants)
                 labels[:, 2 * number + side] = edges
+        if not keeps_documents(recipe):
+            for block, node in shown_leaves(recipe):
+                self._need_values(view, block, node, constants)
         windows = np.full(count, _ENDLESS, np.int64)
         if view.window is not None:
             windows[:] = constants.words(constant_of(view.window))
@@ -143,11 +155,12 @@ class DocumentsLogic:
 
     def _note_values(self, view: View, step: Step, leaf: Leaf, constants: Constants) -> None:
         if step.left is not None and step.right is not None:
-            name = view.sides[leaf.block].block.nodes[leaf.chain[0]].name
-            any_name = np.array([-2], np.int64)
-            self._paths.need_values(
-                any_name if name is None else constants.words(constant_of(name))
-            )
+            self._need_values(view, leaf.block, leaf.chain[0], constants)
+
+    def _need_values(self, view: View, block: int, node: int, constants: Constants) -> None:
+        name = view.sides[block].block.nodes[node].name
+        any_name = np.array([-2], np.int64)
+        self._paths.need_values(any_name if name is None else constants.words(constant_of(name)))
 
     def _note_names(self, view: View, constants: Constants) -> None:
         names = [n.name for side in view.sides for n in side.block.nodes if n.name is not None]
@@ -160,6 +173,8 @@ class DocumentsLogic:
         gone = self.nodes.release(numbers)
         if len(gone):
             self._queries.remove(gone)
+            self._upkeep.release(gone)
+            self._upkeep.drop(self._store.about[: self._store.count])
         for node in gone.tolist():
             self.stopped.pop(node, None)
         return gone
@@ -176,9 +191,11 @@ class DocumentsLogic:
         about, groups, came = self._about(inputs)
         output: dict[str, Batch] = {}
         if len(about):
+            first = self._store.count
             self._remember(about, groups, came)
             found = self._joined()
             output = self._output.batches(found, self._queries, self._store, self._rows)
+            self._upkeep.drop(self._store.about[first : self._store.count])
             self._stop(self._budget.over(self._store, self._queries))
             self._sort()
         longest = self._queries.longest if self._queries.has_joins else -1
@@ -230,6 +247,8 @@ class DocumentsLogic:
 
     def _ids(self, rows: Rows, about: Words, source: int, column: str | None) -> Words:
         """What documents are known by: the column `id` of their stream, else content and time."""
+        if not self._upkeep.shows_ids(source):
+            return np.full(len(rows), self._upkeep.nothing, np.int64)
         texts = self._strings.array(about[:, TEXT], None).to_pylist()
         ends = about[:, END].tolist()
         names = [document_id(t, end) for t, end in zip(texts, ends, strict=True)]
@@ -258,7 +277,10 @@ class DocumentsLogic:
             document_of = np.zeros(len(places), np.int64)
             document_of[groups[places]] = places
             found = merged(found, self._rows.add(came, document_of, len(about)))
+        first = self._store.row_count
         self._store.add(about, found)
+        if self._spec.divided:
+            self._store.leave_to_others(first, self._strings, self._share)
         if self._queries.compares:
             self._store.order_values(self._strings)
 
@@ -276,8 +298,8 @@ class DocumentsLogic:
                 np.zeros(2, np.int64),
             )  # fmt: skip
             done = join(
-                made, store.arrays(), strings.offsets, strings.pool, self._work(), found,
-                self._order.made(), store.progress, store.count, max(0, queries.longest),
+                made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(),
+                found, self._order.made(), store.progress, store.count, max(0, queries.longest),
                 queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
@@ -285,11 +307,10 @@ class DocumentsLogic:
             parts.append((found.rows[:count], found.pairs[:own]))
             total += count
             if done:
-                rows = np.concatenate([part for part, _ in parts])
-                pairs = np.concatenate([part for _, part in parts])
+                rows, pairs = _together(parts)
                 return Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
-            if store.progress[0] == begun:
-                self._room *= 2  # not even one document's results have room
+            if store.progress[0] == begun or self._room < _MUCH:
+                self._room *= 2  # above much, only if not even one document's results have room
 
     def _work(self) -> Work:
         count = self._store.count
@@ -302,9 +323,14 @@ class DocumentsLogic:
     # ---- state ----
 
     def snapshot(self) -> State:
-        """The documents themselves: their witnesses are found again."""
-        state = {"about": self._store.about[: self._store.count].copy()}
-        if self._rows is not None:
+        """Documents with their witnesses; edges by what they are, since their numbers may differ.
+
+        With rows of the join before, only texts and rows: their witnesses are found again.
+        """
+        if self._rows is None:
+            state = {**self._store.saved(), "edges": self._paths.signatures(self._strings)}
+        else:
+            state = {"about": self._store.about[: self._store.count].copy()}
             state |= self._rows.saved(self._store.arrays(), self._store.count)
         times = [(at, self._budget.most) for at in self.stopped.values()]
         stops = np.array(times, np.int64).reshape(-1, 2)
@@ -317,18 +343,22 @@ class DocumentsLogic:
         found = self.nodes.find(np.ascontiguousarray(stops[:, :2])).tolist()
         times = zip(found, stops[:, 2:].tolist(), strict=True)
         self._stop({n: at for n, (at, most) in times if n >= 0 and self._budget.most <= most})
-        self._store = DocumentStore(self._spec.views)
+        self._store = DocumentStore(self._spec.views, self._rows is not None)
         self._order.forget()
+        if self._rows is None:
+            own = self._paths.signatures(self._strings)
+            self._store.load(state, renumbered(state["edges"].reshape(-1, 2), own))
+            if self._queries.compares:
+                self._store.order_values(self._strings)
+            self._sort()
+            return
         about = state["about"].reshape(-1, 5)
-        groups, came, size = np.full(len(about), -1, np.int64), None, 1024
-        if self._rows is not None:
-            came, size = self._rows.came_before(state), len(about)
-            places = np.flatnonzero(about[:, SOURCE] == 0)
-            groups[places] = np.arange(len(places))
-            self._rows = self._rows.emptied()
-        for first in range(0, len(about), max(1, size)):
-            chosen = slice(first, first + size)
-            self._remember(about[chosen].copy(), groups[chosen], came)
+        groups = np.full(len(about), -1, np.int64)
+        came = self._rows.came_before(state)
+        places = np.flatnonzero(about[:, SOURCE] == 0)
+        groups[places] = np.arange(len(places))
+        self._rows = self._rows.emptied()
+        self._remember(about.copy(), groups, came)
         self._store.progress[:] = self._store.count, self._store.count, 0
         self._store.index_anew()
 
@@ -382,9 +412,16 @@ class DocumentsLogic:
             "edges": self._paths.edge_count,
             "documents": self._store.count,
             "witnesses": self._store.row_count,
+            "ways": self._queries.way_count,
             "cache_hits": int(self._store.cache_counts[1]),
             "cache_misses": int(self._store.cache_counts[2]),
         }
+
+
+def _together(parts: list[tuple[Words, Words]]) -> tuple[Words, Words]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([p for _, p in parts])
 
 
 def _constants(view: View) -> Iterator[Constant]:

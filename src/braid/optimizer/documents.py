@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Ref, Source
+from braid.algebra.nodes import Read
 from braid.algebra.types import STRING
 from braid.optimizer.operators import DOCUMENTS, Channel, Operator, signature
+from braid.plan.document_routes import is_value_route
 from braid.plan.document_stages import Carried, carried
 from braid.plan.documents import (
     FIRST_DOCUMENT,
@@ -18,6 +20,7 @@ from braid.plan.documents import (
     port_of,
     width_of,
 )
+from braid.plan.keys import split_channel
 from braid.plan.routes import Stage
 
 if TYPE_CHECKING:
@@ -38,6 +41,14 @@ def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
         if name in wanted
     )
     return walk.projected(channel, items, ())
+
+
+def _is_divided(query: Documents) -> bool:
+    """Whether documents that are joined come by channels of their values."""
+    return len(query.blocks) > 1 and any(
+        isinstance(source, Read) and is_value_route(split_channel(source.stream)[1])
+        for source in query.sources
+    )
 
 
 def _joined(
@@ -69,7 +80,7 @@ def _joined(
     views, in_order = walk.has_rule("xml_views"), walk.has_rule("xml_order")
     partial = handed is not None
     shapes = tuple(i.shape for i in inputs)
-    spec = DocumentsSpec(shapes, places, views, in_order, width, partial)
+    spec = DocumentsSpec(shapes, places, views, in_order, _is_divided(query), width, partial)
     mop = signature((sharing.key, views, in_order))
     recipe = DocumentsRecipe(
         query,

@@ -49,13 +49,15 @@ class DocumentsSpec:
     the column with their ids, if there is one; None for rows of the join before. Channels differ in
     how many values they carry, `width`, and in whether they go on to another join, `partial`.
     `views`: whether what is joined by value is worked out once for all templates; `in_order`: whether
-    values that are compared by order are kept in order.
+    values that are compared by order are kept in order. `divided`: documents come by their values, and
+    are joined by those that belong to this shard.
     """
 
     inputs: tuple[Shape, ...]
     columns: tuple[tuple[str, str | None] | None, ...]
     views: bool = True
     in_order: bool = True
+    divided: bool = False
     width: int = field(default=0, compare=False)
     partial: bool = field(default=False, compare=False)
 
@@ -197,6 +199,38 @@ def kept_nodes(block: Block, joined: set[int]) -> set[int]:
         for above, child in pairwise(path):
             below.setdefault(above, set()).add(child)
     return needed | {number for number, children in below.items() if len(children) > 1}
+
+
+def earlier_blocks(query: Documents) -> tuple[int, ...]:
+    """The blocks whose document may be the earlier one of a pair, of a query with one join or none."""
+    return {(): (), (FOLLOWED_BY,): (0,), (JOIN,): (0, 1)}[query.kinds]
+
+
+def shown_leaves(recipe: DocumentsRecipe) -> list[tuple[int, int]]:
+    """Of earlier documents: block and node of each variable that is read, if no other lies below it."""
+    query, found = recipe.query, []
+    for number in earlier_blocks(query):
+        block = query.blocks[number]
+        kept = kept_nodes(block, {(j.first, j.second)[number] for j in query.joins})
+        inner = {n for node in kept for n in block.path(node)[:-1]}
+        found += [(number, n) for v, n in block.variables if v in recipe.wanted and n not in inner]
+    return found
+
+
+def is_one_of_several(recipe: DocumentsRecipe) -> bool:
+    """Whether it is one of several joins of a query."""
+    return recipe.bound is not None or recipe.handed is not None
+
+
+def keeps_documents(recipe: DocumentsRecipe) -> bool:
+    """Whether more is shown of earlier documents than values of leaves: then their text is kept."""
+    if is_one_of_several(recipe):
+        return True
+    earlier = earlier_blocks(recipe.query)
+    variables = [v for number in earlier for v, _ in recipe.query.blocks[number].variables]
+    wanted = sum(v in recipe.wanted for v in variables)
+    has_result = bool(earlier) and RESULT in recipe.wanted
+    return has_result or len(shown_leaves(recipe)) < wanted
 
 
 @lru_cache(4096)
