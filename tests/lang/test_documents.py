@@ -110,6 +110,14 @@ def test_paths_in_the_predicate_become_part_of_the_blocks(catalog: Catalog) -> N
     assert node.blocks[1].nodes[1].axis is Axis.DESCENDANT
 
 
+def test_predicates_behind_a_variable_of_a_join(catalog: Catalog) -> None:
+    node = documents(catalog, "S//a->x JOIN{x[./k = 'v'][@m]/b = y, 1 day} S//b->y")
+    assert node.joins == (ValueJoin(3, "=", 0),)
+    shown = [n.name and getattr(n.name, "value", None) for n in node.blocks[0].nodes]
+    assert shown == ["a", "k", "m", "b"]
+    assert [t.operator for t in node.blocks[0].nodes[1].tests] == ["="]
+
+
 def test_comparisons_are_turned_to_the_order_of_the_blocks(catalog: Catalog) -> None:
     node = documents(catalog, "S//a->x JOIN{y < x, unbounded} S//b->y")
     assert node.joins == (ValueJoin(0, ">", 0),)
@@ -157,6 +165,9 @@ CASES = [
     ("S//a[.]", "E220", "says something about a path"),
     ("S//a[3]", "E221", "the position [3]"),
     ("S//a[not(./b)]", "E221", "not()"),
+    ("SELECT x FROM S//a->x WHERE x = '1'", "E220", "FILTER"),
+    ("S//a->x JOIN{(x = y), 1 day} S//b->y", "E220", "a join compares values"),
+    ("S//a->x JOIN{x[.k] = y, 1 day} S//b->y", "E232", "not in the language of its block"),
     ("S//a[./b or ./c]", "E221", "OR"),
     ("S//a[./b = ./c]", "E221", "comparing two paths"),
     ("S//a[-1]", "E221", "the position [-1]"),

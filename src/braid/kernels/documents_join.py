@@ -179,8 +179,9 @@ def _is_equal(queries: Queries, template: int) -> bool:
 @kernel()
 def _join_one(
     queries: Queries, ways: Ways, state: State, strings: np.ndarray, pool: np.ndarray, work: Work,
-    found: Found, index: Sorted, current: int, oldest: int, near: bool, views: bool,
+    found: Found, index: Sorted, current: int, oldest: int, near: bool, views: bool, equal: bool,
 ) -> bool:  # fmt: skip
+    """`equal`: whether some template begins with equal values."""
     for k in range(queries.alone.shape[0]):
         if not from_root(
             queries, state, strings, pool, work, found, queries.alone[k], current, current
@@ -190,6 +191,8 @@ def _join_one(
         queries, state, strings, pool, work, found, index, current, oldest
     ):
         return False
+    if not equal:
+        return True
     if views:
         if not gather_facts(state, work, current, oldest, near, views):
             return False
@@ -217,6 +220,9 @@ def join(
     `progress`: the next document, how many are indexed, the oldest that is near enough. False if
     there is not enough room: what the document that stopped it has put out is taken back.
     """
+    equal = False
+    for template in range(queries.templates.shape[0]):
+        equal |= _is_equal(queries, template)
     while progress[0] < end:
         current = progress[0]
         if progress[1] <= current:
@@ -227,19 +233,9 @@ def join(
             progress[2] += 1
         rows, pairs = found.counts[0], found.counts[1]
         if not _join_one(
-            queries,
-            ways,
-            state,
-            strings,
-            pool,
-            work,
-            found,
-            index,
-            current,
-            progress[2],
-            near,
-            views,
-        ):
+            queries, ways, state, strings, pool, work, found, index, current, progress[2], near,
+            views, equal,
+        ):  # fmt: skip
             found.counts[0], found.counts[1] = rows, pairs
             forget_facts(work)
             return False

@@ -170,11 +170,15 @@ class _Pattern:
             if variable.name in self.variables:
                 raise Problem("E225", f"there are two variables {variable.name!r}", variable.at)
             self.variables[variable.name] = (number, variable)
-        for predicate in step.predicates:
+        self.ask(number, step.predicates)
+        return number
+
+    def ask(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
+        """What stands in brackets behind a node."""
+        for predicate in predicates:
             leaf = self.path(number, predicate.steps)
             if predicate.operator is not None and predicate.literal is not None:
                 self.test(leaf, predicate.operator, predicate.literal)
-        return number
 
     def _name(self, word: xml_syntax.Word) -> Expression:
         if not word.parameter:
@@ -262,10 +266,11 @@ class _Names:
             raise Problem("E224", message, word.at, hint)
         pattern = self._patterns[side]
         number, _ = pattern.variables[word.name]
-        if operand.steps and operand.json != pattern.json:
+        if (operand.steps or operand.predicates) and operand.json != pattern.json:
             hint = f"write {word.name}.name" if pattern.json else f"write {word.name}/name"
             message = f"the path of {word.name} is not in the language of its block"
             raise Problem("E232", message, operand.at, hint)
         if operand.steps and operand.steps[-1].variable is not None:
             raise Problem("E224", "a variable is bound in a block", operand.steps[-1].at)
+        pattern.ask(number, operand.predicates)
         return side, pattern.path(number, operand.steps)

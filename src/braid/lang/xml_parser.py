@@ -32,6 +32,8 @@ SUPPORTED = (
     "supported are /, //, @, *, [path], [path = constant] with AND, and -> or AS for variables"
 )
 
+_COMPARISONS = "a join compares values: x2 = x5 AND x3 < x6"
+
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -146,8 +148,8 @@ class XmlParser(JsonPaths):
         start = self._at()
         left = self._operand()
         if self._now not in OPERATORS:
-            hint = "a join compares values: x2 = x5 AND x3 < x6"
-            raise Problem("E220", f"expected a comparison, found {self._now!r}", self._at(), hint)
+            message = f"expected a comparison, found {self._now!r}"
+            raise Problem("E220", message, self._at(), _COMPARISONS)
         operator = OPERATORS[self._now]
         self.position += 1
         right = self._operand()
@@ -158,10 +160,31 @@ class XmlParser(JsonPaths):
         literal = self._literal()
         if literal is not None:
             return Operand(None, (), literal, self._since(start))
-        variable = self._word("a variable")
-        json = self._now in (".", "[")
+        variable = self._word("a variable", _COMPARISONS)
+        predicates: list[Predicate] = []
+        json = False
+        while self._now == "[" and (self._is_member() or self._is_path()):
+            json = self._is_member()
+            predicates += self._conditions() if json else self._in_brackets()
+        json |= self._now in (".", "[")
         steps = self._members() if json else self._steps(True)
-        return Operand(variable, steps, None, self._since(start), json)
+        return Operand(variable, steps, None, self._since(start), json, tuple(predicates))
+
+    def _is_member(self) -> bool:
+        """Whether brackets begin as in JSONPath: with a dot and a name."""
+        return self._peek() == "." and (self._peek(2) in (".", "[", "*") or self._is_name(2))
+
+    def _is_path(self) -> bool:
+        """Whether brackets begin as in XPath."""
+        if self._peek() == ".":
+            return self._peek(2) in ("/", "//") or self._peek(2) in OPERATORS
+        return self._peek() == "@" or self._is_name(1)
+
+    def _in_brackets(self) -> list[Predicate]:
+        self._expect("[", "before a predicate")
+        found = self._predicates()
+        self._expect("]", "after a predicate")
+        return found
 
     # --- paths ---
 
@@ -179,9 +202,8 @@ class XmlParser(JsonPaths):
         name = None if self._take("*") else self._test()
         variable = self._variable()
         predicates: list[Predicate] = []
-        while self._take("["):
-            predicates += self._predicates()
-            self._expect("]", "after a predicate")
+        while self._now == "[":
+            predicates += self._in_brackets()
         if variable is None:
             variable = self._variable()
         return Step(axis, name, variable, tuple(predicates), self._since(start))

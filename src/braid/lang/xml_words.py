@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from braid.lang.block_tokens import is_word
+from braid.lang.problems import Problem
 from braid.lang.xml_parser import XmlParser, joins_at, starts_block
 from braid.lang.xml_syntax import Documents
 
@@ -34,12 +35,22 @@ def with_documents(tokens: Sequence[Token]) -> list[Token]:
         if _may_start(done) and starts_block(tokens, _first_block(tokens, place)):
             parser = XmlParser(tokens, place)
             documents = parser.documents()
+            _check_end(tokens, parser.position)
             done.append(_token(documents, tokens[place], tokens[parser.position - 1]))
             place = parser.position
             continue
         done.append(tokens[place])
         place += 1
     return done
+
+
+def _check_end(tokens: Sequence[Token], place: int) -> None:
+    """Blocks are a stream, not one of the tables behind FROM."""
+    if place < len(tokens) and tokens[place].upper() in ("WHERE", "GROUP", "HAVING"):
+        token = tokens[place]
+        message = f"{token.upper()} cannot stand behind blocks"
+        hint = "write FILTER{..}(S//a->x), or publish the blocks and read what they publish"
+        raise Problem("E220", message, (token.start_pos or 0, token.end_pos or 0), hint)
 
 
 def _token(documents: Documents, first: Token, last: Token) -> Token:

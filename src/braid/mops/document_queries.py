@@ -27,6 +27,7 @@ class DocumentQueries:
         self._counts = np.zeros(2, np.int64)
         self._added: list[tuple[int, Words, Words, Words]] = []
         self._dead = 0
+        self._ordered: Words | None = None
         self.ways = _no_ways()
 
     # ---- templates ----
@@ -62,6 +63,8 @@ class DocumentQueries:
     def add(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
         """Rows of R_T: edges of each step (left, right), the node of the query, its window."""
         self._added.append((template, labels, nodes.copy(), windows))
+        if self.templates[template].ordered:
+            self._ordered = None
         self._insert(template, labels, nodes, windows)
 
     def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
@@ -124,12 +127,14 @@ class DocumentQueries:
 
     def ordered_edges(self) -> Words:
         """The leaves of earlier documents whose values are looked up in their order."""
-        parts = [
-            labels[nodes >= 0, 0]
-            for template, labels, nodes, _ in self._added
-            if self.templates[template].ordered
-        ]
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+        if self._ordered is None:
+            parts = [
+                labels[nodes >= 0, 0]
+                for template, labels, nodes, _ in self._added
+                if self.templates[template].ordered
+            ]
+            self._ordered = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+        return self._ordered
 
     # ---- for the kernels ----
 

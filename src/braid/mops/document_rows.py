@@ -58,8 +58,8 @@ class DocumentRows:
         self._documents = 0
         #: Pairs of an origin and a place in its rows that somebody asks for, in order.
         self._asked: Words = np.zeros((0, 2), np.int64)
+        self._fresh: list[Words] = []
         self._signatures: Words = np.zeros((8, 2), np.int64)
-        self._origins: Words = np.zeros(0, np.int64)
 
     @property
     def count(self) -> int:
@@ -75,11 +75,17 @@ class DocumentRows:
         """The edges of a place in the rows of some origins; 0 is the row itself."""
         assert place < STRIDE
         own = np.stack([origins, np.full(len(origins), place, np.int64)], axis=1)
-        self._asked = np.unique(np.concatenate([self._asked, own]), axis=0)
-        self._origins = np.union1d(self._origins, origins)
+        self._fresh.append(own)
         self._signatures = grown(self._signatures, int(origins.max(initial=0)) + 1)
         self._signatures[origins] = signatures
         return ROW_EDGES + origins * STRIDE + place
+
+    def _sorted_asked(self) -> Words:
+        """With what members that have just come ask for."""
+        if self._fresh:
+            self._asked = np.unique(np.concatenate([self._asked, *self._fresh]), axis=0)
+            self._fresh = []
+        return self._asked
 
     # ---- rows that come ----
 
@@ -128,9 +134,10 @@ class DocumentRows:
 
     def _cells(self, origins: Words) -> tuple[Words, Words]:
         """For each pair of a row and an origin, every place that somebody asks for."""
-        low = np.searchsorted(self._asked[:, 0], origins, "left")
-        lengths = np.searchsorted(self._asked[:, 0], origins, "right") - low
-        return np.repeat(np.arange(len(origins)), lengths), self._asked[ranges(low, lengths), 1]
+        asked = self._sorted_asked()
+        low = np.searchsorted(asked[:, 0], origins, "left")
+        lengths = np.searchsorted(asked[:, 0], origins, "right") - low
+        return np.repeat(np.arange(len(origins)), lengths), asked[ranges(low, lengths), 1]
 
     def drop(self, documents: int) -> None:
         """The first documents are forgotten."""
@@ -165,14 +172,14 @@ class DocumentRows:
     def emptied(self) -> DocumentRows:
         """The same members, without any row."""
         fresh = DocumentRows(self.values.shape[1])
-        fresh._asked, fresh._origins = self._asked, self._origins
-        fresh._signatures = self._signatures
+        fresh._asked, fresh._signatures = self._sorted_asked(), self._signatures
         return fresh
 
     def came_before(self, state: dict[str, Words]) -> Arrived:
         """Saved rows as if they came, for the origins that are still there."""
         first, pairs = state["row_first"], state["row_pairs"].reshape(-1, 3)
-        known = {tuple(self._signatures[o].tolist()): o for o in self._origins.tolist()}
+        origins = np.unique(self._sorted_asked()[:, 0])
+        known = {tuple(self._signatures[o].tolist()): o for o in origins.tolist()}
         found = [known.get(tuple(pair), -1) for pair in pairs[:, 1:].tolist()]
         origin = np.array(found, np.int64)
         values = state["row_values"].reshape(-1, self.values.shape[1])

@@ -298,8 +298,8 @@ class DocumentsLogic:
                 np.zeros(2, np.int64),
             )  # fmt: skip
             done = join(
-                made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(), found,
-                self._order.made(), store.progress, store.count, max(0, queries.longest),
+                made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(),
+                found, self._order.made(), store.progress, store.count, max(0, queries.longest),
                 queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
