@@ -45,7 +45,7 @@ _NO_BOUND = 2**63 - 1
 #: Stretches lie below this.
 _HIGHEST = 2.0**60
 #: Of how many values at most widths are fitted, from how many rows on, how many lie in a stretch.
-_SAMPLE, _LEAST_FITTED, _IN_ONE = 4096, 64, 8
+_SAMPLE, _LEAST_FITTED, _IN_ONE = 4096, 64, 16
 
 
 @dataclass(frozen=True)
