@@ -316,14 +316,16 @@ class Shard:
     def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
         shape = self.plan.sources[channel.split(FEED)[0]]
         rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
-        at = 0
-        # Parts are sorted, and often follow each other: then all is sorted without sorting.
+        at, last, follow = 0, NEVER, True
+        # Parts are sorted, and often follow each other: then all is sorted without a look.
         for part in sorted(parts, key=lambda p: p.column(END)[0].as_py()):
+            ends = part.column(END)
+            follow, last = follow and ends[0].as_py() >= last, ends[-1].as_py()
             target = rows[at : at + part.num_rows]
             times = part.column(START), part.column(END)
             write_columns(target, part, shape.layout, shape.schema, self._context.values, times)
             at += part.num_rows
-        return sorted_by_end(rows)
+        return rows if follow else sorted_by_end(rows)
 
     def _bound(self, signature: str) -> int:
         """How far the clock of an m-op is: that of the streams it reads."""

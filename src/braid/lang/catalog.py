@@ -90,7 +90,7 @@ class Catalog:
         taken = self.taken(view.name)
         if taken is not None:
             raise BraidError("E130", f"there is a stream {view.name!r} already: {taken}")
-        self._check_sources(view.name, (*view.reads, *view.views))
+        self.check_sources(view.name, (*view.reads, *view.views))
         self.views[view.name] = view
         self._note_reader(f"view {view.name}", (*view.reads, *view.views))
         self._changed(("view", view.name, 0, 0))
@@ -287,12 +287,12 @@ class Catalog:
             if taken is not None:
                 message = f"query {query_id!r} publishes {name!r}, and {taken}"
                 raise BraidError("E132", message)
-        self._check_sources(query_id, (*template.reads, *template.views))
+        self.check_sources(query_id, (*template.reads, *template.views))
         cycle = self._cycle(query_id, template)
         if cycle is not None:
             raise BraidError("E133", f"queries read each other in a cycle: {' -> '.join(cycle)}")
 
-    def _check_sources(self, reader: str, names: Iterable[str]) -> None:
+    def check_sources(self, reader: str, names: Iterable[str]) -> None:
         """What ends cannot be read: the reader would have to end with it."""
         for name in names:
             at = self.ending.get(self._publishers.get(name, ""))
