@@ -232,7 +232,9 @@ class _Reader:
         return "exact"
 
     def selection_join(self, engine: dict[str, Any]) -> tuple[str, int | None]:
-        from braid.mops.selection_choice import Choice
+        if "selection_join" not in engine and "member_set_bytes" not in engine:
+            return "adaptive", None
+        from braid.engine.options import check_selection_join
 
         form = self.text(engine, "[engine]", "selection_join") or "adaptive"
         size = engine.get("member_set_bytes")
@@ -240,7 +242,7 @@ class _Reader:
             self.problem("E455", f"[engine] member_set_bytes = {size!r} is not a whole number")
             return form, None
         try:
-            Choice(form, size or 0)
+            check_selection_join(form, size)
         except ConfigError as error:
             self.problem(error.code, f"[engine] {error.message}", error.hint)
         return form, size

@@ -37,3 +37,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.aside_above < 0:
             raise ConfigError("E317", "aside_above must not be negative")
+
+
+def check_selection_join(form: str, member_set_bytes: int | None) -> None:
+    """Raise what is wrong with options of selection joins."""
+    Choice(form, 0 if member_set_bytes is None else member_set_bytes)

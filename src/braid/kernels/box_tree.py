@@ -126,18 +126,29 @@ def place_in(tree: int, page: int, target: int) -> int:
 
 
 @kernel()
+def _marked(page: int, size: int, mark: int, out: int) -> int:
+    """The entries of a page that have a mark, written to `out`; how many."""
+    entry, found = page + 8 * HEAD_WORDS, np.int64(0)
+    for e in range(load_int(page, COUNT)):
+        store_int(out, found, e)
+        found += load_int(entry, MARKED) == mark
+        entry += size
+    return found
+
+
+@kernel()
 def _inside(page: int, size: int, keys: int, first: int, last: int, mark: int, out: int) -> int:
     """The entries of a page whose box has these keys in some dimensions, written to `out`: how many.
 
     They are narrowed from one dimension to the next, without a branch for any of them. `mark`: only
     entries that have it, unless it is none.
     """
-    entries, left = page + 8 * HEAD_WORDS, np.int64(0)
-    entry = entries
-    for e in range(load_int(page, COUNT)):
-        store_int(out, left, e)
-        left += (mark == UNMARKED) | (load_int(entry, MARKED) == mark)
-        entry += size
+    entries, left = page + 8 * HEAD_WORDS, load_int(page, COUNT)
+    if mark == UNMARKED:
+        for e in range(left):
+            store_int(out, e, e)
+    else:
+        left = _marked(page, size, mark, out)
     for d in range(first, last):
         key, ends, inside = load_int(keys, d), entries + 8 * (ENTRY_HEAD + 2 * d), np.int64(0)
         for c in range(left):

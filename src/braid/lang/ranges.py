@@ -7,6 +7,7 @@ of its file are as well, and there is a notice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -64,12 +65,20 @@ def warnings_of(ranges: Sequence[Range], values: Sequence[Any] = ()) -> Warnings
 
     for range_ in ranges:
         low, high = value(range_.low), value(range_.high)
-        if low is not None and high is not None and (low >= high if range_.strict else low > high):
+        if _are_alike(low, high) and (low >= high if range_.strict else low > high):
             message = (
                 f"nothing can be in the range of {range_.attribute!r}: there is never a result"
             )
             return (("W204", message),)
     return ()
+
+
+def _are_alike(low: Any, high: Any) -> bool:
+    """Whether two constants can be compared; NULL is no end of a range."""
+    numbers = (int, float, Decimal)
+    if isinstance(low, numbers) and isinstance(high, numbers):
+        return True
+    return low is not None and type(low) is type(high)
 
 
 def empty_rows(range_: Range, column: Callable[[Parameter], pa.Array], rows: int) -> np.ndarray:

@@ -81,8 +81,9 @@ class SelectionJoinLogic(WindowJoinLogic):
         self._moved = True
         self._not_kept = 0
         self._most_listed = max(1, context.selection_join.member_set_bytes // (4 * inputs))
-        self._chooser = Chooser(context.selection_join.form, self._sieves, self._wanting)
         self._complete = spec.complete
+        choice = context.selection_join.form
+        self._chooser = Chooser(choice, self._sieves, self._wanting, complete=self._complete)
         #: What goes before this instant has been told.
         self._told = 0
         super().__init__(spec, context)
