@@ -108,7 +108,7 @@ def test_where_numbers_of_events_are_not_bounded_times_are_found(
     found = 0
     for first in range(0, 12_000 if COMPILED else 6_000, 400):
         times = np.arange(first, first + 400, 4)
-        crowd = np.arange(200) if first % 800 else np.arange(0)
+        crowd = np.arange(200)
         children = np.concatenate([times - 40, -1 - crowd - first])
         came = np.concatenate([times, first + 100 + crowd // 20])
         order = np.argsort(came, kind="stable")
@@ -123,21 +123,24 @@ def test_where_numbers_of_events_are_not_bounded_times_are_found(
     assert told["k"] == 40 or 40 in [step[1] for step in told["history"]]
 
 
-def test_clusters_within_a_time_are_used_and_their_breaking_is_told() -> None:
+def test_clusters_within_a_time_are_used_and_nothing_is_lost_if_they_break() -> None:
     """Equal parents come within 5 ticks: the child is then done with; later one more comes."""
     engine = braid.Engine(constraints="exact", aside_above=0)
     engine.execute(STREAMS + "CREATE CONSTRAINT c ON P (a) CLUSTERED WITHIN 5 TICKS;")
     engine.query("q", QUERY)
-    ids = np.arange(1500)
-    parents, times = np.repeat(ids, 2), np.repeat(4 * ids, 2) + np.tile([1, 3], len(ids))
+    ids = np.random.default_rng(4).permutation(1500)
+    parents, times = (
+        np.repeat(ids, 2),
+        np.repeat(4 * np.arange(1500), 2) + np.tile([1, 3], len(ids)),
+    )
     engine.process(
         {
-            "C": {"a": ids, "w": ids, "t": 4 * ids},
+            "C": {"a": ids, "w": ids, "t": 4 * np.arange(1500)},
             "P": {"a": parents, "v": parents, "t": times},
         }
     )
-    engine.finish()
-    assert engine.stats["matches"] == 2 * len(ids)
+    found = engine.stats["matches"]
+    assert found >= 2 * len(ids) - 4
     told = watched(engine, "clustered", input=0)
     assert (told["k"], told["unit"]) == (5, "time")
     assert told["rows"] > len(ids) // 2
@@ -146,5 +149,7 @@ def test_clusters_within_a_time_are_used_and_their_breaking_is_told() -> None:
     engine.process(
         {"P": {"a": [7], "v": [7], "t": [late]}, "C": {"a": [-1], "w": [0], "t": [late]}}
     )
+    found += engine.stats["matches"]
     engine.finish()
-    assert engine.stats["matches"] == 1, "the child that was put aside came back"
+    found += engine.stats["matches"]
+    assert found == 2 * len(ids) + 1, "the child that was put aside came back"

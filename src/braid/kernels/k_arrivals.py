@@ -65,6 +65,7 @@ from braid.kernels.k_watch import (
     LARGEST,
     LOOKS,
     PHASE,
+    PROVES,
     ROOM,
     STARTED,
     TABLE_AT,
@@ -168,7 +169,7 @@ def _watch_order(frame: int, watch: int, store: int, value: int, number: int) ->
 def _find_value(watch: int, value: int) -> int:
     """Where a value is in the table, or where it would be."""
     table, mask = load_int(watch, TABLE_AT), load_int(watch, ROOM) - 1
-    place = mix(value) & mask
+    place = mix(np.int64(value)) & mask
     while load_int(table, 2 * place + 1) >= 0 and load_int(table, 2 * place) != value:
         place = (place + 1) & mask
     return place
@@ -271,7 +272,7 @@ def _settle_values(watch: int, kept: int) -> None:
 def _find_waiting(watch: int, value: int) -> int:
     """The first place from a value's own that no settled entry has."""
     table, mask = load_int(watch, TABLE_AT), load_int(watch, ROOM) - 1
-    place = mix(value) & mask
+    place = mix(np.int64(value)) & mask
     while load_int(table, 2 * place + 1) >= 0:
         place = (place + 1) & mask
     return place
@@ -370,7 +371,7 @@ def before(frame: int, driver: int, record: int, joins: bool) -> None:
         number = load_int(record, load_int(store, WIDTH) + NUMBER)
         if load_int(watch, PHASE) == LOOKS:
             by = value if kind == CLUSTERS else number
-            if (mix(by) & (_SAMPLED - 1)) != 0:
+            if (mix(np.int64(by)) & (_SAMPLED - 1)) != 0:
                 continue
         if kind == CLUSTERS:
             _watch_clusters(frame, watch, store, value, number)
@@ -391,7 +392,11 @@ def before(frame: int, driver: int, record: int, joins: bool) -> None:
 
 @kernel()
 def after(frame: int, driver: int, record: int) -> None:
-    """An event that is in no result is going to be held: for whom does it wait?"""
+    """An event that is in no result is going to be held: for whom does it wait?
+
+    Whether the partner is there already is asked only if somebody watches how long it takes; else
+    it is asked when the row would leave for waiting in vain.
+    """
     stores = load_int(frame, STORES_AT)
     store = stores + driver * (8 * STORE_WORDS)
     edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
@@ -400,8 +405,16 @@ def after(frame: int, driver: int, record: int) -> None:
         edge = edges + place * (8 * EDGE_WORDS)
         other = stores + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
         if load_int(frame, INPUTS) > 2:
-            index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-            own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-            if find(index, other, hash_key(record, load_int(store, BASE), own)) >= 0:
-                continue
+            theirs = load_int(edge, EDGE_OTHER) * load_int(frame, INPUTS) + load_int(
+                edge, EDGE_BACK
+            )
+            back = load_int(frame, EDGES_AT) + theirs * (8 * EDGE_WORDS)
+            watch = watch_at(frame, load_int(back, EDGE_WATCH))
+            if is_awake(watch, other):
+                index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+                own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+                hash_ = hash_key(record, load_int(store, BASE), own)
+                counts = load_int(watch, PHASE) == PROVES or (hash_ & (_SAMPLED - 1)) == 0
+                if counts and find(index, other, hash_) >= 0:
+                    continue
         store_int(record, mark + place, load_int(other, ARRIVALS))

@@ -153,7 +153,19 @@ def _drop_partners(frame: int, edge: int, store: int, row: int) -> None:
 
 
 @kernel()
-def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
+def _is_there(frame: int, edge: int, store: int, row: int) -> bool:
+    """Whether a partner of a row is in memory. Of two inputs one that is there has joined it."""
+    if load_int(frame, INPUTS) == 2:
+        return False
+    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
+    indexes = load_int(frame, INDEXES_AT)
+    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+    return find(index, other, hash_key(row, load_int(store, BASE), own)) >= 0
+
+
+@kernel()
+def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: int) -> int:
     """The way by which some partner of a row comes no more, or -1."""
     width = load_int(store, WIDTH)
     for k in range(ways.shape[0]):
@@ -163,7 +175,12 @@ def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
         if load_int(row, width + MARKS + ways[k, BY_EDGE]) < 0:
             continue
         if _comes_no_more(frame, by, store, row):
-            return np.int64(k)
+            edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
+            if _is_there(frame, edge, store, row):
+                # It was there from the beginning, and nobody looked.
+                store_int(row, width + MARKS + ways[k, BY_EDGE], -1)
+            else:
+                return np.int64(k)
     return np.int64(-1)
 
 
@@ -212,7 +229,7 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
             continue
         mask = np.int64(0)
         if ways.shape[0] > 0:
-            way = _waits_in_vain(frame, ways, store, row)
+            way = _waits_in_vain(frame, edges, ways, store, row)
             if way >= 0:
                 watch = ways[way, BY_WATCH]
                 edge = edges + ways[way, BY_EDGE] * (8 * EDGE_WORDS)
