@@ -44,7 +44,7 @@ format: $(STAMP)  ## rewrite the sources in the one format
 test: check  ## every check and test but the slow ones
 	@$(WITH_JAVA) set -e; \
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark"; \
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "spark and not slow"
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
 
 test-all: check  ## the slow ones too
 	@$(WITH_JAVA) set -e; \

@@ -6,7 +6,9 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -66,6 +68,13 @@ def test_a_session_without_java_fails_before_spark_is_tried(tmp_path: Path) -> N
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["E401"]
+
+
+def test_workers_are_forked_with_the_engine_in_them(spark) -> None:
+    def imported(_: Iterator[Any]) -> Iterator[bool]:
+        yield "braid.engine.shard" in sys.modules
+
+    assert spark.sparkContext.parallelize([0], 1).mapPartitions(imported).collect() == [True]
 
 
 def test_labels_put_every_shard_into_a_partition_of_its_own(spark) -> None:
