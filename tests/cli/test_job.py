@@ -86,6 +86,7 @@ ids = "key"
 [engine]
 rules = { c_seq = false }
 constraints = "monitored"
+watching = { window = 2000 }
 
 [control]
 path = "changes"
@@ -102,6 +103,7 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
     plain = read(folder, GOOD)
     assert (plain.prepared, plain.rules, plain.control) == ((), None, None)
     assert (job.constraints, plain.constraints) == ("monitored", "exact")
+    assert (job.watching, plain.watching) == ({"window": 2000}, None)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,8 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
         ("{ c_seq = false }", '["c_sec"]', "E305", "there is no rule 'c_sec'"),
         ('"monitored"', '"sloppy"', "E468", "'sloppy' is not a mode"),
         ('"monitored"', "true", "E468", "True is not a mode"),
+        ("window = 2000", "window = 2", "E318", "window = 2 is not a whole number of at least 10"),
+        ("{ window = 2000 }", "7", "E318", "watching=7 is not a mapping"),
         ('path = "changes"', "", "E454", "[control] lacks 'path'"),
         ("[control]", "[contrl]", "E453", "did you mean 'control'?"),
     ],

@@ -32,6 +32,7 @@
     [engine]
     rules = "all"                           # or "none", names of some, { c_seq = false }
     constraints = "exact"                   # or "monitored", "off": what joins do with them
+    watching = { window = 2000 }            # how joins find out which constraints hold
 
     [control]
     path = "changes"                        # where `braid query` asks for changes while it runs
@@ -109,6 +110,7 @@ class Job:
     rules: Rules = None
     control: str | None = None
     constraints: str = "exact"
+    watching: Mapping[str, Any] | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -140,7 +142,7 @@ class _Reader:
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
         engine = self.table(data, "engine")
-        self.known(engine, "[engine]", ("rules", "constraints"))
+        self.known(engine, "[engine]", ("rules", "constraints", "watching"))
         control = self.table(data, "control")
         self.known(control, "[control]", ("path",))
         job = Job(
@@ -158,6 +160,7 @@ class _Reader:
             rules=self.rules(engine),
             control=self.control(control) if "control" in data else None,
             constraints=self.constraints(engine),
+            watching=self.watching(engine),
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -219,6 +222,17 @@ class _Reader:
         hint = '"exact", "monitored" or "off"'
         self.problem("E468", f"[engine] constraints = {value!r} is not a mode", hint)
         return "exact"
+
+    def watching(self, engine: dict[str, Any]) -> Mapping[str, Any] | None:
+        from braid.engine.constraints import watching
+
+        value = engine.get("watching")
+        try:
+            watching(value)
+        except ConfigError as error:
+            self.problem(error.code, f"[engine] {error.message}", error.hint)
+            return None
+        return value if value is None else dict(value)
 
     def control(self, control: dict[str, Any]) -> str | None:
         return self.location(self.text(control, "[control]", "path", required=True))

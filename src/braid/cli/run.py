@@ -180,6 +180,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
 
     options: dict[str, Any] = {"shards": job.shards, "rules": job.rules}
     options["constraints"] = job.constraints
+    options["watching"] = job.watching
     session = Session(spark, **{name: v for name, v in options.items() if v is not None})
     frames: dict[str, DataFrame] = {}
     for stream in job.streams:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintMode, Watching
 from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
 from braid.engine.constraints import constraint_mode
+from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
 from braid.engine.options import Options
@@ -70,13 +71,15 @@ class Engine:
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
         aside_above: int = ASIDE_ABOVE,
+        watching: Watching | Mapping[str, Any] | None = None,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off. `constraints`: what joins may do with what is known
         or observed of how events arrive: "exact", "monitored" or "off"; a query may say it
         itself. `selection_join`: how selection joins find members, by default in the form that
         costs least; `member_set_bytes`: what each may keep of lists. `aside_above`: how many
-        bytes a join holds before it puts rows aside that will probably not join."""
+        bytes a join holds before it puts rows aside that will probably not join. `watching`: how
+        joins find out which constraints hold, e.g. {"margin": 1.5, "window": 2000}."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
@@ -86,6 +89,7 @@ class Engine:
             rules=enabled(rules),
             mode=constraint_mode(constraints),
             aside_above=aside_above,
+            watching=watching_of(watching),
             selection_join=Choice(selection_join, member_set_bytes),
         )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
@@ -330,6 +334,7 @@ class Engine:
         self._emission = emission
         self.stats = emission.stats
         self.suspended = emission.suspended
+        self.notices.extend(emission.notices)
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}
@@ -426,6 +431,7 @@ class Engine:
             rules=saved.rules,
             constraints=saved.mode,
             aside_above=saved.aside_above,
+            watching=saved.watching,
         )
         for function in functions:
             engine.function(*function)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
@@ -25,6 +26,8 @@ from braid.mops.bit_sets import BitSets
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
+from braid.mops.constraint_join import ConstraintJoinLogic
+from braid.mops.constraint_report import Broken
 from braid.mops.encode import EncodeLogic
 from braid.mops.membership import Origin
 from braid.mops.publish import ALWAYS, NEVER, PublishLogic
@@ -71,6 +74,8 @@ class Executor:
         self.plan = plan
         self.context = context
         self.logics: dict[str, Logic] = {}
+        #: Those that use constraints, which may turn out not to hold.
+        self._watching: dict[str, ConstraintJoinLogic] = {}
         self.census = Census()
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
@@ -126,7 +131,9 @@ class Executor:
 
     def _logic(self, stage: Stage) -> Logic:
         if self.plan.add(stage):
-            self.logics[stage.mop] = build(stage.spec, self.context)
+            logic = self.logics[stage.mop] = build(stage.spec, self.context)
+            if isinstance(logic, ConstraintJoinLogic):
+                self._watching[stage.mop] = logic
             self._order = None
         return self.logics[stage.mop]
 
@@ -205,6 +212,7 @@ class Executor:
             for signature in unused:
                 self.plan.remove(signature)
                 del self.logics[signature]
+                self._watching.pop(signature, None)
                 self._users.pop(signature, None)
                 self._overflown.pop(signature, None)
                 self._order = None
@@ -312,6 +320,16 @@ class Executor:
                 if number not in found or at < found[number].at:
                     found[number] = Stop(at, overflow)
         return found
+
+    def broken(self) -> Iterator[tuple[str, ConstraintMode, Broken]]:
+        """Declared constraints that were broken since this was last asked, with the queries whose
+        joins use them and what these may do."""
+        for signature, logic in self._watching.items():
+            for broken in logic.broken():
+                for admitted, rows in self.census.living():
+                    if any(stage.mop == signature for stage in admitted.route.stages):
+                        for row in rows.tolist():
+                            yield self.census.id_of(admitted.first + row), logic.mode, broken
 
     def _stopped_in(self, signature: str) -> Iterator[tuple[int, int]]:
         stopped = self.logics[signature].stopped

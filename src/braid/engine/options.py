@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintMode, Watching
 from braid.errors import ConfigError
 from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
@@ -28,6 +28,8 @@ class Options:
     constraints: tuple[Constraint, ...] = ()
     #: How many bytes a join holds before it puts rows aside.
     aside_above: int = ASIDE_ABOVE
+    #: How joins find out which constraints hold.
+    watching: Watching = Watching()  # noqa: RUF009 -- frozen
     selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
 
     def __post_init__(self) -> None:

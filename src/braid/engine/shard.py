@@ -13,6 +13,7 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.engine.constraint_notices import broken_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, plain
@@ -23,7 +24,7 @@ from braid.engine.ordering import NEVER, Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.results import Emission, Paired, ResultGroup
-from braid.errors import CheckpointError
+from braid.errors import CheckpointError, Notice
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
@@ -77,8 +78,11 @@ class Shard:
             functions=options.functions,
             selection_join=options.selection_join,
             aside_above=options.aside_above,
+            watching=options.watching,
         )
         self.suspended: dict[str, str] = {}
+        #: What was found while it ran that users should know.
+        self.notices: list[Notice] = []
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
@@ -280,11 +284,14 @@ class Shard:
     def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
         sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
+        notices: list[Notice] = []
         passed = self._has_time_passed()
         if sources or passed:
             feeds = [(tuple(c.split(FEED)), rows) for c, rows in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
+            notices = broken_notices(self._executor)
+            self.notices.extend(notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
         if self._leaving:
@@ -292,7 +299,7 @@ class Shard:
                 group.settle()  # before anybody goes
         self._bury()
         late, self._late = self._late, []
-        return Emission(groups, late, self._stats(groups), dict(self.suspended))
+        return Emission(groups, late, self._stats(groups), dict(self.suspended), notices)
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""

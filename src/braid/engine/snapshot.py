@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +55,7 @@ class Saved:
     constraints: tuple[Constraint, ...]
     mode: str
     aside_above: int
+    watching: dict[str, Any]
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -72,6 +73,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "constraints": [constraint_to_json(c) for c in catalog.constraints.values()],
         "mode": options.mode.value,
         "aside_above": options.aside_above,
+        "watching": asdict(options.watching),
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -110,6 +112,7 @@ def read(data: bytes) -> Saved:
         tuple(constraint_from_json(c) for c in header.get("constraints", ())),
         header.get("mode", "exact"),
         header.get("aside_above", ASIDE_ABOVE),
+        header.get("watching", {}),
     )
 
 

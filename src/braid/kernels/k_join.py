@@ -14,6 +14,7 @@ from numba import types
 
 from braid.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.kernels.joins_store import same_value
+from braid.kernels.k_arrivals import after, before
 from braid.kernels.k_aside import known_place, may_be_aside
 from braid.kernels.k_frame import (
     ASKED_AT,
@@ -102,7 +103,6 @@ from braid.kernels.k_store import (
     following_of,
     slot_at,
 )
-from braid.kernels.k_watch import after, before
 from braid.kernels.memory import resized
 from braid.kernels.runtime import (
     PREDICATE_TYPE,

@@ -80,7 +80,8 @@ WATCHED, DONE_WITH = 1, 2
 #: was put aside is (0: none), its words less one, keys in it; how often a row came whose key was
 #: there, and how often rows came; whether a key is of one row at most; keys of rows that WHERE has
 #: refused, as filters: the newer one and the one before, their words less one, keys in the newer;
-#: how often it was probed, and rows found.
+#: how often it was probed, and rows found; of the first row that came whose key was there the number
+#: among the events, the time, and the first value of the key.
 (
     INDEX_STORE,
     HEADS_AT,
@@ -100,8 +101,11 @@ WATCHED, DONE_WITH = 1, 2
     REFUSED_KEYS,
     PROBES,
     FOUND,
+    EQUAL_NUMBER,
+    EQUAL_AT,
+    EQUAL_VALUE,
     INDEX_WORDS,
-) = range(19)
+) = range(22)
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
@@ -270,7 +274,11 @@ def _index(indexes: int, store: int, slot: int, row: int, count: int) -> None:
         hash_ = hash_key(row, load_int(store, BASE), index)
         store_int(index, SEEN, load_int(index, SEEN) + 1)
         if load_int(index, EQUALS) == 0 and find(index, store, hash_) >= 0:
+            column = load_int(load_int(index, COLUMNS_AT), 0)
             store_int(index, EQUALS, load_int(index, EQUALS) + 1)
+            store_int(index, EQUAL_NUMBER, load_int(row, load_int(store, WIDTH) + NUMBER))
+            store_int(index, EQUAL_AT, load_int(row, 1))
+            store_int(index, EQUAL_VALUE, load_int(row, load_int(store, BASE) + column))
         _chain(index, store, slot, hash_)
 
 

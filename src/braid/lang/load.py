@@ -168,10 +168,11 @@ def _load(file: _File) -> Loaded:
         if isinstance(statement, syntax.CreateStream):
             _create_stream(file, statement)
     for segment in _segments(statements):
+        _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
+        # After the queries: what these publish has constraints as well.
         for statement in segment:
             if isinstance(statement, syntax.CreateConstraint):
                 _create_constraint(file, statement)
-        _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
         for statement in segment:
             if isinstance(statement, _Drop):
                 _drop(file, statement)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Watching
 from braid.kernels.runtime import address
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -41,6 +42,7 @@ class Context:
     selection: Form = Form.ADAPTIVE
     selection_join: Choice = field(default_factory=Choice)
     aside_above: int = ASIDE_ABOVE
+    watching: Watching = field(default_factory=Watching)
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""

@@ -26,7 +26,6 @@ from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_change_state import SAVED, ChangeStores
 from braid.mops.constraint_output import Output
-from braid.mops.constraint_watch import SAMPLES
 from braid.mops.join_plan import keys_of
 from braid.mops.membership import Origin, nobody
 from braid.mops.values import Words
@@ -56,7 +55,7 @@ class ChangesJoinLogic:
         self._parts: list[Words] = []
         self._describe_inputs()
         self._drops = spec.mode is ConstraintMode.MONITORED
-        self._frame[frames.SAMPLES] = SAMPLES
+        self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
         self._frame[frames.NOW] = -(2**63)
         self._frame[kernel.ONLY_COMING] = spec.only_coming and self._drops
         self._since = 0
@@ -224,7 +223,8 @@ class ChangesJoinLogic:
     def describe(self) -> dict[str, Any]:
         names = [stores.COUNT, stores.EVICTED, stores.PEAK]
         covers = self._held.stores[:, stores.COVERS]
-        lost = int(self._frame[frames.LOST]) * (1024 - SAMPLES) // max(SAMPLES, 1)
+        sampled = int(self._frame[frames.SAMPLES])
+        lost = int(self._frame[frames.LOST]) * (1024 - sampled) // max(sampled, 1)
         return {
             "mode": self._spec.mode.value,
             "watches": True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from braid.mops.constants import Constants
 from braid.mops.constraint_aside import Aside
 from braid.mops.constraint_going import Going
 from braid.mops.constraint_output import Output
+from braid.mops.constraint_report import Broken
 from braid.mops.constraint_resting import PLAIN, Resting
 from braid.mops.constraint_state import SAVED, STORES, Stores
 from braid.mops.constraint_watch import Watch
@@ -69,7 +71,7 @@ class ConstraintJoinLogic:
         self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
         self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
         self._frame[frames.BUDGET] = _ROUND
-        self._watch = Watch(spec, self._held, self._keys)
+        self._watch = Watch(spec, self._held, self._keys, context.watching)
         told = bool(spec.declared) or spec.mode is not ConstraintMode.EXACT
         self._resting: Resting | None = None
         if context.aside_above and not told:
@@ -171,7 +173,9 @@ class ConstraintJoinLogic:
 
     def _run(self) -> None:
         while True:
+            started = perf_counter()
             status = run(self._frame, self._residual)
+            self._watch.choice.seconds += perf_counter() - started
             if status == 0:
                 return
             if status == 1:
@@ -208,6 +212,14 @@ class ConstraintJoinLogic:
         for number, aside in enumerate(self._aside):
             self._held.forget(number)
             aside.forget()
+
+    @property
+    def mode(self) -> ConstraintMode:
+        return self._spec.mode
+
+    def broken(self) -> list[Broken]:
+        """Declared constraints that were broken since this was last asked."""
+        return self._watch.breaks.news(self._context.values)
 
     # ---- state ----
 

@@ -8,7 +8,7 @@ need not wait any longer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
@@ -24,7 +24,7 @@ from braid.algebra.expressions import (
     walk,
 )
 from braid.algebra.joins import JoinParts
-from braid.algebra.nodes import Node, Read, walk_nodes
+from braid.algebra.nodes import Node, walk_nodes
 from braid.algebra.relations import (
     Join,
     KeepRows,
@@ -57,11 +57,8 @@ class Input:
     window: Window
     items: Items
     asked: tuple[Expression, ...]
-
-    @property
-    def stream(self) -> str | None:
-        """The declared stream that it is, if it is one with nothing chosen of it."""
-        return self.window.input.stream if isinstance(self.window.input, Read) else None
+    #: The stream that it is, declared or published, if it is one with nothing chosen of it.
+    stream: str | None = None
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
@@ -259,7 +256,7 @@ def constraint_join(
         if input_ is None:
             return None
         inputs.append(input_)
-    known = tuple(inputs)
+    known = tuple(replace(i, stream=walk.stream_of(i.window.input)) for i in inputs)
     mode, declared = walk.constraints
     inside, own = tuple(i.inside for i in known), of_streams(declared, known)
     residual = conjunction(sides.rest)

@@ -149,6 +149,8 @@ class Driver:
     #: What joins may do with constraints unless their query says it, and those that were declared.
     mode: ConstraintMode = ConstraintMode.EXACT
     declared: tuple[Constraint, ...] = ()
+    #: By what makes them: the names of published streams that readers do not read as they are.
+    made: dict[Node, str] = field(default_factory=dict)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
@@ -196,6 +198,10 @@ class _Walk:
     mode: ConstraintMode
     stages: list[Stage] = field(default_factory=list)
     frozen: bool = False
+
+    def stream_of(self, node: Node) -> str | None:
+        """The stream that an expression is, declared or published, whoever makes it."""
+        return node.stream if isinstance(node, Read) else self.driver.made.get(node)
 
     @property
     def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ from braid.spark.ingest import ARRIVAL, not_before
 from braid.spark.live import Live, Outcome, split_pages
 
 #: What figures show: queries with most matches, m-ops, queries that came or went.
-MOST_QUERIES, MOST_MOPS, MOST_CHANGED = 20, 1_000, 1_000
+MOST_QUERIES, MOST_MOPS, MOST_CHANGED, MOST_NOTICES = 20, 1_000, 1_000, 100
 
 
 @dataclass
@@ -246,6 +246,7 @@ def add_stats(
         "suspended": suspended,
         "watermarks": {clock: time for clock, time in watermarks.items() if time > NEVER},
         "statistics": figures,
+        "notices": [astuple(notice) for notice in hosted.shard.notices[-MOST_NOTICES:]],
     }
     if outcome is not None and hosted.live is not None:
         said["suspended"] = {**suspended, **outcome.lost}
