@@ -94,13 +94,7 @@ class Watch:
         self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
             4, -1
         )
-        #: Rows that come and go leave after their only result, and for no other reason: what waits
-        #: is often taken away before its partner comes.
-        self._changes = any(window.kind == "changes" for window in spec.windows)
         self._make_watches()
-        if self._changes:
-            held.stores[:, stores.ITS_WATCHES] = 0
-            self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
         self._found = [Found() for _ in self._what]
         self.breaks = Breaks(spec, held, keys, self._watches, self._found)
         self._paces = Paces()
@@ -170,7 +164,6 @@ class Watch:
             watch[kernel.THRESHOLD] = _FIRST_THRESHOLD
             if kind != kernel.WAITS:
                 rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
-                rows = 2 if self._changes else rows
                 self._tables[number] = np.full((rows, 2), -1, np.int64)
                 watch[kernel.ROOM] = rows
         self._point()
@@ -267,14 +260,14 @@ class Watch:
     def _ways(self, number: int) -> tuple[Words, bool]:
         """How rows of an input can leave; see `k_collect.py`."""
         found: list[list[int]] = []
-        edges = () if self._changes else self._held.edges[number]
+        edges = self._held.edges[number]
         for place, edge in enumerate(edges):
             waits = self._what.index((kernel.WAITS, edge.second, number))
             found.append([waits, place, -1, ways.WAITING])
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
                 found.append([watch, place, own, ways.WAITING])
         found = [way for way in found if self._is_usable(way[0])]
-        deciding, alone = ([], False) if self._changes else self._deciding(number)
+        deciding, alone = self._deciding(number)
         asked: list[list[int]] = []
         for place in deciding:
             edge = self._held.edges[number][place]
