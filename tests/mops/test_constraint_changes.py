@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.algebra.constraints import ConstraintMode
+from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.expressions import TRUE
 from braid.algebra.schema import Attribute, Schema
 from braid.kernels.runtime import COMPILED
@@ -76,9 +76,9 @@ def joined(relations: Sequence[Counter[Row]]) -> Counter[tuple[int, ...]]:
 class Run:
     """A join that gets changes in batches; what it has put out, instant by instant."""
 
-    def __init__(self, spec_: ConstraintJoinSpec) -> None:
-        self._spec = spec_
-        self.logic = ChangesJoinLogic(spec_, Context())
+    def __init__(self, spec_: ConstraintJoinSpec, sample: float = 0.01) -> None:
+        self._spec, self._watching = spec_, Watching(sample=sample)
+        self.logic = ChangesJoinLogic(spec_, Context(watching=self._watching))
         self.out: list[tuple[int, tuple[int, ...], int]] = []
 
     def take(self, changes: Sequence[Change], bound: int) -> None:
@@ -88,7 +88,7 @@ class Run:
 
     def restart(self) -> None:
         state = self.logic.snapshot()
-        self.logic = ChangesJoinLogic(self._spec, Context())
+        self.logic = ChangesJoinLogic(self._spec, Context(watching=self._watching))
         self.logic.restore(state)
 
     def relation(self, until: int) -> Counter[tuple[int, ...]]:
@@ -100,11 +100,10 @@ class Run:
 
 
 @contextmanager
-def eager(samples: int = 0) -> Iterator[None]:
+def eager() -> Iterator[None]:
     """Rows leave as soon as anything speaks for it; equal rows get an index of their own."""
     with (
         patch.object(constraint_changes, "JUDGED", 1),
-        patch.object(constraint_changes, "samples_of", lambda _: samples),
         patch.object(constraint_change_state, "_ASKED", 4),
         patch.object(constraint_change_state, "_LONG", 0),
     ):
@@ -136,9 +135,16 @@ def histories(draw: st.DrawFn) -> tuple[int, list[Change], list[int]]:
     return inputs, changes, sorted(draw(st.lists(st.integers(0, 20), max_size=3)))
 
 
-def ran(case: Any, mode: ConstraintMode, *, only_coming: bool, restarts: bool = False) -> Run:
+def ran(
+    case: Any,
+    mode: ConstraintMode,
+    *,
+    only_coming: bool,
+    restarts: bool = False,
+    sample: float = 0.0,
+) -> Run:
     inputs, changes, ends = case
-    run, first = Run(spec(inputs, mode, only_coming=only_coming)), -1
+    run, first = Run(spec(inputs, mode, only_coming=only_coming), sample), -1
     for end in [*ends, 2**62]:
         run.take([c for c in changes if first < c[0] <= end], end + 1)
         first = end
@@ -160,13 +166,15 @@ def test_what_is_put_out_is_the_join(case: Any, restarts: bool) -> None:
 
 
 @EXAMPLES
-@given(histories(), st.booleans(), st.sampled_from([0, 500]))
+@given(histories(), st.booleans(), st.sampled_from([0.0, 0.5]))
 def test_with_rows_dropped_it_is_a_part_of_the_join(
-    case: Any, restarts: bool, samples: int
+    case: Any, restarts: bool, sample: float
 ) -> None:
     inputs, changes, _ = case
-    with eager(samples):
-        run = ran(case, ConstraintMode.MONITORED, only_coming=False, restarts=restarts)
+    with eager():
+        run = ran(
+            case, ConstraintMode.MONITORED, only_coming=False, restarts=restarts, sample=sample
+        )
     for instant in range(22):
         found = run.relation(instant)
         assert all(n > 0 for n in found.values()), "nothing goes that has not come"

@@ -3,7 +3,8 @@
 A slot is a row without its times: null bits, columns, and one word with the weight and flags. Rows
 are spoken of by the address that they would have with their times, so that columns are where
 they are in all rows. An index has two halves of a word for each slot, the next and the previous slot
-of its chain, and heads of half a word; hashes are not kept, keys are compared.
+of its chain, and heads of half a word, one for two rows at least; hashes are not kept, keys are
+compared.
 
 The first index of an input chains equal rows. It is there only if it is needed: where the chains
 of another one are short, a row that goes is found in one of those (`heads_at`: 0 until then).
@@ -136,7 +137,7 @@ def _hang_in_all(indexes: int, store: int, heads: int) -> None:
 @kernel()
 def _grow(indexes: int, store: int) -> None:
     room = load_int(store, CAPACITY)
-    room += max(np.int64(16), room // 8)
+    room += max(np.int64(16), room // 16)
     words = room * load_int(store, STRIDE) // 8
     store_int(store, SLOTS_AT, resized(load_int(store, SLOTS_AT), words))
     store_int(store, CAPACITY, room)
@@ -167,7 +168,7 @@ def add_row(indexes: int, store: int, row: int, tail: int) -> int:
     store_int(store, PEAK, max(count, load_int(store, PEAK)))
     first, base = load_int(store, FIRST_INDEX), load_int(store, BASE)
     heads = load_int(indexes + (first + 1) * (8 * INDEX_WORDS), MASK) + 1
-    if count > heads:
+    if count > 2 * heads:
         _hang_in_all(indexes, store, 2 * heads)
         return slot
     for number in range(first, first + load_int(store, INDEXES)):
@@ -214,7 +215,7 @@ def find_equal(indexes: int, store: int, row: int) -> int:
 def compacted(indexes: int, store: int) -> None:
     """Give the memory of free slots back."""
     count, stride = load_int(store, COUNT), load_int(store, STRIDE)
-    room = count + max(np.int64(16), count // 8)
+    room = count + max(np.int64(16), count // 16)
     to, place = resized(np.int64(0), room * stride // 8), np.int64(0)
     for slot in range(load_int(store, HIGH)):
         row = row_at(store, slot)
@@ -230,6 +231,6 @@ def compacted(indexes: int, store: int) -> None:
     store_int(store, HIGH, count)
     store_int(store, FREE_HEAD, -1)
     heads = np.int64(16)
-    while heads < count:
+    while 2 * heads < count:
         heads *= 2
     _hang_in_all(indexes, store, heads)

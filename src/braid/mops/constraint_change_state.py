@@ -29,7 +29,7 @@ SAVED = [
 
 #: Rows that are looked at for each that goes, from which on equal rows have an index of their own;
 #: and after how many that is asked.
-_LONG, _ASKED = 4, 256
+_LONG, _ASKED = 6, 256
 
 
 class ChangeStores:
@@ -146,7 +146,7 @@ class ChangeStores:
     def tidy(self) -> None:
         """Give memory back that is of rows that have gone; find equal rows faster if that is slow."""
         for number, store in enumerate(self.stores):
-            if store[stores.CAPACITY] > store[stores.COUNT] + store[stores.COUNT] // 2 + 64:
+            if store[stores.CAPACITY] > store[stores.COUNT] + store[stores.COUNT] // 4 + 64:
                 kernel.compact_changes(self.frame, number)
             index = int(store[stores.FIRST_INDEX])
             equal = self.indexes[index]
