@@ -6,6 +6,7 @@ all queries that have them, and a table of values for each query: nothing but th
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from benchmarks.harness import Measured, Prepared
 
 ENDLESS = "unbounded"
 _NEUTRAL = "<neutral/>"
+_VALUES = re.compile(r">([^<]+)<")
 
 
 class Together:
@@ -87,12 +89,21 @@ class Together:
         _, answer = self._feed(self._documents[: self._checked])
         seconds, matches = self._feed(self._documents[self._checked :])
         count = len(self._documents) - self._checked
-        extra = {"documents_per_s": count / seconds, "matches_per_document": matches / count}
         held = int(self._engine.stats["state_bytes"])
+        extra = {
+            "documents_per_s": count / seconds,
+            "matches_per_document": matches / count,
+            "bytes_per_value": held / distinct_values(self._documents),
+        }
         return Measured(seconds, count, {self._question: answer}, held, extra)
 
     def close(self) -> None:
         self._engine = None
+
+
+def distinct_values(documents: Sequence[str]) -> int:
+    """How many different texts the leaves of documents have."""
+    return len({text for document in documents for text in _VALUES.findall(document)})
 
 
 class OneByOne:

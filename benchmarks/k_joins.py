@@ -67,6 +67,8 @@ class Work:
     blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
     query: str = "joined"
     truth: tuple[tuple[str, int], Sequence[int]] | None = None
+    #: How joins watch, where that is not as usual.
+    watching: Mapping[str, float] | None = None
 
     @property
     def measured(self) -> int:
@@ -127,7 +129,7 @@ def run(work: Work, mode: str) -> Joined:
     """One engine from the beginning of the streams to their end."""
     import braid
 
-    options: Any = {"constraints": mode, "aside_above": 0}
+    options: Any = {"constraints": mode, "aside_above": 0, "watching": work.watching}
     engine: Any = braid.Engine(instance_budget=_BUDGET, idle_timeout=None, **options)
     started = time.perf_counter()
     engine.execute(work.statements)
@@ -252,7 +254,9 @@ class KJoin:
 
     def _first(self) -> Work:
         few = self.work.batches[:3]
-        return Work(self.work.statements, few, 0, query=self.work.query)
+        return Work(
+            self.work.statements, few, 0, query=self.work.query, watching=self.work.watching
+        )
 
     def measure(self) -> Measured:
         found = run(self.work, MODES[self.mode])

@@ -51,6 +51,7 @@ def ratios(size: Size) -> Ratios:
         ),
         Ratio("view_cache/none", "throughput", f"shared@{points[-1]}", "none"),
         *(Figure(f"items_per_s@{p}", f"shared@{p}", "documents_per_s") for p in points),
+        Figure("bytes_per_value", f"shared@{points[-1]}", "bytes_per_value"),
     )
 
 

@@ -1,13 +1,15 @@
 """Joins between documents of two and of three levels (figures 6.8 to 6.15), by their number.
 
 Documents come in pairs with the same values; a query pairs a document with the next one. One by one,
-each query evaluates its paths and its join for itself; it is measured on fewer documents.
+each query evaluates its paths and its join for itself; it is measured on fewer documents. Joins by
+order are measured with values in order and with every document of the window gone through.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+from benchmarks.document_bands import Bands
 from benchmarks.document_runs import OneByOne, Together
 from benchmarks.documents import deep_leaves, drawn, flat_leaves, pairs
 from benchmarks.engines import label
@@ -43,12 +45,18 @@ def _one_by_one(size: Size, count: int, schema: str) -> Runner:
     return OneByOne(drawn(leaves, most, count), texts, 1, question=_point(count, schema))
 
 
+def _bands(size: Size, in_order: bool) -> Runner:
+    return Bands(10, size["band"], matches=2.0, in_order=in_order)
+
+
 def variants(size: Size) -> Variants:
     found = {}
     for count, schema in _points(size):
         point = _point(count, schema)
         found[f"shared@{point}"] = partial(_together, count=count, schema=schema, views=True)
         found[f"one_by_one@{point}"] = partial(_one_by_one, count=count, schema=schema)
+    found["sorted@band"] = partial(_bands, in_order=True)
+    found["scan@band"] = partial(_bands, in_order=False)
     found["none"] = partial(_together, count=size["deep"], schema="-deep", views=False)
     return found
 
@@ -62,6 +70,7 @@ def ratios(size: Size) -> Ratios:
             for p in points
         ),
         Ratio("view_cache/none", "throughput", f"shared@{deep}", "none"),
+        Ratio("sorted/scan@band", "throughput", "sorted@band", "scan@band"),
         *(Figure(f"documents_per_s@{p}", f"shared@{p}", "documents_per_s") for p in points),
     )
 
@@ -70,9 +79,9 @@ CASE = Case(
     name="xml_join",
     about="joins between documents of two and three levels, together and one by one",
     sizes={
-        "small": {"points": (100, 1_000), "deep": 1_000, "documents": 200, "checked": 10},
+        "small": {"points": (100, 1_000), "deep": 1_000, "documents": 200, "checked": 10, "band": 4_000},
         "full": {
-            "points": (1_000, 10_000, 100_000), "deep": 100_000, "documents": 2_000, "checked": 4,
+            "points": (1_000, 10_000, 100_000), "deep": 100_000, "documents": 2_000, "checked": 4, "band": 20_000,
         },
     },
     variants=variants,

@@ -117,7 +117,7 @@ def test_signals_ask_and_are_put_back() -> None:
 
 
 def test_notices_are_said_once() -> None:
-    notice = Notice("W204", "paid", "constraint 'k' does not hold")
+    notice = Notice("W205", "paid", "constraint 'k' does not hold")
     watched, text = watch(FakeRun(5, notices=(notice,)))
     watched.until_done(threading.Event(), quiet=True)
-    assert text.getvalue().count("warning[W204] in query 'paid': constraint 'k' does not") == 1
+    assert text.getvalue().count("warning[W205] in query 'paid': constraint 'k' does not") == 1

@@ -94,7 +94,7 @@ def test_what_is_broken_is_told_and_nothing_is_lost(declared: str, said: str) ->
     running = engine(declared)
     assert run(running) == run(engine(mode="off"))
     (notice,) = running.notices
-    assert (notice.code, notice.query) == ("W204", "paid")
+    assert (notice.code, notice.query) == ("W205", "paid")
     assert notice.message == f"{said}; it is not used any more, no result is lost"
 
 

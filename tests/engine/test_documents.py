@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import braid
@@ -140,7 +141,11 @@ def test_equal_queries_are_evaluated_once() -> None:
     [
         ("<a><b></a>", "not well-formed"),
         ("", "not well-formed"),
-        ("<a>" * 300 + "</a>" * 300, "not well-formed"),
+        ("<a>" * 300 + "</a>" * 300, "deeper than"),
+        ("<a>\0</a>", "not well-formed"),
+        ("<x:a>1</x:a>", "prefix x on a is not defined"),
+        ("<a>&other;</a>", "'other' not defined, line 1, column 11"),
+        ('<!-- a --><!DOCTYPE a [<!ENTITY % x "y">]><a/>', "declares entities"),
         ("<a>" * 220 + "</a>" * 220, "deeper than"),
         ('<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>', "declares entities"),
         ('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "declares entities"),
@@ -174,6 +179,34 @@ def test_what_a_document_says_of_its_encoding_is_over_when_it_is_a_text() -> Non
     text = '<?xml version="1.0" encoding="ISO-8859-1"?><a>Grüße ✓</a>'
     running = run({"q": "S/a->x"}, (text, 1))
     assert [r["x"] for r in results(running, "q")] == ["Grüße ✓"]
+
+
+def test_documents_in_bytes_are_in_the_encoding_that_they_say() -> None:
+    said = '<?xml version="1.0" encoding="{}"?><a>ü</a>'
+    given = [
+        said.format("ISO-8859-1").encode("latin-1"),
+        said.format("utf-16").encode("utf-16"),
+        "<a>ü</a>".encode("utf-16-le"),
+        "<a>ü</a>".encode("utf-8-sig"),
+        said.format("nothing").encode(),
+        "<a>ü</a>".encode("latin-1"),
+        None,
+        b"<z/>",
+    ]
+    running = engine({"q": "SELECT x FROM T/a->x"})
+    columns = {"doc": pa.array(given, pa.binary()), "t": list(range(len(given)))}
+    running.process({"T": pa.table(columns)})
+    assert [row["x"] for row in results(running, "q")] == ["ü"] * 4
+    reasons = [row["reason"] for row in running.rejected.to_pylist()]
+    assert ["unknown encoding: nothing" in reasons[0], "not in utf-8" in reasons[1]] == [True, True]
+
+
+def test_what_only_looks_like_an_entity_is_let_in() -> None:
+    hidden = "<!DOCTYPE a [<!ENTITY x 'y'>]>"
+    running = run(
+        {"q": "S/a->x"}, (f"<!--{hidden}--><a>1</a>", 1), (f"<a><![CDATA[{hidden}]]></a>", 2)
+    )
+    assert [r["x"] for r in results(running, "q")] == ["1", hidden]
 
 
 def test_comments_and_instructions_are_no_part_of_a_value() -> None:

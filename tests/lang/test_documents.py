@@ -90,6 +90,14 @@ def test_axes_wildcards_and_tests(catalog: Catalog) -> None:
     assert [t.operator for t in block.nodes[1].tests] == ["!="]
 
 
+def test_names_have_dots_hyphens_and_digits(catalog: Catalog) -> None:
+    block = documents(catalog, "S//org.x-1.2[@a.b-c]->x").blocks[0]
+    assert [n.name and getattr(n.name, "value", None) for n in block.nodes] == [
+        "org.x-1.2",
+        "a.b-c",
+    ]
+
+
 def test_paths_in_the_predicate_become_part_of_the_blocks(catalog: Catalog) -> None:
     """Value-join normal form."""
     node = documents(
@@ -102,11 +110,20 @@ def test_paths_in_the_predicate_become_part_of_the_blocks(catalog: Catalog) -> N
     assert node.blocks[1].nodes[1].axis is Axis.DESCENDANT
 
 
+def test_predicates_behind_a_variable_of_a_join(catalog: Catalog) -> None:
+    node = documents(catalog, "S//a->x JOIN{x[./k = 'v'][@m]/b = y, 1 day} S//b->y")
+    assert node.joins == (ValueJoin(3, "=", 0),)
+    shown = [n.name and getattr(n.name, "value", None) for n in node.blocks[0].nodes]
+    assert shown == ["a", "k", "m", "b"]
+    assert [t.operator for t in node.blocks[0].nodes[1].tests] == ["="]
+
+
 def test_comparisons_are_turned_to_the_order_of_the_blocks(catalog: Catalog) -> None:
     node = documents(catalog, "S//a->x JOIN{y < x, unbounded} S//b->y")
     assert node.joins == (ValueJoin(0, ">", 0),)
-    assert isinstance(node.window, Literal)
-    assert node.window.value == ENDLESS
+    (window,) = node.windows
+    assert isinstance(window, Literal)
+    assert window.value == ENDLESS
 
 
 def test_a_window_without_an_end_is_told(catalog: Catalog) -> None:
@@ -148,11 +165,23 @@ CASES = [
     ("S//a[.]", "E220", "says something about a path"),
     ("S//a[3]", "E221", "the position [3]"),
     ("S//a[not(./b)]", "E221", "not()"),
+    ("SELECT x FROM S//a->x WHERE x = '1'", "E220", "FILTER"),
+    ("S//a->x JOIN{(x = y), 1 day} S//b->y", "E220", "a join compares values"),
+    ("S//a->x JOIN{x[.k] = y, 1 day} S//b->y", "E232", "not in the language of its block"),
     ("S//a[./b or ./c]", "E221", "OR"),
     ("S//a[./b = ./c]", "E221", "comparing two paths"),
+    ("S//a[-1]", "E221", "the position [-1]"),
+    ("S//a[../b]", "E221", "the parent (..)"),
+    ("S//a/./b", "E221", "a step . inside a path"),
+    ("S//a/following-sibling::b", "E221", "the axis following-sibling::"),
+    ("S//a[last()]", "E221", "the function last()"),
+    ("S//a[./b + 1 > 2]", "E221", "arithmetic (+)"),
+    ("S//a[./b IN ('c')]", "E221", "IN is not supported"),
+    ("S//a[./b = ]", "E220", "expected a text or a number"),
+    ("S//a | S//b", "E104", "one query for each path"),
     ("S//a[//b]", "E221", "write .// for"),
-    ("S//a/..", "E221", "parent axis"),
-    ("S//dc:title", "E221", "namespace prefix"),
+    ("S//a/..", "E221", "the parent (..)"),
+    ("S//dc:title", "E221", "the namespace prefix dc:"),
     ("S//text()", "E221", "the function text()"),
     ("S/@id/b", "E221", "an attribute has nothing below it"),
     ("S//a->x JOIN{x = y OR x = y, 1 day} S//b->y", "E222", "one query for each"),
@@ -163,13 +192,21 @@ CASES = [
     ("S//a->x JOIN{x/b->w = y, 1 day} S//b->y", "E224", "bound in a block"),
     ("S//a->x JOIN{xx = y, 1 day} S//b->y", "E224", "no variable 'xx'"),
     ("S//a->x[./b->x]", "E225", "two variables 'x'"),
-    ("S//a->x JOIN{x = x, 1 day} S//b->x", "E225", "both blocks"),
+    ("S//a->x JOIN{x = x, 1 day} S//b->x", "E225", "two blocks"),
     ("S//a->result", "E225", "a column of every result"),
     ("Two//a->x", "E226", "one column of type XML"),
     ("V//a->x", "E226", "no stream of documents"),
     ("S//a[./b < 'x']", "E227", "compares numbers"),
     ("S" + "//a" * 61, "E228", "at most 60 nodes"),
-    ("S//a->x JOIN{x = y, 1 day} S//b->y JOIN{x = z, 1 day} S//c->z", "E229", "two blocks"),
+    ("S//a->x JOIN{, 1 day} (S//b->y JOIN{y = z, 1 day} S//c->z)", "E229", "from the left"),
+    ("S//a->x JOIN{x = z, 1 day} S//b->y JOIN{, 1 day} S//c->z", "E224", "behind this join"),
+    (
+        "S//a->x JOIN{, 1 day} S//b->y JOIN{x = z/@k AND x = 'a' AND x = x, 1 day} S//c->z",
+        "E224",
+        "one block",
+    ),
+    ("S//a->x JOIN{, 1 day} S//b->y JOIN{, 1 day} S//c->document_3", "E225", "column of every"),
+    ("S//a->x JOIN{, 1 day} S//b->y JOIN{, 1 day} Tick//c->z", "E120", "different clocks"),
     ("Tick//a->x JOIN{x = y, 1 day} Tick//b->y", "E114", "counts ticks"),
     ("S//a->x JOIN{x = y, 1 day} Tick//b->y", "E120", "different clocks"),
     ("S//a->x JOIN{x = y, 1 day} None//b->y", "E105", "no stream 'None'"),

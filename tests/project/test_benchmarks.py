@@ -79,7 +79,11 @@ def test_case(name: str, tmp_path: Path) -> None:
     smoke(name, tmp_path)
 
 
+SLOW = {"spark_documents"}
+MARKED = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in ON_SPARK]
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ON_SPARK)
+@pytest.mark.parametrize("name", MARKED)
 def test_case_on_spark(name: str, tmp_path: Path) -> None:
     smoke(name, tmp_path)

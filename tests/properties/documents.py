@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from hypothesis import strategies as st
 
 from braid.algebra.queries import Query
@@ -31,6 +34,17 @@ def elements(draw: Draw, depth: int) -> str:
     return f"<{name}{attribute}>{text}{''.join(below)}</{name}>"
 
 
+class Joined(Protocol):
+    """What a join asks of a block."""
+
+    variables: list[str]
+    text: str
+
+    def paths(self) -> st.SearchStrategy[str]:
+        """Paths that may stand behind a variable of it."""
+        ...
+
+
 class Block:
     """The text of a block, and the variables that it binds."""
 
@@ -45,6 +59,9 @@ class Block:
         if not self.variables:
             self.variables.append(f"{prefix}r")
             self.text += f" AS {prefix}r"
+
+    def paths(self) -> st.SearchStrategy[str]:
+        return st.sampled_from(["", "", "", "/b", "//b"])
 
     def _axis(self) -> str:
         return self._draw(st.sampled_from(["/", "//", "//", "//"]))
@@ -82,23 +99,30 @@ class Block:
 
 @st.composite
 def texts(draw: Draw) -> str:
-    first = Block(draw, draw(st.sampled_from(["S", "S", "T"])), "x")
-    if draw(st.integers(0, 4)) == 0:
-        return first.text
-    second = Block(draw, draw(st.sampled_from(["S", "S", "T"])), "y")
+    """One block, or up to four that are joined."""
+    count = draw(st.sampled_from([1, 2, 2, 2, 2, 3]))
+    blocks = [Block(draw, draw(st.sampled_from(["S", "S", "T"])), "xyzw"[n]) for n in range(count)]
+    text = blocks[0].text
+    for number in range(1, count):
+        text += f" {draw(joins(blocks, number))} {blocks[number].text}"
+    return text
+
+
+@st.composite
+def joins(draw: Draw, blocks: Sequence[Joined], number: int) -> str:
+    """The join of a block with those before it; mostly it compares values of its own."""
     operators = st.sampled_from(["=", "=", "=", "=", "!=", "<", ">="])
-    joins = [
-        f"{draw(st.sampled_from(first.variables))}{draw(paths())} {draw(operators)} "
-        f"{draw(st.sampled_from(second.variables))}"
-        for _ in range(draw(st.integers(0, 3)))
-    ]
+    compared = []
+    for _ in range(draw(st.integers(0, 3 if number == 1 else 2))):
+        second = number if number == 1 or draw(st.integers(0, 4)) else number - 1
+        first = blocks[draw(st.integers(0, second - 1))]
+        left = draw(st.sampled_from(first.variables)) + draw(first.paths())
+        compared.append(
+            f"{left} {draw(operators)} {draw(st.sampled_from(blocks[second].variables))}"
+        )
     kind = draw(st.sampled_from(["FOLLOWED BY", "JOIN"]))
-    window = draw(st.sampled_from(["0", "1", "3", "unbounded"]))
-    return f"{first.text} {kind}{{{' AND '.join(joins)}, {window}}} {second.text}"
-
-
-def paths() -> st.SearchStrategy[str]:
-    return st.sampled_from(["", "", "", "/b", "//b"])
+    window = draw(st.sampled_from(["0", "1", "3", "unbounded"] if number == 1 else ["1", "3", "9"]))
+    return f"{kind}{{{' AND '.join(compared)}, {window}}}"
 
 
 @st.composite

@@ -64,6 +64,9 @@ class Block:
             self.text += f" AS {prefix}r"
             self.variables.append(f"{prefix}r")
 
+    def paths(self) -> st.SearchStrategy[str]:
+        return st.sampled_from(["", "", "", "", ".b", "..a"])
+
     def _step(self, depth: int) -> str:
         return member(self._draw) + self._about(depth)
 
@@ -106,21 +109,18 @@ def comparison(draw: Draw) -> str:
 
 @st.composite
 def texts(draw: Draw) -> str:
-    first = Block(draw, draw(st.sampled_from(["J", "J", "K"])), "x")
-    if draw(st.integers(0, 3)) == 3:
-        return first.text
-    other = draw(st.sampled_from(["J", "J", "K", "S"]))
-    second = (documents.Block if other == "S" else Block)(draw, other, "y")
-    blocks = (first, second) if draw(st.booleans()) else (second, first)
-    operators = st.sampled_from(["=", "=", "=", "!=", "<", ">="])
-    joins = []
-    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3, 0]))):
-        path = member(draw) if draw(st.integers(0, 5)) == 5 else ""
-        left = f"{draw(st.sampled_from(first.variables))}{path}"
-        joins.append(f"{left} {draw(operators)} {draw(st.sampled_from(second.variables))}")
-    kind = draw(st.sampled_from(["FOLLOWED BY", "JOIN"]))
-    window = draw(st.sampled_from(["unbounded", "unbounded", "3", "1"]))
-    return f"{blocks[0].text} {kind}{{{' AND '.join(joins)}, {window}}} {blocks[1].text}"
+    """One block, or up to four that are joined; one of them may be over XML."""
+    count = draw(st.sampled_from([1, 2, 2, 2, 2, 3]))
+    streams = ["J", *(draw(st.sampled_from(["J", "J", "K", "S"])) for _ in range(1, count))]
+    streams = draw(st.permutations(streams))
+    blocks = [
+        (documents.Block if stream == "S" else Block)(draw, stream, "xyzw"[number])
+        for number, stream in enumerate(streams)
+    ]
+    text = blocks[0].text
+    for number in range(1, count):
+        text += f" {draw(documents.joins(blocks, number))} {blocks[number].text}"
+    return text
 
 
 @st.composite

@@ -1,9 +1,9 @@
 """Queries over documents: tree patterns, and joins between the documents that match them.
 
-A block is a tree pattern over the documents of one stream. A query has one block, or two whose
-documents are joined: FOLLOWED BY pairs a document of the first block with a later one of the
-second, JOIN pairs documents that are near each other in time. Names of elements, constants and the
-window are expressions, so that queries which differ only in them have one template.
+A block is a tree pattern over the documents of one stream. A query has one block, or several whose
+documents are joined one after the other: FOLLOWED BY pairs what was joined so far with a later
+document of the next block, JOIN with one that is near it in time. Names of elements, constants and
+windows are expressions, so that queries which differ only in them have one template.
 
 The law is in `reference/documents.py`.
 """
@@ -96,31 +96,35 @@ class Block:
 
 @dataclass(frozen=True)
 class ValueJoin:
-    """A comparison of the values of a node of the first block and one of the second."""
+    """A comparison of the values of a node of one block and a node of a later one, `blocks`."""
 
     first: int
     operator: str
     second: int
+    blocks: tuple[int, int] = (0, 1)
 
 
 @dataclass(frozen=True)
 class Documents(Remembers):
-    """The matches of one block, or the pairs of matches of two.
+    """The matches of one block, or of several that are joined from the left.
 
-    `sources`: the stream that each block reads, `columns` the column with its documents. `kind`
-    is empty for one block. References: none; all expressions are constants.
+    `sources`: the stream that each block reads, `columns` the column with its documents. `kinds`
+    and `windows` belong to the joins of each block but the first with those before it; a
+    comparison is part of the join with the later of its blocks. References: none; all expressions
+    are constants.
     """
 
     sources: tuple[Node, ...]
     columns: tuple[str, ...]
     blocks: tuple[Block, ...]
-    kind: str = ""
+    kinds: tuple[str, ...] = ()
     joins: tuple[ValueJoin, ...] = ()
-    window: Expression | None = None
+    windows: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.columns) == len(self.blocks)
-        assert (len(self.blocks) == 2) == bool(self.kind) == (self.window is not None)
+        assert len(self.blocks) - 1 == len(self.kinds) == len(self.windows)
+        assert all(first < second < len(self.blocks) for first, second in self.pairs)
         assert len({source.unit for source in self.sources}) == 1, "different clocks"
 
     def __hash__(self) -> int:
@@ -133,6 +137,27 @@ class Documents(Remembers):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.sources
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The blocks that each comparison is between."""
+        return tuple(join.blocks for join in self.joins)
+
+    def joins_with(self, number: int) -> tuple[ValueJoin, ...]:
+        """What the join of a block with those before it compares."""
+        return tuple(join for join in self.joins if join.blocks[1] == number)
+
+    def prefix(self, count: int) -> Documents:
+        """The query of the first blocks alone."""
+        return replace(
+            self,
+            sources=self.sources[:count],
+            columns=self.columns[:count],
+            blocks=self.blocks[:count],
+            kinds=self.kinds[: count - 1],
+            joins=tuple(join for join in self.joins if join.blocks[1] < count),
+            windows=self.windows[: count - 1],
+        )
 
     @cached_property
     def schema(self) -> Schema:
@@ -151,24 +176,22 @@ class Documents(Remembers):
 
     def changed(self, change: Callable[[Expression], Expression]) -> Documents:
         """The same query with other constants."""
-        window = None if self.window is None else change(self.window)
         blocks = tuple(_changed(block, change) for block in self.blocks)
-        return replace(self, blocks=blocks, window=window)
+        return replace(self, blocks=blocks, windows=tuple(map(change, self.windows)))
 
     def over(self, sources: tuple[Node, ...]) -> Documents:
         """The same query of other streams."""
         return replace(self, sources=sources)
 
     def constants(self) -> Iterator[Expression]:
-        """Every constant, in the order in which the blocks have them; the window last."""
+        """Every constant, in the order in which the blocks have them; the windows last."""
         for block in self.blocks:
             for node in block.nodes:
                 if node.name is not None:
                     yield node.name
                 for test in node.tests:
                     yield test.constant
-        if self.window is not None:
-            yield self.window
+        yield from self.windows
 
 
 def _changed(block: Block, change: Callable[[Expression], Expression]) -> Block:

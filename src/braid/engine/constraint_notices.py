@@ -16,6 +16,6 @@ _AFTER = {
 def broken_notices(executor: Executor) -> list[Notice]:
     """A notice for each query whose join used a constraint that does not hold, once."""
     return [
-        Notice("W204", query, f"{broken.describe()}; it is not used any more, {_AFTER[mode]}")
+        Notice("W205", query, f"{broken.describe()}; it is not used any more, {_AFTER[mode]}")
         for query, mode, broken in executor.broken()
     ]

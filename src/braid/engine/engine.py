@@ -175,7 +175,7 @@ class Engine:
             self._prepare(id, text, rows, ids, at)
             return
         registered = compile_query(text, self._catalog, query_id=id, origin=Origin(query=id))
-        self._check_birth(registered.query.template, at)
+        self._check_time(registered.query.template, at)
         self._catalog.add_query(registered.query)
         self.notices.extend(registered.notices)
         if at is not None:
@@ -186,7 +186,7 @@ class Engine:
 
     def _prepare(self, id: str, text: str, rows: Any, ids: str | None, at: int | None) -> None:
         prepared = prepare(text, rows, self._catalog, name=id, ids=ids, origin=Origin(query=id))
-        self._check_birth(prepared.template, at)
+        self._check_time(prepared.template, at)
         self._catalog.add_prepared(prepared)
         self.notices.extend(prepared.notices)
         self.refused = list(prepared.refused)
@@ -198,7 +198,7 @@ class Engine:
             births = np.full(len(prepared.members), now if at is None else at)
             self._admit(shard, prepared.members, births, single=False)
 
-    def _check_birth(self, template: Template, at: int | None) -> None:
+    def _check_time(self, template: Template, at: int | None) -> None:
         if at is None or self._shard is None:
             return
         now = self._shard.bound(template.outputs[-1].node.unit)
@@ -232,14 +232,42 @@ class Engine:
             births = np.array([coming[name][1] for name in members.ids.to_pylist()], np.int64)
             shard.add(members, births, single=len(members) == 1)
 
-    def drop(self, id: str) -> None:
-        """Remove a query, or all members of a prepared one, and what only they needed."""
+    def drop(self, id: str, *, at: int | None = None) -> None:
+        """Remove a query, or all members of a prepared one, and what only they needed: now, or
+        at an event time, from which on nothing that ends is put out for them."""
+        if at is not None:
+            self._end(id, at)
+            return
         self._catalog.remove_query(id)
+        self._forget_births(id)
+        if self._shard is not None and self._coming.pop(id, None) is None:
+            self._going.append(id)
+
+    def _forget_births(self, id: str) -> None:
         if self._births:
             left = self._births.items()
             self._births = {n: at for n, at in left if n != id and not n.startswith(f"{id}/")}
-        if self._shard is not None and self._coming.pop(id, None) is None:
-            self._going.append(id)
+
+    def _end(self, id: str, at: int) -> None:
+        self._check_time(self._catalog.removable(id), at)
+        self._catalog.end_query(id, at)
+        if self._shard is not None:
+            shard = self._running()
+            self._emission.settle()
+            shard.drop([id], at)
+            self._bury(shard)
+
+    def _bury(self, shard: Shard) -> None:
+        """Forget the queries whose time was over before what has just been answered."""
+        over = []
+        for name, at in self._catalog.ending.items():
+            unit = self._catalog.removable(name).outputs[-1].node.unit
+            if at <= shard.bound(unit):
+                over.append(name)
+        for name in over:
+            if name in self._catalog.ending:  # unless it went with the others of its kind
+                self._catalog.remove_query(name)
+                self._forget_births(name)
 
     def execute(self, text: str, *, name: str | None = None) -> None:
         """Run statements (CREATE and DROP of all kinds, bare queries), ended by ';'."""
@@ -290,13 +318,17 @@ class Engine:
         self._forget()  # first: whose the last results were need not be settled for nobody
         shard = self._running()
         self._take(shard, tables, now)
-        return self._emit(shard.advance(now=now))
+        found = self._emit(shard.advance(now=now))
+        self._bury(shard)
+        return found
 
     def finish(self) -> Tables:
         """The input has ended: everything that is held back is run."""
         self._forget()
         shard = self._running()
-        return self._emit(shard.finish())
+        found = self._emit(shard.finish())
+        self._bury(shard)
+        return found
 
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
@@ -392,6 +424,8 @@ class Engine:
                 self._resumed = False
             else:
                 self._shard = Shard(queries, streams, options=self._options, births=self._births)
+            for name, at in self._catalog.ending.items():
+                self._shard.drop([name], at)
         return self._shard
 
     def _change(self) -> None:
@@ -431,6 +465,8 @@ class Engine:
             rules=saved.rules,
             constraints=saved.mode,
             aside_above=saved.aside_above,
+            selection_join=saved.selection_join.form,
+            member_set_bytes=saved.selection_join.member_set_bytes,
             watching=saved.watching,
         )
         for function in functions:
@@ -449,6 +485,8 @@ class Engine:
                     restored(query.text, query.members, engine._catalog, name=query.id)
                 )
         engine._define(views)
+        for name, at in saved.ending.items():
+            engine._catalog.end_query(name, at)
         engine.notices.clear()
         engine._saved, engine._resumed = dict(saved.pages), True
         return engine

@@ -17,6 +17,7 @@ from braid.algebra.types import Kind, canonical, kind_of, sql_name
 from braid.engine.payload import to_json
 from braid.errors import ConfigError
 from braid.mops.document_reader import refusal
+from braid.mops.document_table import Unreadable, decoded
 
 START = "__start"
 END = "__end"
@@ -76,9 +77,15 @@ class Ingest:
             arrays += self._times(table, reasons)
         for attribute in self.attributes:
             names.append(attribute.name)
-            arrays.append(_fitted(table, attribute.name, attribute.type, reasons))
-            if attribute.name in self.stream.documents:
-                _check_documents(arrays[-1], attribute.name in self.stream.json, reasons)
+            is_document, json = (
+                attribute.name in of for of in (self.stream.documents, self.stream.json)
+            )
+            if is_document and _is_bytes(table.column(attribute.name).type):
+                arrays.append(_decoded(_chunk(table, attribute.name), json, reasons))
+            else:
+                arrays.append(_fitted(table, attribute.name, attribute.type, reasons))
+            if is_document:
+                _check_documents(arrays[-1], json, reasons)
         events = pa.RecordBatch.from_arrays(arrays, names) if names else _no_columns(table.num_rows)
         bad = reasons.bad
         if bad is None:
@@ -126,6 +133,24 @@ class Ingest:
             fitted = fitted.cast(pa.timestamp("us", fitted.type.tz), safe=False)
         words = fitted.cast(pa.int64())
         return (words.fill_null(0) if words.null_count else words).to_numpy(zero_copy_only=False)
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+
+
+def _decoded(column: pa.Array, json: bool, reasons: _Reasons) -> pa.Array:
+    """Documents in bytes as texts; those in no encoding that is known get a reason."""
+    texts: list[str | None] = []
+    for row, data in enumerate(column.to_pylist()):
+        try:
+            texts.append(None if data is None else decoded(data, json=json))
+        except Unreadable as error:
+            texts.append(None)
+            bad = np.zeros(len(column), np.bool_)
+            bad[row] = True
+            reasons.add(bad, str(error))
+    return pa.array(texts, pa.string())
 
 
 def _check_documents(texts: pa.Array, json: bool, reasons: _Reasons) -> None:

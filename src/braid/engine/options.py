@@ -31,7 +31,14 @@ class Options:
     #: How joins find out which constraints hold.
     watching: Watching = Watching()  # noqa: RUF009 -- frozen
     selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
+    #: Of the values by which documents are divided: which shard this is, and of how many.
+    share: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
         if self.aside_above < 0:
             raise ConfigError("E317", "aside_above must not be negative")
+
+
+def check_selection_join(form: str, member_set_bytes: int | None) -> None:
+    """Raise what is wrong with options of selection joins."""
+    Choice(form, 0 if member_set_bytes is None else member_set_bytes)

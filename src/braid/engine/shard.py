@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class Shard:
             selection_join=options.selection_join,
             aside_above=options.aside_above,
             watching=options.watching,
+            share=options.share,
         )
         self.suspended: dict[str, str] = {}
         #: What was found while it ran that users should know.
@@ -314,14 +316,16 @@ class Shard:
     def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
         shape = self.plan.sources[channel.split(FEED)[0]]
         rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
-        at = 0
-        # Parts are sorted, and often follow each other: then all is sorted without sorting.
+        at, last, follow = 0, NEVER, True
+        # Parts are sorted, and often follow each other: then all is sorted without a look.
         for part in sorted(parts, key=lambda p: p.column(END)[0].as_py()):
+            ends = part.column(END)
+            follow, last = follow and ends[0].as_py() >= last, ends[-1].as_py()
             target = rows[at : at + part.num_rows]
             times = part.column(START), part.column(END)
             write_columns(target, part, shape.layout, shape.schema, self._context.values, times)
             at += part.num_rows
-        return sorted_by_end(rows)
+        return rows if follow else sorted_by_end(rows)
 
     def _bound(self, signature: str) -> int:
         """How far the clock of an m-op is: that of the streams it reads."""
@@ -383,20 +387,12 @@ class Shard:
         """A state that gave up takes along all queries whose results come through it."""
         for number, stop in self._executor.stopped().items():
             name = self._executor.census.id_of(number)
-            # Of the instant at which a sum does not fit nothing counts.
-            until = stop.at - 1 if stop.overflow else stop.at
-            until = self._suspended_at[number] = min(until, self._suspended_at.get(number, until))
-            if stop.overflow:
-                self.suspended[name] = (
-                    f"E307: a sum in it does not fit its type at {stop.at}: cast what is summed "
-                    "to DOUBLE, or shorten the window"
-                )
-            else:
-                self.suspended[name] = (
-                    f"more than {self.options.instance_budget} instances at {until}, in it "
-                    "or in what it reads: bound the pattern with DUR or the join with windows, or "
-                    "raise instance_budget"
-                )
+            if not stop.overflow:
+                # Where a sum does not fit, results of that instant and later are nobody's already.
+                until = min(stop.at, self._suspended_at.get(number, stop.at))
+                self._suspended_at[number] = until
+                stop = replace(stop, at=until)
+            self.suspended[name] = stop.reason(self.options.instance_budget)
 
     def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
         counts, self._counts = self._counts, {"events": 0, "late": 0}

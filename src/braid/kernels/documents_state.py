@@ -16,17 +16,42 @@ FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
 #: In how many slices of the view cache a value may be, and how long a chain is worth one.
 WAYS = 4
 WORTH = 4
+#: In place of the row before it: the value of a row belongs to another shard.
+FOREIGN = -2
 #: From so many facts of two documents on, every template is tried.
 MANY = 4
+#: In place of a left edge: nodes of the trie that begin with a comparison by order.
+ORDERED = -7
+
+
+class Ways(NamedTuple):
+    """What lists of pairs of edges lead to; see `documents_ways.py`.
+
+    `table`: digest of a list and the number of its entry. `entries`: first and end of its `labels`, first
+    and end of its `ways`: node of the trie, first of its `steps` (places in the list), how many, first
+    and end of its `queries` (node, window; end -1: they are not copied). `order`: room for the facts of
+    the list at hand. `counts`: how much of entries, labels, ways, steps and queries is used.
+    """
+
+    table: np.ndarray
+    entries: np.ndarray
+    labels: np.ndarray
+    ways: np.ndarray
+    steps: np.ndarray
+    queries: np.ndarray
+    order: np.ndarray
+    counts: np.ndarray
 
 
 class Queries(NamedTuple):
     """Templates, R_T as a trie, and the queries at its leaves.
 
-    `templates`: pairing, slots, first step, steps, root in the trie. `steps`: kind, operator, first
+    `templates`: pairing, slots, first step, steps, root in the trie, and how many comparisons at the
+    beginning are looked up in the order of values (2: a band). `steps`: kind, operator, first
     and end of its left slots, first and end of its right ones. `trie`: template, first query, next
     that begins with the same pair of edges, and 64 bits of which those of its children are set: most
-    pairs of edges lead nowhere, and are not looked up.
+    pairs of edges lead nowhere, and are not looked up; the left edge that leads to it. `begins`: nodes
+    of first steps, by both edges if these are equal values, by ORDERED and the right edge if ordered.
     """
 
     templates: np.ndarray
@@ -46,7 +71,7 @@ class State(NamedTuple):
     """Documents with their witnesses, in order of time; `by_value` finds the last row of R_doc.
 
     `documents`: time, first row of R_doc (one more for the end). `rows`: document, node, value,
-    first row of R_bin, the row before it that has the same value. `kinds`, `orders`: kind and place
+    first row of R_bin, the row before it that has the same value (or FOREIGN: it joins nothing here). `kinds`, `orders`: kind and place
     of a value among others, for comparisons.
 
     The view cache has slices of R_L by value, each of so many cells in a row (document, first row of
@@ -115,11 +140,15 @@ def add_queries(
                 queries.trie[child, 1] = -1
                 queries.trie[child, 2] = -1
                 queries.trie[child, 3] = 0
+                queries.trie[child, 4] = left
                 queries.trie[at, 3] |= np.int64(1) << bit_of(left, right)
                 note(queries.children, at, left, right, 0, child)
                 if step == 0 and begins:
                     queries.trie[child, 2] = look(queries.begins, left, right, 0, 0)
                     note(queries.begins, left, right, 0, 0, child)
+                elif step == 0 and queries.templates[template, 5]:
+                    queries.trie[child, 2] = look(queries.begins, ORDERED, right, 0, 0)
+                    note(queries.begins, ORDERED, right, 0, 0, child)
             at = child
         number = counts[1]
         counts[1] += 1

@@ -7,7 +7,7 @@ for so many; the one that was asked for longest ago gives way.
 from __future__ import annotations
 
 from braid.kernels.documents_match import look, mixed, note
-from braid.kernels.documents_state import WAYS, WORTH, State, Work, bit_of
+from braid.kernels.documents_state import FOREIGN, WAYS, WORTH, State, Work, bit_of
 from braid.kernels.runtime import kernel
 
 
@@ -70,6 +70,8 @@ def index_rows(state: State, first: int, end: int) -> None:
     """Chain rows of R_doc by their values."""
     for row in range(first, end):
         value = state.rows[row, 2]
+        if state.rows[row, 4] == FOREIGN:
+            continue
         state.rows[row, 4] = -1
         if value >= 0:
             state.rows[row, 4] = look(state.by_value, value, 0, 0, 0)
@@ -89,7 +91,7 @@ def gather_facts(
     begin, end = state.documents[current, 1], state.documents[current + 1, 1]
     for mine in range(begin, end):
         value = state.rows[mine, 2]
-        if value < 0:
+        if value < 0 or state.rows[mine, 4] == FOREIGN:
             continue
         found = _slice(state, value) if views else -1
         if views:

@@ -85,6 +85,8 @@ PROVES, LOOKS = range(2)
 ENDLESS = np.int64(1) << np.int64(61)
 #: The longest sleep, in times that were watched before: two to this.
 _LONGEST = 4
+#: Events for which one that is not worth its time counts as tried, at least.
+_TRIED = 4096
 
 
 @kernel()
@@ -183,11 +185,14 @@ def judge_looking(words: np.ndarray) -> None:
 
 
 @kernel((WORDS, types.int64, types.int64))
-def give_up(words: np.ndarray, number: int, wait: int) -> None:
-    """A watch that is not worth its time is not used, and looks again after so many events."""
+def give_up(words: np.ndarray, number: int, times: int) -> None:
+    """A watch that is not worth its time is not used, and looks again later: after some times as long
+    as it was tried, and the longer the more often that was in vain."""
     frame = address(words)
     watch = watch_at(frame, number)
     store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
+    tried = max(load_int(store, ARRIVALS) - load_int(watch, PROVED), np.int64(_TRIED))
+    wait = 4 * tried << min(times, np.int64(_LONGEST))
     store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
     _begin_anew(watch, store, np.int64(LOOKS))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lark import Token
@@ -12,7 +13,21 @@ from braid.lang.xml_syntax import Literal, Word
 
 OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">"}
 OPERATORS |= {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">="}
+#: What paths, or the rest of the language, have behind a predicate elsewhere, and blocks have not.
+LEFT_OUT = {
+    "OR": "OR",
+    "IN": "IN",
+    "BETWEEN": "BETWEEN",
+    "LIKE": "LIKE",
+    "IS": "IS",
+    "+": "arithmetic (+)",
+    "-": "arithmetic (-)",
+    "*": "arithmetic (*)",
+    "DIV": "arithmetic (div)",
+    "MOD": "arithmetic (mod)",
+}
 #: Kinds of tokens that are no words.
+_NAME_PART = re.compile(r"[\w.-]+")
 _MARKS = frozenset({"NUMBER", "STRING", "DOLLAR", "QUOTED", "UNKNOWN", "COMPARE"})
 
 
@@ -118,3 +133,14 @@ class BlockTokens:
             name += f"-{self._peek()}"
             self.position += 2
         return Word(name, False, self._since(start))
+
+    def _rest_of_name(self, word: Word) -> Word:
+        """With what stands right behind it: names of elements may have dots and digits in them."""
+        name, start = word.name, word.at
+        while not word.parameter and self._adjacent(0) and _NAME_PART.fullmatch(self._now):
+            ends = self._now[-1] in "-." and not (self._adjacent(1) and self._peek()[:1].isalnum())
+            if ends or self._tokens[self.position - 1].type == "QUOTED":
+                break
+            name += self._now
+            self.position += 1
+        return Word(name, word.parameter, self._since(start))

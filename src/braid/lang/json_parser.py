@@ -8,7 +8,7 @@ nothing is reached by its place.
 from __future__ import annotations
 
 from braid.algebra.documents import DOCUMENT, Axis
-from braid.lang.block_tokens import OPERATORS, BlockTokens
+from braid.lang.block_tokens import LEFT_OUT, OPERATORS, BlockTokens
 from braid.lang.problems import Problem
 from braid.lang.tokens import unquote
 from braid.lang.xml_syntax import Predicate, Step, Word
@@ -90,8 +90,8 @@ class JsonPaths(BlockTokens):
         found = [self._condition()]
         while self._take("AND"):
             found.append(self._condition())
-        if self._now.upper() == "OR":
-            raise self._outside("OR")
+        if self._now.upper() in LEFT_OUT:
+            raise self._outside(LEFT_OUT[self._now.upper()])
         self._expect("]", "after a predicate")
         return found
 

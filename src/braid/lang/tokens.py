@@ -122,7 +122,8 @@ def _scan(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
 
 def _lexical(kind: str, value: str, start: int, end: int) -> Problem:
     if kind == "bad":
-        return Problem("E104", f"the character {value!r} has no meaning here", (start, end))
+        hint = "write one query for each path" if value == "|" else ""
+        return Problem("E104", f"the character {value!r} has no meaning here", (start, end), hint)
     what = "quoted name" if value[0] == "`" else "string"
     hint = f"a {what} ends on its line with {value[0]}; write {value[0] * 2} for one inside it"
     return Problem("E102", f"this {what} is not closed", (start, start + 1), hint)

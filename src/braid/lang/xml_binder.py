@@ -39,9 +39,6 @@ _MOST_NODES = 60
 
 def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
     """The stream that an expression of blocks is."""
-    if len(node.joins) > 1:
-        hint = "publish the first join and join what it publishes"
-        raise Problem("E229", "a query joins two blocks", node.joins[1].at, hint)
     streams = [_stream(binder, block) for block in node.blocks]
     patterns = [_Pattern(binder) for _ in node.blocks]
     columns = tuple(_document_column(s, b) for s, b in zip(streams, node.blocks, strict=True))
@@ -49,21 +46,37 @@ def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
         pattern.read(block)
     names = _Names(patterns)
     label = "the result of the join" if node.joins else "the block"
-    sources = tuple(stream.node for stream in streams)
-    if not node.joins:
-        return Bound(Documents(sources, columns, (patterns[0].block(),)), label)
-    (join,) = node.joins
-    if streams[0].node.unit != streams[1].node.unit:
-        message = f"the streams of {join.kind} have different clocks: one counts ticks"
-        raise Problem("E120", message, join.at, "a stream with an integer time counts ticks")
-    if join.window.amount is None and join.window.parameter is None:
-        read = " and ".join(dict.fromkeys(block.stream.name for block in node.blocks))
-        message = f"{join.kind} within any time keeps every document of {read} for ever"
-        binder.warnings.append(("W202", message))
-    joins = tuple(filter(None, (names.comparison(c) for c in join.comparisons)))
-    window = _window(binder, join.window, streams[0].node.unit)
-    blocks = tuple(pattern.block() for pattern in patterns)
-    return Bound(Documents(sources, columns, blocks, join.kind, joins, window), label)
+    unit = streams[0].node.unit
+    joins: list[ValueJoin] = []
+    for number, (join, stream) in enumerate(zip(node.joins, streams[1:], strict=True), start=1):
+        if stream.node.unit != unit:
+            message = f"the streams of {join.kind} have different clocks: one counts ticks"
+            raise Problem("E120", message, join.at, "a stream with an integer time counts ticks")
+        _warn(binder, node, number)
+        joins += filter(None, (names.comparison(c, number) for c in join.comparisons))
+    return Bound(
+        Documents(
+            tuple(stream.node for stream in streams),
+            columns,
+            tuple(pattern.block() for pattern in patterns),
+            tuple(join.kind for join in node.joins),
+            tuple(joins),
+            tuple(_window(binder, join.window, unit) for join in node.joins),
+        ),
+        label,
+    )
+
+
+def _warn(binder: Binder, node: xml_syntax.Documents, number: int) -> None:
+    """Say what grows if the join with a block has no window."""
+    join = node.joins[number - 1]
+    if join.window.amount is not None or join.window.parameter is not None:
+        return
+    first, last = (node.blocks[n].stream.name for n in (0, number))
+    kept = f"every document of {' and '.join(dict.fromkeys((first, last)))}"
+    if number > 1:
+        kept = f"every result of the join before it and every document of {last}"
+    binder.warnings.append(("W202", f"{join.kind} within any time keeps {kept} for ever"))
 
 
 def _stream(binder: Binder, block: xml_syntax.Block) -> Bound:
@@ -157,11 +170,15 @@ class _Pattern:
             if variable.name in self.variables:
                 raise Problem("E225", f"there are two variables {variable.name!r}", variable.at)
             self.variables[variable.name] = (number, variable)
-        for predicate in step.predicates:
+        self.ask(number, step.predicates)
+        return number
+
+    def ask(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
+        """What stands in brackets behind a node."""
+        for predicate in predicates:
             leaf = self.path(number, predicate.steps)
             if predicate.operator is not None and predicate.literal is not None:
                 self.test(leaf, predicate.operator, predicate.literal)
-        return number
 
     def _name(self, word: xml_syntax.Word) -> Expression:
         if not word.parameter:
@@ -200,51 +217,60 @@ class _Names:
     def __init__(self, patterns: list[_Pattern]) -> None:
         self._patterns = patterns
         self._known: dict[str, int] = {}
-        taken = {"document", "document_1", "document_2", RESULT}
+        count = max(2, len(patterns))
+        taken = {"document", RESULT, *(f"document_{k + 1}" for k in range(count))}
         for number, pattern in enumerate(patterns):
             for name, (_, word) in pattern.variables.items():
                 if name in self._known:
                     hint = f"call one of them {name}'"
-                    raise Problem("E225", f"both blocks have a variable {name!r}", word.at, hint)
+                    raise Problem("E225", f"two blocks have a variable {name!r}", word.at, hint)
                 if name in taken:
                     message = f"{name!r} is a column of every result"
                     raise Problem("E225", message, word.at, "choose another name")
                 self._known[name] = number
 
-    def comparison(self, node: xml_syntax.Comparison) -> ValueJoin | None:
-        """A join of two nodes; None if it was a test of one against a constant."""
+    def comparison(self, node: xml_syntax.Comparison, number: int) -> ValueJoin | None:
+        """A join of two nodes; None if it was a test of one against a constant.
+
+        `number`: the block whose join with those before it has this in its predicate.
+        """
         left, right = node.left, node.right
         if left.literal is not None and right.literal is not None:
             raise Problem("E224", "this compares two constants", node.at)
         if left.literal is not None:
-            side, leaf = self._leaf(right)
+            side, leaf = self._leaf(right, number)
             self._patterns[side].test(leaf, flipped(node.operator), left.literal)
             return None
         if right.literal is not None:
-            side, leaf = self._leaf(left)
+            side, leaf = self._leaf(left, number)
             self._patterns[side].test(leaf, node.operator, right.literal)
             return None
-        (side, first), (other, second) = self._leaf(left), self._leaf(right)
+        (side, first), (other, second) = self._leaf(left, number), self._leaf(right, number)
         if side == other:
-            hint = "a join compares a value of one block with a value of the other"
+            hint = "a join compares a value of one block with a value of another"
             raise Problem("E224", "both sides belong to one block", node.at, hint)
-        if side == 0:
-            return ValueJoin(first, node.operator, second)
-        return ValueJoin(second, flipped(node.operator), first)
+        if side < other:
+            return ValueJoin(first, node.operator, second, (side, other))
+        return ValueJoin(second, flipped(node.operator), first, (other, side))
 
-    def _leaf(self, operand: xml_syntax.Operand) -> tuple[int, int]:
+    def _leaf(self, operand: xml_syntax.Operand, last: int) -> tuple[int, int]:
         word = operand.variable
         assert word is not None
         side = self._known.get(word.name)
         if side is None:
             hint = alternatives("variables", word.name, self._known)
             raise Problem("E224", f"there is no variable {word.name!r}", word.at, hint)
+        if side > last:
+            hint = "compare it in the join of its own block, or of a later one"
+            message = f"{word.name!r} is bound by a block behind this join"
+            raise Problem("E224", message, word.at, hint)
         pattern = self._patterns[side]
         number, _ = pattern.variables[word.name]
-        if operand.steps and operand.json != pattern.json:
+        if (operand.steps or operand.predicates) and operand.json != pattern.json:
             hint = f"write {word.name}.name" if pattern.json else f"write {word.name}/name"
             message = f"the path of {word.name} is not in the language of its block"
             raise Problem("E232", message, operand.at, hint)
         if operand.steps and operand.steps[-1].variable is not None:
             raise Problem("E224", "a variable is bound in a block", operand.steps[-1].at)
+        pattern.ask(number, operand.predicates)
         return side, pattern.path(number, operand.steps)

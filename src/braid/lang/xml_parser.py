@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from lark import Token
 
 from braid.algebra.documents import FOLLOWED_BY, JOIN, Axis
-from braid.lang.block_tokens import OPERATORS, is_word
+from braid.lang.block_tokens import LEFT_OUT, OPERATORS, is_word
 from braid.lang.durations import microseconds
 from braid.lang.json_parser import JsonPaths
-from braid.lang.problems import Problem
+from braid.lang.problems import At, Problem
 from braid.lang.xml_syntax import (
     Block,
     Comparison,
@@ -31,6 +31,8 @@ from braid.lang.xml_syntax import (
 SUPPORTED = (
     "supported are /, //, @, *, [path], [path = constant] with AND, and -> or AS for variables"
 )
+
+_COMPARISONS = "a join compares values: x2 = x5 AND x3 < x6"
 
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -60,20 +62,36 @@ class XmlParser(JsonPaths):
     # --- the whole ---
 
     def documents(self) -> Documents:
+        """Blocks that are joined from the left; what is joined first may be in parentheses."""
         start = self._at()
-        blocks = [self._block()]
-        joins = []
+        if self._now == "(":
+            first = self._inside()
+            blocks, joins = [*first.blocks], [*first.joins]
+        else:
+            blocks, joins = [self._block()], []
         while joins_at(self._tokens, self.position):
             joins.append(self._join())
-            blocks.append(self._block())
+            blocks.append(self._right())
         return Documents(tuple(blocks), tuple(joins), self._since(start))
+
+    def _inside(self) -> Documents:
+        self._expect("(", "before a block")
+        found = self.documents()
+        self._expect(")", "after a block")
+        return found
+
+    def _right(self) -> Block:
+        """What stands behind a join: one block."""
+        if self._now != "(":
+            return self._block()
+        found = self._inside()
+        if found.joins:
+            hint = "write A JOIN{..} B JOIN{..} C, or publish the join and join what it publishes"
+            raise Problem("E229", "joins are taken from the left", found.joins[0].at, hint)
+        return found.blocks[0]
 
     def _block(self) -> Block:
         start = self._at()
-        if self._take("("):
-            block = self._block()
-            self._expect(")", "after a block")
-            return block
         stream = self._word("the name of a stream")
         json = self._now == "$"
         steps = self._document() if json else self._steps(bool(self._now))
@@ -130,8 +148,8 @@ class XmlParser(JsonPaths):
         start = self._at()
         left = self._operand()
         if self._now not in OPERATORS:
-            hint = "a join compares values: x2 = x5 AND x3 < x6"
-            raise Problem("E220", f"expected a comparison, found {self._now!r}", self._at(), hint)
+            message = f"expected a comparison, found {self._now!r}"
+            raise Problem("E220", message, self._at(), _COMPARISONS)
         operator = OPERATORS[self._now]
         self.position += 1
         right = self._operand()
@@ -142,10 +160,31 @@ class XmlParser(JsonPaths):
         literal = self._literal()
         if literal is not None:
             return Operand(None, (), literal, self._since(start))
-        variable = self._word("a variable")
-        json = self._now in (".", "[")
+        variable = self._word("a variable", _COMPARISONS)
+        predicates: list[Predicate] = []
+        json = False
+        while self._now == "[" and (self._is_member() or self._is_path()):
+            json = self._is_member()
+            predicates += self._conditions() if json else self._in_brackets()
+        json |= self._now in (".", "[")
         steps = self._members() if json else self._steps(True)
-        return Operand(variable, steps, None, self._since(start), json)
+        return Operand(variable, steps, None, self._since(start), json, tuple(predicates))
+
+    def _is_member(self) -> bool:
+        """Whether brackets begin as in JSONPath: with a dot and a name."""
+        return self._peek() == "." and (self._peek(2) in (".", "[", "*") or self._is_name(2))
+
+    def _is_path(self) -> bool:
+        """Whether brackets begin as in XPath."""
+        if self._peek() == ".":
+            return self._peek(2) in ("/", "//") or self._peek(2) in OPERATORS
+        return self._peek() == "@" or self._is_name(1)
+
+    def _in_brackets(self) -> list[Predicate]:
+        self._expect("[", "before a predicate")
+        found = self._predicates()
+        self._expect("]", "after a predicate")
+        return found
 
     # --- paths ---
 
@@ -163,44 +202,50 @@ class XmlParser(JsonPaths):
         name = None if self._take("*") else self._test()
         variable = self._variable()
         predicates: list[Predicate] = []
-        while self._take("["):
-            predicates += self._predicates()
-            self._expect("]", "after a predicate")
+        while self._now == "[":
+            predicates += self._in_brackets()
         if variable is None:
             variable = self._variable()
         return Step(axis, name, variable, tuple(predicates), self._since(start))
 
     def _test(self) -> Word:
-        if self._now in (".", "..") or self._peek() == ".":
-            raise self._unsupported("the parent axis (..) and . inside a path")
-        word = self._word("the name of an element", SUPPORTED)
+        if self._now in (".", ".."):
+            parent = self._now == ".." or self._peek() == "."
+            raise self._unsupported("the parent (..)" if parent else "a step . inside a path")
+        word = self._rest_of_name(self._word("the name of an element", SUPPORTED))
         if self._now == ":" and self._adjacent(0):
-            what = "an axis" if self._peek() == ":" else "a namespace prefix"
+            if self._peek() == ":":
+                raise self._unsupported(f"the axis {word.name}::", word.at)
             hint = "a name stands for elements of any namespace that are called so; " + SUPPORTED
-            raise Problem("E221", f"{what} is not supported", self._since(word.at), hint)
+            message = f"the namespace prefix {word.name}: is not supported in a block"
+            raise Problem("E221", message, word.at, hint)
         if self._now == "(" and self._adjacent(0):
-            raise self._unsupported(f"the function {word.name}()")
+            raise self._unsupported(f"the function {word.name}()", word.at)
         return word
 
-    def _unsupported(self, what: str) -> Problem:
-        return Problem("E221", f"{what} is not supported in a block", self._at(), SUPPORTED)
+    def _unsupported(self, what: str, at: At | None = None) -> Problem:
+        return Problem("E221", f"{what} is not supported in a block", at or self._at(), SUPPORTED)
 
     def _predicates(self) -> list[Predicate]:
         found = [self._predicate()]
         while self._take("AND"):
             found.append(self._predicate())
-        if self._now.upper() == "OR":
-            raise self._unsupported("OR")
+        if self._now.upper() in LEFT_OUT:
+            raise self._unsupported(LEFT_OUT[self._now.upper()])
         return found
 
     def _predicate(self) -> Predicate:
         start = self._at()
         if self._now[:1].isdigit():
             raise self._unsupported(f"the position [{self._now}]")
+        if self._now == "-":
+            raise self._unsupported(f"the position [-{self._peek()}]")
         if self._now.upper() == "NOT" and self._peek() == "(":
             raise self._unsupported("not()")
         steps: tuple[Step, ...] = ()
         if self._take("."):
+            if self._now == ".":
+                raise self._unsupported("the parent (..)", start)
             steps = self._steps(True)
         elif self._now in ("/", "//"):
             hint = "write .// for what is below the node"
@@ -212,6 +257,8 @@ class XmlParser(JsonPaths):
             operator = OPERATORS[self._now]
             self.position += 1
             literal = self._literal()
+            if literal is None and self._now in ("]", ""):
+                raise Problem("E220", "expected a text or a number", self._at(), SUPPORTED)
             if literal is None:
                 raise self._unsupported("comparing two paths in a predicate")
         elif not steps:

@@ -64,13 +64,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side of a comparison in a join: a variable, perhaps with a path from it, or a constant."""
+    """One side of a comparison in a join: a variable, perhaps with a path from it, or a constant.
+
+    `predicates`: what stands in brackets right behind the variable.
+    """
 
     variable: Word | None
     steps: tuple[Step, ...]
     literal: Literal | None
     at: At
     json: bool = False
+    predicates: tuple[Predicate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from lark import Token
 
 from braid.lang.block_tokens import is_word
-from braid.lang.xml_parser import XmlParser, starts_block
+from braid.lang.problems import Problem
+from braid.lang.xml_parser import XmlParser, joins_at, starts_block
 from braid.lang.xml_syntax import Documents
 
 _BEFORE_STREAM = frozenset({"_FROM", "NEXT", "UNION", "_RBRACE"})
@@ -31,15 +32,25 @@ def with_documents(tokens: Sequence[Token]) -> list[Token]:
     while place < len(tokens):
         if place == body and _is_bare(tokens, place):
             done.append(Token("_FROM", "FROM", tokens[place].start_pos))
-        if _may_start(done) and starts_block(tokens, _inner(tokens, place)):
+        if _may_start(done) and starts_block(tokens, _first_block(tokens, place)):
             parser = XmlParser(tokens, place)
             documents = parser.documents()
+            _check_end(tokens, parser.position)
             done.append(_token(documents, tokens[place], tokens[parser.position - 1]))
             place = parser.position
             continue
         done.append(tokens[place])
         place += 1
     return done
+
+
+def _check_end(tokens: Sequence[Token], place: int) -> None:
+    """Blocks are a stream, not one of the tables behind FROM."""
+    if place < len(tokens) and tokens[place].upper() in ("WHERE", "GROUP", "HAVING"):
+        token = tokens[place]
+        message = f"{token.upper()} cannot stand behind blocks"
+        hint = "write FILTER{..}(S//a->x), or publish the blocks and read what they publish"
+        raise Problem("E220", message, (token.start_pos or 0, token.end_pos or 0), hint)
 
 
 def _token(documents: Documents, first: Token, last: Token) -> Token:
@@ -70,6 +81,19 @@ def _is_bare(tokens: Sequence[Token], place: int) -> bool:
     named = tokens[place].type in ("NAME", "QUOTED") and is_word(tokens[place])
     rest = tokens[place + 1 :]
     return named and (not rest or (len(rest) == 2 and rest[0].type == "_PUBLISH"))
+
+
+def _first_block(tokens: Sequence[Token], place: int) -> int:
+    """Where the first block of an expression would be: inside parentheses only if these are joined."""
+    if tokens[place] != "(":
+        return place
+    depth, end = 0, place
+    while end < len(tokens):
+        depth += {"(": 1, ")": -1}.get(str(tokens[end]), 0)
+        if depth == 0:
+            break
+        end += 1
+    return _inner(tokens, place) if joins_at(tokens, end + 1) else len(tokens)
 
 
 def _inner(tokens: Sequence[Token], place: int) -> int:

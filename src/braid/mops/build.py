@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.buffer import BufferLogic
 from braid.mops.constraint_changes import ChangesJoinLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import DetectionLogic
@@ -25,6 +26,7 @@ from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     NothingSpec,
@@ -76,6 +78,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return JoinLogic(spec, context)
         case GroupSpec():
             return GroupLogic(spec, context)
+        case BufferSpec():
+            return BufferLogic(spec, context)
         case NothingSpec():
             return NothingLogic(spec, context)
         case DocumentsSpec():

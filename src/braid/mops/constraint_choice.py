@@ -23,11 +23,9 @@ from braid.mops.constraint_state import Stores
 from braid.mops.values import Words
 
 #: Events after which it is measured what constraints save and cost, at least.
-EVALUATED = 32_768
+EVALUATED = 16_384
 #: What costs less than this part of the time more than it saves is watched all the same.
 _LITTLE = 0.01
-#: Events of its stream after which one that was given up is tried again; two to this many times that.
-_WAIT, _LONGEST = 16_384, 6
 #: Rows on which an observation is tried, and instants that are remembered.
 _TRIED, _PACES = 64, 64
 
@@ -119,9 +117,8 @@ class Choice:
             self.cost[number] = min(took / self.seconds, 1.0)
             used = watch[kernel.PHASE] == kernel.PROVES and watch[kernel.DECLARED] != 1
             if used and self.saved[number] + _LITTLE < self._worth * self.cost[number]:
-                wait = _WAIT << min(int(self.refused[number]), _LONGEST)
+                kernel.give_up(self._held.frame, number, int(self.refused[number]))
                 self.refused[number] += 1
-                kernel.give_up(self._held.frame, number, wait)
 
     def _seconds_of(self, number: int) -> float:
         """How long an observation takes, now and here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +13,18 @@ from braid.kernels import documents_state as kernel
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
 from braid.mops.document_reader import document_of
+from braid.mops.document_rows import DocumentRows
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore
 from braid.mops.values import Strings, Words
 from braid.plan import layout
-from braid.plan.documents import Template
+from braid.plan.documents import NAME, NOTHING, OF_ROW, Column, Template
+from braid.plan.documents import TEXT as TEXT_OF
 from braid.plan.layout import Layout
 
 _NODES = np.int64(1 << 32)
+#: What is shown of a document whose text is not held: queries that show it are younger than it is,
+#: and have no result with it.
+_FORGOTTEN = ""
 
 
 class DocumentOutput:
@@ -26,25 +32,34 @@ class DocumentOutput:
         self._strings = strings
 
     def batches(
-        self, found: kernel.Found, queries: DocumentQueries, store: DocumentStore
+        self,
+        found: kernel.Found,
+        queries: DocumentQueries,
+        store: DocumentStore,
+        held: DocumentRows | None,
     ) -> dict[str, Batch]:
         """The channels of all widths; rows that nobody could tell apart are one."""
         output: dict[str, Batch] = {}
         template = queries.template_of(found.rows[:, 0])
-        widths = np.array([t.width for t in queries.templates], np.int64)[template]
+        ports = {t.port: (t.width, t.partial) for t in queries.templates}
+        numbers = {port: number for number, port in enumerate(ports)}
+        of_template = np.array([numbers[t.port] for t in queries.templates], np.int64)
+        channels = of_template[template]
         kept = self._kept(found.rows, template, queries.templates)
-        for width in np.unique(widths).tolist():
-            chosen = np.flatnonzero((widths == width) & kept)
-            places = np.full(len(widths), -1, np.int64)
+        for channel in np.unique(channels).tolist():
+            port = list(ports)[channel]
+            chosen = np.flatnonzero((channels == channel) & kept)
+            places = np.full(len(channels), -1, np.int64)
             places[chosen] = np.arange(len(chosen))
             index = places[found.pairs[:, 0]]
             own = index >= 0
-            rows = np.zeros((len(chosen), _layout(width).width), np.int64)
+            rows = np.zeros((len(chosen), _layout(*ports[port]).width), np.int64)
             for number in np.unique(template[chosen]).tolist():
                 mine = np.flatnonzero(template[chosen] == number)
-                self._fill(rows, mine, found.rows[chosen[mine]], queries.templates[number], store)
+                one = _Rows(found.rows[chosen[mine]], queries.templates[number], store, held)
+                self._fill(rows, mine, one)
             members = found.pairs[own, 1].astype(np.int32)
-            output[str(width)] = Batch(rows, index[own].astype(np.int32), members)
+            output[port] = Batch(rows, index[own].astype(np.int32), members)
         return output
 
     def _kept(self, rows: Words, template: Words, templates: list[Template]) -> np.ndarray:
@@ -61,25 +76,41 @@ class DocumentOutput:
             kept[mine[first]] = True
         return kept
 
-    def _fill(
-        self, rows: Words, mine: Words, found: Words, template: Template, store: DocumentStore
-    ) -> None:
-        earlier, current = found[:, 1], found[:, 2]
-        base = _layout(template.width).base
+    def _fill(self, rows: Words, mine: Words, one: _Rows) -> None:
+        template, store = one.template, one.store
+        base = _layout(template.width, template.partial).base
+        earlier, current = one.found[:, 1], one.found[:, 2]
         starts = store.about[:, START]
         rows[mine, layout.START] = np.minimum(starts[earlier], starts[current])
         rows[mine, layout.END] = store.about[current, END]
-        documents = [earlier if side == 0 else current for side in template.sides]
-        for number, of in enumerate(documents):
-            rows[mine, base + number] = store.about[of, ID]
-        for number, slot in enumerate(template.values):
-            if slot >= 0:
-                of = documents[template.blocks[number]]
-                rows[mine, base + 3 + number] = self._values(of, found[:, 3 + slot], store)
-        if template.result:
-            pairs = zip(documents, template.roots, strict=True)
-            columns = [(of, found[:, 3 + slot]) for of, slot in pairs]
-            rows[mine, base + 2] = self._results(columns, store)
+        if template.partial:
+            rows[mine, base] = mine[_groups(one)]
+            base += 1
+        else:
+            for number, column in enumerate(template.names):
+                rows[mine, base + number] = self._column(column, one)
+            if template.parts:
+                rows[mine, base + 2] = self._results(one)
+            base += 3
+        for number, column in enumerate(template.values):
+            if column[0] != NOTHING:
+                rows[mine, base + number] = self._column(column, one)
+
+    def _column(self, column: Column, one: _Rows) -> Words:
+        """The codes of one value that is put out."""
+        what, side, place = column
+        documents = one.documents(side)
+        if what == NOTHING:
+            return np.zeros(len(documents), np.int64)
+        if what == NAME:
+            return one.store.about[documents, ID]
+        if what == OF_ROW:
+            return one.of_rows(place)
+        nodes = one.found[:, 3 + place]
+        if what == TEXT_OF:
+            return self._values(documents, nodes, one.store)
+        known, inverse = np.unique(documents * _NODES + nodes, return_inverse=True)
+        return self._strings.codes(pa.array(self._shown(known, one.store), pa.string()))[inverse]
 
     def _values(self, documents: Words, nodes: Words, store: DocumentStore) -> Words:
         """The codes of the string values of nodes."""
@@ -89,7 +120,7 @@ class DocumentOutput:
             known, inverse = np.unique(
                 documents[missing] * _NODES + nodes[missing], return_inverse=True
             )
-            texts = [document_of(text).value(node) for text, node in self._texts(known, store)]
+            texts = [_value(text, node) for text, node in self._texts(known, store)]
             codes[missing] = self._strings.codes(pa.array(texts, pa.string()))[inverse]
         return codes
 
@@ -97,29 +128,76 @@ class DocumentOutput:
         texts = self._strings.array(store.about[known // _NODES, TEXT], None).to_pylist()
         return list(zip(texts, (known % _NODES).tolist(), strict=True))
 
-    def _results(self, columns: list[tuple[Words, Words]], store: DocumentStore) -> Words:
+    def _shown(self, known: Words, store: DocumentStore) -> list[str]:
+        """Nodes as documents."""
+        return [_shown(text, node) for text, node in self._texts(known, store)]
+
+    def _results(self, one: _Rows) -> Words:
         """The codes of results: what each block is about, below one root."""
-        keys = [documents * _NODES + nodes for documents, nodes in columns]
+        keys = [
+            one.of_rows(place)
+            if what == OF_ROW
+            else one.documents(side) * _NODES + one.found[:, 3 + place]
+            for what, side, place in one.template.parts
+        ]
         rows, inverse = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
         parts: list[list[str]] = []
-        for column in range(len(columns)):
+        for column, (what, _, _) in enumerate(one.template.parts):
             known, places = np.unique(rows[:, column], return_inverse=True)
-            shown = [document_of(text).shown(node) for text, node in self._texts(known, store)]
+            shown = (
+                self._strings.array(known, None).to_pylist()
+                if what == OF_ROW
+                else self._shown(known, one.store)
+            )
             parts.append([shown[place] for place in places.tolist()])
-        if len(parts) == 1:
-            made = parts[0]
-        else:
-            made = list(map(together, *parts))
+        made = parts[0] if len(parts) == 1 else list(map(together, *parts))
         return self._strings.codes(pa.array(made, pa.string()))[inverse.ravel()]
 
 
-def together(first: str, second: str) -> str:
-    """Two results as one document; beside JSON, what is XML is a text."""
-    if is_xml(first) and is_xml(second):
-        return f"<result>{first}{second}</result>"
-    parts = [json.dumps(p, ensure_ascii=False) if is_xml(p) else p for p in (first, second)]
-    return f'{{"result": [{", ".join(parts)}]}}'
+def _value(text: str, node: int) -> str:
+    return document_of(text).value(node) if text else _FORGOTTEN
 
 
-def _layout(width: int) -> Layout:
-    return Layout(tuple(str(number) for number in range(3 + width)))
+def _shown(text: str, node: int) -> str:
+    return document_of(text).shown(node) if text else _FORGOTTEN
+
+
+class _Rows(NamedTuple):
+    """Bindings of one template."""
+
+    found: Words
+    template: Template
+    store: DocumentStore
+    held: DocumentRows | None
+
+    def documents(self, side: int) -> Words:
+        """The documents of one side of the join."""
+        return self.found[:, 1 + self.template.sides[side]]
+
+    def of_rows(self, place: int) -> Words:
+        """A value of the rows of the join before."""
+        assert self.held is not None
+        return self.held.at(self.documents(0), self.found[:, 3 + self.template.row], place)
+
+
+def _groups(one: _Rows) -> Words:
+    """Of each row the first that the one who reads the results in the end cannot tell from it."""
+    if one.template.told == one.template.shown:
+        return np.arange(len(one.found))
+    columns = [0, 1, 2, *(3 + slot for slot in one.template.told)]
+    _, first, inverse = np.unique(
+        one.found[:, columns], axis=0, return_index=True, return_inverse=True
+    )
+    return first[inverse.ravel()]
+
+
+def together(*parts: str) -> str:
+    """Several results as one document; beside JSON, what is XML is a text."""
+    if all(map(is_xml, parts)):
+        return f"<result>{''.join(parts)}</result>"
+    texts = [json.dumps(p, ensure_ascii=False) if is_xml(p) else p for p in parts]
+    return f'{{"result": [{", ".join(texts)}]}}'
+
+
+def _layout(width: int, partial: bool) -> Layout:
+    return Layout(tuple(str(number) for number in range(width + (1 if partial else 3))))

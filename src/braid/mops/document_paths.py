@@ -16,7 +16,8 @@ from braid.algebra.documents import Block, PatternNode
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import documents_match as kernel
 from braid.mops.constants import Constants
-from braid.mops.values import Words
+from braid.mops.document_signs import EdgeSigns, Texts
+from braid.mops.values import Strings, Words
 from braid.plan.documents import OPERATORS, constant_of
 
 _EMPTY = np.empty(0, np.int64)
@@ -55,6 +56,7 @@ class DocumentPaths:
         self.valued: set[int] = set()
         #: Whether a value is compared with a number.
         self.asks_numbers = False
+        self._signs = EdgeSigns()
         self._made: kernel.Paths | None = None
         self._sizes = (0, 0, 0, 0)
 
@@ -205,6 +207,15 @@ class DocumentPaths:
             tests, np.array(parts, np.int64), _table(names), _table(values),
             np.array(others, np.int64),
         )  # fmt: skip
+
+    def signatures(self, strings: Strings) -> Words:
+        """Two words of content for each edge, whatever its number is."""
+        signs = self._signs
+        if len(signs.edges) < len(self._edges):
+            signs.add(
+                self._predicates, self._spelled_sets(), self._states, self._edges, Texts(strings)
+            )
+        return np.frombuffer(b"".join(signs.edges), np.int64).reshape(-1, 2).copy()
 
     @property
     def nbytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels import documents_state as kernel
+from braid.kernels.documents_ways import LONGEST, NOT_SEEN, forget_ways
 from braid.mops.nodes import grown
 from braid.mops.values import Words
 from braid.plan.documents import ALONE, EQUALS, NEAR, Template
@@ -16,16 +17,18 @@ class DocumentQueries:
     def __init__(self) -> None:
         self.templates: list[Template] = []
         self._numbers: dict[Template, int] = {}
-        self._rows = np.zeros((0, 5), np.int64)
+        self._rows = np.zeros((0, 6), np.int64)
         self._steps = np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
-        self._trie = np.zeros((8, 4), np.int64)
+        self._trie = np.zeros((8, 5), np.int64)
         self._children = np.full((16, 5), -1, np.int64)
         self._begins = np.full((16, 5), -1, np.int64)
         self._queries = np.zeros((8, 3), np.int64)
         self._counts = np.zeros(2, np.int64)
         self._added: list[tuple[int, Words, Words, Words]] = []
         self._dead = 0
+        self._ordered: Words | None = None
+        self.ways = _no_ways()
 
     # ---- templates ----
 
@@ -50,9 +53,9 @@ class DocumentQueries:
         root = int(self._counts[0])
         self._counts[0] += 1
         self._trie = grown(self._trie, root + 1)
-        self._trie[root] = number, -1, -1, 0
-        row = np.array([[template.pairing, template.slots, first, len(steps), root]], np.int64)
-        self._rows = np.concatenate([self._rows, row])
+        self._trie[root] = number, -1, -1, 0, -1
+        row = (template.pairing, template.slots, first, len(steps), root, template.ordered)
+        self._rows = np.concatenate([self._rows, np.array([row], np.int64)])
         return number
 
     # ---- queries ----
@@ -60,9 +63,12 @@ class DocumentQueries:
     def add(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
         """Rows of R_T: edges of each step (left, right), the node of the query, its window."""
         self._added.append((template, labels, nodes.copy(), windows))
+        if self.templates[template].ordered:
+            self._ordered = None
         self._insert(template, labels, nodes, windows)
 
     def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
+        forget_ways(self.ways)
         count, steps = len(labels), labels.shape[1] // 2
         most = int(self._counts[0]) + count * steps
         self._trie = grown(self._trie, most + 1)
@@ -83,6 +89,7 @@ class DocumentQueries:
 
     def remove(self, nodes: Words) -> None:
         """Queries that nobody has any more are found by nothing."""
+        forget_ways(self.ways)
         count = int(self._counts[1])
         gone = np.isin(self._queries[:count, 0], nodes)
         self._queries[:count][gone, 1] = -1
@@ -95,7 +102,7 @@ class DocumentQueries:
     def _rebuild(self) -> None:
         added, self._added = self._added, []
         templates, self.templates, self._numbers = self.templates, [], {}
-        self._rows, self._steps = np.zeros((0, 5), np.int64), np.zeros((0, 6), np.int64)
+        self._rows, self._steps = np.zeros((0, 6), np.int64), np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
         self._children = np.full((16, 5), -1, np.int64)
         self._begins = np.full((16, 5), -1, np.int64)
@@ -106,6 +113,28 @@ class DocumentQueries:
             if kept.any():
                 number = self.template(templates[template])
                 self.add(number, labels[kept], nodes[kept], windows[kept])
+
+    def remembered(self) -> Words:
+        """Node, edge and window of all that queries look for in earlier documents."""
+        parts = [np.zeros((0, 3), np.int64)]
+        for template, labels, nodes, windows in self._added:
+            if self.templates[template].pairing != ALONE:
+                for column in range(0, labels.shape[1], 2):
+                    edges = labels[:, column]
+                    asked = (edges >= 0) & (nodes >= 0)
+                    parts.append(np.stack([nodes, edges, windows], axis=1)[asked])
+        return np.concatenate(parts)
+
+    def ordered_edges(self) -> Words:
+        """The leaves of earlier documents whose values are looked up in their order."""
+        if self._ordered is None:
+            parts = [
+                labels[nodes >= 0, 0]
+                for template, labels, nodes, _ in self._added
+                if self.templates[template].ordered
+            ]
+            self._ordered = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+        return self._ordered
 
     # ---- for the kernels ----
 
@@ -126,6 +155,10 @@ class DocumentQueries:
     @property
     def is_near(self) -> bool:
         return any(t.pairing == NEAR for t in self.templates)
+
+    @property
+    def has_ordered(self) -> bool:
+        return any(t.ordered for t in self.templates)
 
     @property
     def compares(self) -> bool:
@@ -153,7 +186,31 @@ class DocumentQueries:
     @property
     def nbytes(self) -> int:
         arrays = (self._trie, self._children, self._begins, self._queries, self._steps)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + self._way_bytes
+
+    @property
+    def way_count(self) -> int:
+        """How many lists of facts are known."""
+        return int(self.ways.counts[0])
+
+    @property
+    def _way_bytes(self) -> int:
+        ways = self.ways
+        parts = (ways.entries, ways.labels, ways.ways, ways.steps, ways.queries)
+        used = (
+            count * part[:1].nbytes for count, part in zip(ways.counts.tolist(), parts, strict=True)
+        )
+        return ways.table.nbytes + sum(used)
+
+
+def _no_ways() -> kernel.Ways:
+    """Room that costs nothing until it is used, except for the table."""
+    return kernel.Ways(
+        np.full((2048, 2), NOT_SEEN, np.int64), np.empty((1024, 4), np.int64),
+        np.empty((1 << 14, 2), np.int64), np.empty((1 << 15, 5), np.int64),
+        np.empty(1 << 17, np.int64), np.empty((1 << 18, 2), np.int64),
+        np.zeros(LONGEST, np.int64), np.zeros(5, np.int64),
+    )  # fmt: skip
 
 
 def _moved(table: Words, room: int) -> Words:

@@ -14,6 +14,7 @@ from braid.kernels import documents_state as kernel
 from braid.kernels.documents_views import index_rows
 from braid.mops.nodes import grown
 from braid.mops.values import Strings, Words
+from braid.plan.hashing import shard_of
 
 #: Columns of `about`: what is known of a document besides its witnesses.
 START, END, SOURCE, TEXT, ID = range(5)
@@ -24,16 +25,19 @@ SLICES, LONGEST_SLICE = 1024, 512
 
 
 class DocumentStore:
-    def __init__(self, views: bool = True) -> None:
+    """`wide`: numbers of nodes and edges may need whole words."""
+
+    def __init__(self, views: bool = True, wide: bool = False) -> None:
+        half = np.int64 if wide else np.int32
         self.count = 0
         #: The next document to be joined, how many are indexed, the first that is not too old.
         self.progress = np.zeros(3, np.int64)
         self.about = np.zeros((8, 5), np.int64)
         self.documents = np.zeros((8, 2), np.int64)
-        self.rows = np.zeros((8, 5), np.int64)
-        self.edge = np.zeros(8, np.int64)
-        self.place = np.zeros(8, np.int64)
-        self.chain = np.zeros(8, np.int64)
+        self.rows: np.ndarray = np.zeros((8, 5), half)
+        self.edge: np.ndarray = np.zeros(8, half)
+        self.place: np.ndarray = np.zeros(8, half)
+        self.chain: np.ndarray = np.zeros(8, half)
         self.by_value = np.full((16, 5), -1, np.int64)
         self.kinds = np.zeros(0, np.int64)
         self.orders = np.zeros(0, np.float64)
@@ -101,6 +105,15 @@ class DocumentStore:
         self.count += new
         self._reserve_values(rows)
 
+    def leave_to_others(self, first: int, strings: Strings, share: tuple[int, int]) -> None:
+        """Of the rows from `first` on, those with values that belong to other shards join nothing."""
+        number, shards = share
+        values = self.rows[first : self.row_count, 2]
+        known, places = np.unique(values, return_inverse=True)
+        texts = strings.array(np.maximum(known, 0).astype(np.int64), None)
+        foreign = (shard_of(texts, shards) != number) & (known >= 0)
+        self.rows[first : self.row_count, 4][foreign[places]] = kernel.FOREIGN
+
     def _reserve_values(self, more: int) -> None:
         self._values += more
         if 2 * self._values >= len(self.by_value):
@@ -111,6 +124,34 @@ class DocumentStore:
             self._values = len(used) + more
             self.by_value = np.full((room, 5), -1, np.int64)
             kernel.refill(self.by_value, np.ascontiguousarray(used))
+
+    # ---- restarts ----
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """All but what is made from it; halves of words in pairs."""
+        rows, bins = self.row_count, self.bin_count
+        return {
+            "about": self.about[: self.count].copy(),
+            "documents": self.documents[: self.count + 1].copy(),
+            "sizes": np.array([rows, bins, self._ends], np.int64),
+            "rows": _words(self.rows[: rows + 1]),
+            "edge": _words(self.edge[:bins]),
+            "place": _words(self.place[:bins]),
+            "chain": _words(self.chain[: self._ends]),
+        }
+
+    def load(self, state: dict[str, np.ndarray], edges: Words) -> None:
+        """What was saved; `edges`: the new number of each edge."""
+        rows, bins, self._ends = state["sizes"].tolist()
+        self.about = state["about"].reshape(-1, 5).copy()
+        self.documents = state["documents"].reshape(-1, 2).copy()
+        self.count = len(self.about)
+        self.rows = _halves(state["rows"], 5 * (rows + 1)).reshape(-1, 5)
+        self.edge = edges[_halves(state["edge"], bins)].astype(np.int32)
+        self.place = _halves(state["place"], bins)
+        self.chain = _halves(state["chain"], self._ends)
+        self.progress[:] = self.count, self.count, 0
+        self.index_anew()
 
     # ---- documents that go ----
 
@@ -157,7 +198,7 @@ class DocumentStore:
         if len(self.kinds) < strings.count:
             self.kinds = grown(self.kinds, strings.count, -1)
             self.orders = grown(self.orders, strings.count)
-        codes = np.unique(self.rows[first : self.row_count, 2])
+        codes = np.unique(self.rows[first : self.row_count, 2]).astype(np.int64)
         codes = codes[codes >= 0]
         codes = codes[self.kinds[codes] < 0]
         if len(codes):
@@ -168,3 +209,13 @@ class DocumentStore:
 
     def forget_orders(self) -> None:
         self.kinds, self.orders = np.zeros(0, np.int64), np.zeros(0, np.float64)
+
+
+def _words(halves: np.ndarray) -> Words:
+    packed = np.zeros(halves.size + halves.size % 2, np.int32)
+    packed[: halves.size] = halves.ravel()
+    return packed.view(np.int64)
+
+
+def _halves(words: Words, count: int) -> np.ndarray:
+    return words.view(np.int32)[:count].copy()

@@ -7,9 +7,11 @@ where somebody asks.
 
 from __future__ import annotations
 
+import codecs
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from json import detect_encoding
 from typing import Any, cast
 
 from lxml import etree
@@ -18,7 +20,24 @@ from lxml import etree
 LARGEST = 10_000_000
 DEEPEST = 200
 
-_ENTITIES = re.compile(r"<!DOCTYPE[^>\[]*\[.*?<!ENTITY", re.DOTALL)
+#: What may stand before the root, besides the document type, and how it ends.
+_PROLOG = {"<?": "?>", "<!--": "-->"}
+#: lxml says twice where it was.
+_PLACE = re.compile(r"(, line \d+, column \d+) \(<string>, line \d+\)\Z")
+_TOO_DEEP = "Excessive depth in document"
+
+
+#: How documents in bytes begin that are not in an encoding like ASCII; longer marks first.
+_ENCODINGS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    b"<\0": "utf-16-le",
+    b"\0<": "utf-16-be",
+}
+_DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z][\w.-]*)[\"']")
 
 
 class Unreadable(Exception):
@@ -120,21 +139,65 @@ def _parser() -> Any:
 
 def check_size(text: str) -> None:
     if len(text) > LARGEST:
-        raise Unreadable(f"the document is larger than {LARGEST:,} characters")
+        raise _larger()
 
 
 def check_depth(depth: int) -> None:
     if depth > DEEPEST:
-        raise Unreadable(f"the document is deeper than {DEEPEST} levels")
+        raise _deeper()
+
+
+def _larger() -> Unreadable:
+    return Unreadable(f"the document is larger than {LARGEST:,} characters")
+
+
+def _deeper() -> Unreadable:
+    return Unreadable(f"the document is deeper than {DEEPEST} levels")
 
 
 def read_xml(text: str) -> XmlTable:
     """The nodes of a document; raises `Unreadable`."""
     check_size(text)
-    if "<!ENTITY" in text and _ENTITIES.search(text):
+    if "<!ENTITY" in text and _has_type(text):
         raise Unreadable("the document declares entities")
     try:
         root = etree.fromstring(text.encode(), _parser())
     except (etree.XMLSyntaxError, ValueError, UnicodeError) as error:
-        raise Unreadable(f"the document is not well-formed: {error}") from None
+        if _TOO_DEEP in str(error):
+            raise _deeper() from None
+        reason = _PLACE.sub(r"\1", str(error)).replace("\n", "")
+        raise Unreadable(f"the document is not well-formed: {reason}") from None
     return XmlTable(root)
+
+
+def _has_type(text: str) -> bool:
+    """Whether a document type is declared: nowhere else can entities be."""
+    text = text.lstrip("\ufeff")
+    while True:
+        text = text.lstrip()
+        ends = [end for begin, end in _PROLOG.items() if text.startswith(begin)]
+        if not ends or ends[0] not in text:
+            return text.startswith("<!DOCTYPE")
+        text = text[text.index(ends[0]) + len(ends[0]) :]
+
+
+def decoded(data: bytes, *, json: bool) -> str:
+    """A document that comes as bytes: in the encoding that it says, or UTF-8; raises `Unreadable`."""
+    if len(data) > 4 * LARGEST:
+        raise _larger()
+    name = detect_encoding(data) if json else _encoding(data)
+    try:
+        return data.decode(name)
+    except LookupError:
+        raise Unreadable(f"the document has an unknown encoding: {name}") from None
+    except UnicodeError:
+        raise Unreadable(f"the document is not well-formed: it is not in {name}") from None
+
+
+def _encoding(data: bytes) -> str:
+    """As the XML recommendation tells it: a mark at the beginning, or the declaration."""
+    for mark, name in _ENCODINGS.items():
+        if data.startswith(mark):
+            return name
+    said = _DECLARED.match(data)
+    return said[1].decode() if said else "utf-8"

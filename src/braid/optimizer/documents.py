@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Ref, Source
+from braid.algebra.nodes import Read
 from braid.algebra.types import STRING
 from braid.optimizer.operators import DOCUMENTS, Channel, Operator, signature
+from braid.plan.document_routes import is_value_route
+from braid.plan.document_stages import Carried, carried
 from braid.plan.documents import (
     FIRST_DOCUMENT,
     SECOND_DOCUMENT,
     DocumentsRecipe,
     DocumentsSpec,
+    final_values,
+    port_of,
     width_of,
 )
+from braid.plan.keys import split_channel
 from braid.plan.routes import Stage
 
 if TYPE_CHECKING:
@@ -23,28 +29,12 @@ if TYPE_CHECKING:
 
 def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
     """The channel of a query over documents, with the columns that are wanted."""
-    frozen, walk.frozen = walk.frozen, True  # an event of sharable streams is read by its stream
-    sources = [walk.channel(s, s.schema.names, "documents", ()) for s in node.sources]
-    walk.frozen = frozen
-    inputs = tuple(dict.fromkeys(sources))
-    columns = {
-        source: (column, "id" if "id" in source.shape.schema.names else None)
-        for source, column in zip(sources, node.columns, strict=True)
-    }
-    width = width_of(node)
-    operator = Operator(DOCUMENTS, inputs, tuple(columns[i] for i in inputs), (node,))
-    sharing = walk.sharing(operator)
-    walk.needs_one(sharing, operator)
-    views = walk.has_rule("xml_views")
-    spec = DocumentsSpec(
-        tuple(i.shape for i in inputs), tuple(columns[i] for i in inputs), views, width
-    )
-    mop = signature((sharing.key, views))
-    recipe = DocumentsRecipe(node, tuple(inputs.index(s) for s in sources), wanted, width)
-    names = tuple(i.signature for i in inputs)
-    none = tuple(None for _ in inputs)
-    walk.stages.append(Stage(mop, spec, names, f"{mop}/{width}", recipe, none, sharing.rules))
-    channel = Channel(f"{mop}/{width}", spec.output, len(walk.stages) - 1)
+    before: tuple[Channel, tuple[Carried, ...]] | None = None
+    for count in range(2, len(node.blocks)):
+        handed = carried(node, count, wanted)
+        channel = _joined(walk, node.prefix(count), before, frozenset(), handed)
+        before = channel, handed
+    channel = _joined(walk, node, before, wanted, None)
     items = tuple(
         (name, Ref(Source.INPUT, column, STRING))
         for name, column in _columns(node)
@@ -53,10 +43,63 @@ def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
     return walk.projected(channel, items, ())
 
 
+def _is_divided(query: Documents) -> bool:
+    """Whether documents that are joined come by channels of their values."""
+    return len(query.blocks) > 1 and any(
+        isinstance(source, Read) and is_value_route(split_channel(source.stream)[1])
+        for source in query.sources
+    )
+
+
+def _joined(
+    walk: _Walk,
+    query: Documents,
+    before: tuple[Channel, tuple[Carried, ...]] | None,
+    wanted: frozenset[str],
+    handed: tuple[Carried, ...] | None,
+) -> Channel:
+    """The last join of a query; `before`: the rows of the joins before it, and what they hold."""
+    own = range(len(query.blocks)) if before is None else [len(query.blocks) - 1]
+    frozen, walk.frozen = walk.frozen, True  # an event of sharable streams is read by its stream
+    read = [query.sources[n] for n in own]
+    sources = [walk.channel(s, s.schema.names, "documents", ()) for s in read]
+    walk.frozen = frozen
+    columns: dict[Channel, tuple[str, str | None] | None] = {
+        source: (query.columns[n], "id" if "id" in source.shape.schema.names else None)
+        for source, n in zip(sources, own, strict=True)
+    }
+    if before is not None:
+        sources = [before[0], *sources]
+        columns[before[0]] = None
+    inputs = tuple(dict.fromkeys(sources))
+    width = width_of(len(final_values(query) if handed is None else handed))
+    places = tuple(columns[i] for i in inputs)
+    operator = Operator(DOCUMENTS, inputs, places, (query,))
+    sharing = walk.sharing(operator)
+    walk.needs_one(sharing, operator)
+    views, in_order = walk.has_rule("xml_views"), walk.has_rule("xml_order")
+    partial = handed is not None
+    shapes = tuple(i.shape for i in inputs)
+    spec = DocumentsSpec(shapes, places, views, in_order, _is_divided(query), width, partial)
+    mop = signature((sharing.key, views, in_order))
+    recipe = DocumentsRecipe(
+        query,
+        tuple(inputs.index(s) for s in sources),
+        wanted,
+        width,
+        None if before is None else before[1],
+        handed,
+    )
+    names = tuple(i.signature for i in inputs)
+    origins = tuple(i.stage if columns[i] is None else None for i in inputs)
+    output = f"{mop}/{port_of(width, partial)}"
+    walk.stages.append(Stage(mop, spec, names, output, recipe, origins, sharing.rules))
+    return Channel(output, spec.output, len(walk.stages) - 1)
+
+
 def _columns(node: Documents) -> list[tuple[str, str]]:
     """The names of a query's columns, and where the m-op puts them."""
     places = (FIRST_DOCUMENT, SECOND_DOCUMENT)
-    found = [(node.document(n), places[n]) for n in range(len(node.blocks))]
-    names = [name for block in node.blocks for name, _ in block.variables]
-    found += [(name, f"v{number}") for number, name in enumerate(names)]
+    found = [(node.document(n), place) for n, place in enumerate(places[: len(node.blocks)])]
+    found += [(name, f"v{number}") for number, (name, _) in enumerate(final_values(node))]
     return [*found, ("result", "result")]

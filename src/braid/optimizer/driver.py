@@ -69,6 +69,7 @@ from braid.plan.lower import lower
 from braid.plan.plan import source_channel
 from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
+from braid.plan.relational import ColumnsRecipe, GroupingRecipe
 from braid.plan.routes import (
     Bound,
     Exit,
@@ -267,12 +268,15 @@ class _Walk:
     ) -> Channel:
         self.needs_one(sharing, operator)
         mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
-        output = f"{mop}/{recipe.port}" if isinstance(recipe, SelectRecipe) else mop
+        output = mop
+        if isinstance(recipe, SelectRecipe | GroupingRecipe | ColumnsRecipe):
+            output = f"{mop}/{recipe.port}"
         inputs = tuple(c.signature for c in operator.inputs)
         origins = tuple(c.stage for c in operator.inputs)
-        self.stages.append(Stage(mop, spec, inputs, output, recipe, origins, sharing.rules))
+        stage = Stage(mop, spec, inputs, output, recipe, origins, sharing.rules)
+        self.stages.append(stage)
         number = len(self.stages) - 1
-        return Channel(output, spec.output, number if membered and not self.frozen else None)
+        return Channel(output, stage.shape, number if membered and not self.frozen else None)
 
     # ---- the operators ----
 

@@ -26,6 +26,7 @@ from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.errors import CheckpointError
+from braid.plan.document_routes import is_value_route, shown_route, value_routes
 from braid.plan.keys import (
     SPREAD,
     WHOLE,
@@ -161,6 +162,7 @@ class _Planner:
         ]
         self._shards = shards
         self._preferred = _preferred(groups)
+        self._values = value_routes(groups)
         # Templates that are other names of one are routed alike: once.
         self._decided: dict[tuple[int, Placement | None], _Draft] = {}
 
@@ -212,7 +214,7 @@ class _Planner:
             return
         try:
             fixed = [p.routes if p is not None else None for p in draft.kept]
-            draft.routes = search(templates, fixed, lambda known: Router(known, self._preferred))
+            draft.routes = search(templates, fixed, self._router)
         except Unkeyable as refusal:
             if kept:
                 raise _moved(draft, f"now they cannot be keyed: {refusal}") from None
@@ -221,7 +223,11 @@ class _Planner:
             return
         draft.mode = KEYED_MODE
         names = draft.finished().channels
-        draft.reason = ", ".join(f"{s} by {r}" for s, r in map(split_channel, names))
+        routes = map(split_channel, names)
+        draft.reason = ", ".join(f"{stream} by {shown_route(route)}" for stream, route in routes)
+
+    def _router(self, known: Mapping[str, frozenset[str]]) -> Router:
+        return Router(known, self._preferred, values=self._values)
 
     def _stay_whole(self, draft: _Draft, kept: Sequence[Placement]) -> None:
         places = {(p.mode, p.shard) for p in kept}
@@ -376,7 +382,9 @@ def _best_channels(used: Counter[str]) -> dict[str, str]:
     """For each stream the keyed channel that most components read."""
     found: dict[str, str] = {}
     for name, _ in used.most_common():
-        found.setdefault(split_channel(name)[0], name)
+        stream, route = split_channel(name)
+        if not is_value_route(route):  # a document may come by several shards, or none
+            found.setdefault(stream, name)
     return found
 
 

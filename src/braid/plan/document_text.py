@@ -6,6 +6,7 @@ from braid.algebra.documents import DOCUMENT, ENDLESS, Axis, Block, Documents, P
 from braid.algebra.expressions import Expression, Literal
 from braid.algebra.nodes import Node, walk_nodes
 from braid.algebra.text import show
+from braid.plan.document_stages import Carried, carried, view_of
 from braid.plan.join_graphs import JoinGraph, conjunctive_query, join_graph, names_of
 
 _AXES = {Axis.CHILD: "/", Axis.DESCENDANT: "//", Axis.ATTRIBUTE: "/@"}
@@ -23,16 +24,25 @@ def document_lines(node: Node) -> list[str]:
 def _lines(query: Documents) -> list[str]:
     lines = ["", "query over documents"]
     lines += [f"  block {show_block(block)}" for block in query.blocks]
-    if not query.kind:
-        return lines
-    names = names_of(query)
-    pairs = [f"{names[0][j.first]} {j.operator} {names[1][j.second]}" for j in query.joins]
-    lines.append(
-        f"  {query.kind} within {_window(query.window)}: {' AND '.join(pairs) or 'all pairs'}"
-    )
-    graph = join_graph(query)
+    for number in range(1, len(query.blocks)):
+        lines += _join_lines(query.prefix(number + 1), query)
+    return lines
+
+
+def _join_lines(query: Documents, whole: Documents) -> list[str]:
+    """The last join of a query, with what the joins before it hand on."""
+    last = len(query.blocks) - 1
+    bound = carried(whole, last, frozenset()) if last > 1 else None
+    view = view_of(query, bound, None)
+    names = _names(whole, last, bound)
+    pairs = [f"{names[0][j.first]} {j.operator} {names[1][j.second]}" for j in view.joins]
+    what = "" if bound is None else f" of block {last + 1}"
+    lines = [
+        f"  {view.kind}{what} within {_window(view.window)}: {' AND '.join(pairs) or 'all pairs'}"
+    ]
+    graph = join_graph(view)
     lines.append(f"  join graph: {_tree(graph, 0, names[0])}; {_tree(graph, 1, names[1])}")
-    if not query.joins:
+    if not view.joins:
         return lines
     reduced = graph.reduced()
     kept = tuple(
@@ -41,6 +51,16 @@ def _lines(query: Documents) -> list[str]:
     lines.append(f"  reduced: {_tree(reduced, 0, kept[0])}; {_tree(reduced, 1, kept[1])}")
     lines.append("  conjunctive query of its template:")
     return lines + [f"    {line}" for line in conjunctive_query(reduced).splitlines()]
+
+
+def _names(
+    query: Documents, last: int, bound: tuple[Carried, ...] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the nodes of both sides are called: values of rows as they are in their blocks."""
+    names = names_of(query)
+    if bound is None:
+        return names[0], names[1]
+    return ("row", *(names[value.block][value.node] for value in bound)), names[last]
 
 
 def _kept(graph: JoinGraph, side: int) -> set[int]:

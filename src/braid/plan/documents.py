@@ -9,14 +9,15 @@ template; paths, names and windows are data of the queries (R_T).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
 from braid.algebra.documents import FOLLOWED_BY, JOIN, RESULT, Block, Documents, ValueJoin
 from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.schema import Schema
-from braid.algebra.types import STRING
+from braid.algebra.types import BIGINT, STRING
+from braid.plan.document_stages import DOCUMENT, PART, VALUE, Carried, View, view_of
 from braid.plan.predicates import Constant
 from braid.plan.specs import Shape
 
@@ -26,11 +27,18 @@ EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
 FOLLOWED, NEAR, NEAR_MIRRORED, ALONE = 0, 1, 2, 3
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+DIFFERENT, _BELOW, _ABOVE = 1, (2, 3), (4, 5)
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 #: So many joins are put into the order that gives the same template however they are written.
 _CANONICAL = 5
 
 FIRST_DOCUMENT, SECOND_DOCUMENT = "document_1", "document_2"
+#: Rows that go on to another join: those that show the same have one number.
+GROUP = "group"
+
+#: What a value that is put out is: nothing, the id of a document, a node as a document, a node's
+#: value, a value of a row.
+NOTHING, NAME, SHOWN, TEXT, OF_ROW = -1, 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -38,20 +46,28 @@ class DocumentsSpec:
     """For each member: the matches of its block, or the pairs of matches of its two blocks.
 
     One for all queries over the same streams. `columns`: where the documents of each input are, and
-    the column with their ids, if there is one. Channels differ in how many values they carry:
-    `width`. `views`: whether what is joined by value is worked out once for all templates.
+    the column with their ids, if there is one; None for rows of the join before. Channels differ in
+    how many values they carry, `width`, and in whether they go on to another join, `partial`.
+    `views`: whether what is joined by value is worked out once for all templates; `in_order`: whether
+    values that are compared by order are kept in order. `divided`: documents come by their values, and
+    are joined by those that belong to this shard.
     """
 
     inputs: tuple[Shape, ...]
-    columns: tuple[tuple[str, str | None], ...]
+    columns: tuple[tuple[str, str | None] | None, ...]
     views: bool = True
+    in_order: bool = True
+    divided: bool = False
     width: int = field(default=0, compare=False)
+    partial: bool = field(default=False, compare=False)
 
     @cached_property
     def output(self) -> Shape:
-        values = (f"v{number}" for number in range(self.width))
-        names = (FIRST_DOCUMENT, SECOND_DOCUMENT, RESULT, *values)
-        return Shape(Schema.of((name, STRING) for name in names))
+        values = [(f"v{number}", STRING) for number in range(self.width)]
+        if self.partial:
+            return Shape(Schema.of([(GROUP, BIGINT), *values]))
+        names = (FIRST_DOCUMENT, SECOND_DOCUMENT, RESULT)
+        return Shape(Schema.of([*((name, STRING) for name in names), *values]))
 
     @property
     def stateful(self) -> bool:
@@ -63,15 +79,23 @@ class DocumentsSpec:
 
 @dataclass(frozen=True)
 class DocumentsRecipe:
-    """A query with its constants as parameters; `sources`: the input that each block reads.
+    """A query with its constants as parameters, up to the join that the m-op does.
 
-    `wanted`: which of its columns somebody reads. `width`: the channel that they are put out on.
+    `sources`: the input that each side of the join reads. `wanted`: which of its columns somebody
+    reads. `width`: the channel that they are put out on. `bound`: what the rows of the first input
+    hold, if that is the join before. `handed`: what goes on to the next join, if there is one.
     """
 
     query: Documents
     sources: tuple[int, ...]
     wanted: frozenset[str]
     width: int
+    bound: tuple[Carried, ...] | None = None
+    handed: tuple[Carried, ...] | None = None
+
+    @property
+    def view(self) -> View:
+        return view_of(self.query, self.bound, self.handed)
 
 
 def constant_of(expression: Expression) -> Constant:
@@ -80,9 +104,19 @@ def constant_of(expression: Expression) -> Constant:
     return expression
 
 
-def width_of(query: Documents) -> int:
-    """How many values the channel of a query carries: few widths, so that there are few channels."""
-    count = sum(len(block.variables) for block in query.blocks)
+def final_values(query: Documents) -> list[tuple[str, Carried]]:
+    """The columns of a query besides the first two documents and the result, and what they are."""
+    found = [
+        (name, Carried(VALUE, number, node))
+        for number, block in enumerate(query.blocks)
+        for name, node in block.variables
+    ]
+    more = range(2, len(query.blocks))
+    return [*found, *((query.document(number), Carried(DOCUMENT, number)) for number in more)]
+
+
+def width_of(count: int) -> int:
+    """How many values a channel carries: few widths, so that there are few channels."""
     width = 4
     while width < count:
         width *= 2
@@ -107,30 +141,45 @@ class Step:
     right: Leaf | None
 
 
+#: A value that is put out: what it is, the side that it is of, and its slot or its place in a row.
+Column = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class Template:
     """What queries have in common: each step with the slots of its leaves, and what is shown.
 
-    `sides`: of each block, 0 if the earlier document is its, 1 if the one that comes is. `values`: for
-    each value that is put out, its slot, or -1 if nobody reads it, and `blocks` the block that it is
-    of; `roots` the slots of the blocks' roots, `shown` those of all that tells results apart. Where
-    there are others, results that differ only in them are `distinct` no more.
+    `sides`: of each block, 0 if the earlier document is its, 1 if the one that comes is. `names`: the
+    ids of the first two documents; `parts`: what the result is made of, if somebody reads it. `shown`:
+    the slots of all that tells results apart; where there are others, results that differ only in
+    them are `distinct` no more. `row`: the slot of the row of the join before, -1 if there is none.
+    `told`: what tells rows apart for the one who reads the results in the end. `ordered`: how many
+    comparisons at the beginning are looked up in the order of values: one, or two that are a band.
     """
 
     pairing: int
     steps: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]
     slots: int
     sides: tuple[int, ...]
-    values: tuple[int, ...]
-    blocks: tuple[int, ...]
-    roots: tuple[int, ...]
+    names: tuple[Column, ...]
+    parts: tuple[Column, ...]
+    values: tuple[Column, ...]
     shown: tuple[int, ...]
-    result: bool
+    told: tuple[int, ...]
+    row: int
+    distinct: bool
+    ordered: int
     width: int
+    partial: bool
 
     @property
-    def distinct(self) -> bool:
-        return len(self.shown) < self.slots
+    def port(self) -> str:
+        """The channel that its results are put out on."""
+        return port_of(self.width, self.partial)
+
+
+def port_of(width: int, partial: bool) -> str:
+    return f"{width}{'+' if partial else ''}"
 
 
 @dataclass(frozen=True)
@@ -152,29 +201,57 @@ def kept_nodes(block: Block, joined: set[int]) -> set[int]:
     return needed | {number for number, children in below.items() if len(children) > 1}
 
 
+def earlier_blocks(query: Documents) -> tuple[int, ...]:
+    """The blocks whose document may be the earlier one of a pair, of a query with one join or none."""
+    return {(): (), (FOLLOWED_BY,): (0,), (JOIN,): (0, 1)}[query.kinds]
+
+
+def shown_leaves(recipe: DocumentsRecipe) -> list[tuple[int, int]]:
+    """Of earlier documents: block and node of each variable that is read, if no other lies below it."""
+    query, found = recipe.query, []
+    for number in earlier_blocks(query):
+        block = query.blocks[number]
+        kept = kept_nodes(block, {(j.first, j.second)[number] for j in query.joins})
+        inner = {n for node in kept for n in block.path(node)[:-1]}
+        found += [(number, n) for v, n in block.variables if v in recipe.wanted and n not in inner]
+    return found
+
+
+def is_one_of_several(recipe: DocumentsRecipe) -> bool:
+    """Whether it is one of several joins of a query."""
+    return recipe.bound is not None or recipe.handed is not None
+
+
+def keeps_documents(recipe: DocumentsRecipe) -> bool:
+    """Whether more is shown of earlier documents than values of leaves: then their text is kept."""
+    if is_one_of_several(recipe):
+        return True
+    earlier = earlier_blocks(recipe.query)
+    variables = [v for number in earlier for v, _ in recipe.query.blocks[number].variables]
+    wanted = sum(v in recipe.wanted for v in variables)
+    has_result = bool(earlier) and RESULT in recipe.wanted
+    return has_result or len(shown_leaves(recipe)) < wanted
+
+
 @lru_cache(4096)
 def plans_of(recipe: DocumentsRecipe) -> tuple[DocumentPlan, ...]:
     """How a query is evaluated; a JOIN both ways, since either document may come first."""
-    query = recipe.query
-    if not query.kind:
+    kind = recipe.view.kind
+    if not kind:
         return (_plan(recipe, ALONE, (1,)),)
-    if query.kind == FOLLOWED_BY:
+    if kind == FOLLOWED_BY:
         return (_plan(recipe, FOLLOWED, (0, 1)),)
-    assert query.kind == JOIN
+    assert kind == JOIN
     return (_plan(recipe, NEAR, (0, 1)), _plan(recipe, NEAR_MIRRORED, (1, 0)))
 
 
 def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> DocumentPlan:
     """`sides`: of each block, 0 if it is matched by the earlier document, 1 by the one that comes."""
-    query = recipe.query
-    joined: list[set[int]] = [set(), set()]
-    for join in query.joins:
-        joined[0].add(join.first)
-        joined[1].add(join.second)
-    kept = [kept_nodes(block, joined[n]) for n, block in enumerate(query.blocks)]
+    view = recipe.view
+    kept = [kept_nodes(side.block, set(side.needed)) for side in view.sides]
 
     def leaf(block: int, number: int) -> Leaf:
-        path = reversed(query.blocks[block].path(number))
+        path = reversed(view.sides[block].block.path(number))
         return Leaf(block, tuple(n for n in path if n in kept[block]))
 
     def step(join: ValueJoin) -> Step:
@@ -185,9 +262,9 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
         kind = EQUALS if operator == "=" else COMPARES
         return Step(kind, OPERATORS.index(operator), first, second)
 
-    steps = sorted((step(join) for join in query.joins), key=lambda s: (s.kind, s.operator))
+    steps = sorted((step(join) for join in view.joins), key=lambda s: (s.kind, s.operator))
     equal = [s for s in steps if s.kind == EQUALS]
-    rest = [s for s in steps if s.kind != EQUALS]
+    rest, ordered_first = _by_order([s for s in steps if s.kind != EQUALS])
     covered = {
         (leaf_.block, n) for s in steps for leaf_ in (s.left, s.right) if leaf_ for n in leaf_.chain
     }
@@ -207,7 +284,24 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
                 )
     ordered = [*_canonical(equal), *rest]
     slots, numbered = _numbered(ordered)
-    return DocumentPlan(_template(recipe, pairing, sides, slots, numbered), tuple(ordered))
+    template = _template(recipe, pairing, sides, slots, numbered)
+    if not equal and ordered_first:
+        template = replace(template, ordered=ordered_first)
+    return DocumentPlan(template, tuple(ordered))
+
+
+def _by_order(steps: list[Step]) -> tuple[list[Step], int]:
+    """Comparisons by order before those by difference, and two that are a band before all.
+
+    A band is above one value of the document that comes and below another.
+    """
+    found = sorted(steps, key=lambda s: (s.operator == DIFFERENT, s.operator))
+    below = [s for s in found if s.operator in _BELOW]
+    for first in below:
+        for second in found:
+            if second.operator in _ABOVE and second.left == first.left:
+                return [first, second, *(s for s in found if s not in (first, second))], 2
+    return found, 1 if found and found[0].operator != DIFFERENT else 0
 
 
 def _canonical(steps: list[Step]) -> list[Step]:
@@ -240,22 +334,52 @@ def _template(
     slots: dict[tuple[int, int], int],
     numbered: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...],
 ) -> Template:
-    query = recipe.query
-    values = tuple(
-        slots[number, node] if name in recipe.wanted else -1
-        for number, block in enumerate(query.blocks)
-        for name, node in block.variables
-    )
-    shown = {(number, node) for number, block in enumerate(query.blocks) for node in block.shown}
+    view, query = recipe.view, recipe.query
+    place = {side.number: number for number, side in enumerate(view.sides) if side.number >= 0}
+
+    def column(value: Carried) -> Column:
+        side = place.get(value.block)
+        if side is None:
+            bound = recipe.bound or ()
+            return (OF_ROW, 0, bound.index(value)) if value in bound else (NOTHING, 0, 0)
+        if value.what == DOCUMENT:
+            return (NAME, side, 0)
+        if value.what == PART:
+            return (SHOWN, side, slots[side, view.sides[side].block.root])
+        return (TEXT, side, slots[side, value.node])
+
+    blocks = range(len(query.blocks))
+    names = tuple(column(Carried(DOCUMENT, n)) for n in blocks[:2])
+    parts: tuple[Column, ...] = ()
+    if recipe.handed is not None:
+        values = tuple(column(value) for value in recipe.handed)
+    else:
+        found = ((name in recipe.wanted, value) for name, value in final_values(query))
+        values = tuple(column(v) if wanted else (NOTHING, 0, 0) for wanted, v in found)
+        if RESULT in recipe.wanted:
+            parts = tuple(column(Carried(PART, number)) for number in blocks)
+    told, shown = _apart(recipe, slots)
+    row = slots[0, 0] if view.has_rows else -1
+    own = {slot for (side, _), slot in slots.items() if view.sides[side].number >= 0}
+    distinct = bool(own - shown) or (view.several and recipe.handed is None)
     return Template(
-        pairing,
-        numbered,
-        len(slots),
-        sides,
-        values,
-        tuple(n for n, block in enumerate(query.blocks) for _ in block.variables),
-        tuple(slots[number, block.root] for number, block in enumerate(query.blocks)),
-        tuple(sorted(slots[place] for place in shown)),
-        RESULT in recipe.wanted,
-        recipe.width,
-    )
+        pairing, numbered, len(slots), sides, names, parts, values, tuple(sorted(shown)),
+        tuple(sorted(told)), row, distinct, 0, recipe.width, recipe.handed is not None,
+    )  # fmt: skip
+
+
+def _apart(recipe: DocumentsRecipe, slots: dict[tuple[int, int], int]) -> tuple[set[int], set[int]]:
+    """What tells results apart for who reads them in the end, and what tells rows apart here."""
+    told, shown = set(), set()
+    for number, side in enumerate(recipe.view.sides):
+        if side.number < 0:
+            if not recipe.view.several:
+                told.add(slots[number, 0])
+            elif recipe.handed is not None:
+                shown.add(slots[number, 0])
+            continue
+        told |= {slots[number, node] for node in side.block.shown}
+        for value in recipe.handed or ():
+            if value.what == VALUE and value.block == side.number:
+                shown.add(slots[number, value.node])
+    return told, shown | told

@@ -9,8 +9,9 @@ that are there, so every shard finds the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -54,6 +55,7 @@ class Fitter:
         self._routes = distribution.routes
         self._shards = distribution.shards
         self._published: dict[str, _Home] = {}
+        self._constants: tuple[pa.Array, ...] = ()
         for members, placement in distribution.placed():
             self.take(members.template, placement)
 
@@ -80,8 +82,10 @@ class Fitter:
         names = {n for routes in placement.routes for n in routes if n not in own}
         return all(self._is_filled(name, placement.shard) for name in names)
 
-    def fit(self, query_id: str, template: Template) -> Placement:
+    def fit(self, query_id: str, template: Template, constants: Sequence[Any] = ()) -> Placement:
         """A place for a query, or a `Misfit`."""
+        pairs = zip(constants, template.types, strict=False)
+        self._constants = tuple(pa.array([value], type_) for value, type_ in pairs)
         read = [name for name in template.reads if name not in template.publishes]
         homes = {self._published[name] for name in read if name in self._published}
         streams = [name for name in read if name not in self._published]
@@ -120,7 +124,7 @@ class Fitter:
         (routes,) = search(
             [template],
             [None],
-            lambda known: Router(known, preferred, allowed),
+            lambda known: Router(known, preferred, allowed, constants=self._constants or None),
             self._located(),
         )
         stateless = all(is_stateless(output.node) for output in template.outputs)

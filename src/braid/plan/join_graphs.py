@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations
 
 from braid.algebra.documents import Documents
+from braid.plan.document_stages import View
 
 #: Of so many joins, every order is tried to find the one that alike graphs have in common.
 _MOST = 6
@@ -85,20 +86,22 @@ class JoinGraph:
         return (len(order), *sides)
 
 
-def join_graph(query: Documents) -> JoinGraph:
-    """The join graph of a query of two blocks."""
-    first, second = (tuple(n.parent for n in block.nodes) for block in query.blocks)
-    return JoinGraph((first, second), tuple((j.first, j.second) for j in query.joins))
+def join_graph(view: View) -> JoinGraph:
+    """The join graph of a join of two sides."""
+    first, second = (tuple(n.parent for n in side.block.nodes) for side in view.sides)
+    return JoinGraph((first, second), tuple((j.first, j.second) for j in view.joins))
 
 
-def names_of(query: Documents) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the nodes of the two blocks are called: by their variables, else by their places."""
-    sides = []
-    for number, block in enumerate(query.blocks):
-        sides.append(
-            tuple(n.variable or f"{'lr'[number]}{place}" for place, n in enumerate(block.nodes))
+def names_of(query: Documents) -> tuple[tuple[str, ...], ...]:
+    """What the nodes of blocks are called: by their variables, else by their places."""
+    letters = "lr" if len(query.blocks) <= 2 else "abcdefghijklmnopqrstuvwxyz"
+    return tuple(
+        tuple(
+            n.variable or f"{letters[number % len(letters)]}{place}"
+            for place, n in enumerate(block.nodes)
         )
-    return sides[0], sides[1]
+        for number, block in enumerate(query.blocks)
+    )
 
 
 def conjunctive_query(graph: JoinGraph) -> str:

@@ -18,7 +18,7 @@ that an operator above can be checked in turn.
 | Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
 | Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
 | SameTime | cannot be keyed: it looks at all events of an instant                            |
-| Documents | cannot be keyed: they are joined by what lies inside them                       |
+| Documents | one join by equal values: `document_routes.py`; one block: nothing              |
 | ToStream | as the relations below it say, in `row_keys.py`                                  |
 
 An equality is enough because a result then has one value for both sides: a pair of events
@@ -29,7 +29,7 @@ equal to nothing (`eq`), or to each other only (`eq_null_safe`), and all go to o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -48,6 +48,13 @@ from braid.algebra.nodes import (
 )
 from braid.algebra.relations import ToStream
 from braid.algebra.types import Kind, kind_of
+from braid.plan.document_routes import (
+    ValueRoute,
+    chosen_route,
+    located_names,
+    needed_route,
+    value_join,
+)
 from braid.plan.options import Option, Unkeyable, copied, distinct, plain_ref
 from braid.plan.row_keys import correlated, stream_options
 
@@ -111,12 +118,15 @@ class Router:
     stream has no choice of its own. `preferred` ranks attributes: low comes first, so that
     queries with a choice agree and an event is sent once and not twice. `fixed` are the
     channels of the leaves where an earlier run has decided them already. `allowed`: the routes of
-    each stream that may be chosen, if not all may.
+    each stream that may be chosen, if not all may. `values`: by which values documents are sent.
+    `constants`: those of the one query that is looked at, if there is one.
     """
 
     published: Mapping[str, frozenset[str]]
     preferred: Mapping[str, int]
     allowed: Mapping[str, frozenset[str]] | None = None
+    values: Mapping[tuple[str, str], ValueRoute] = field(default_factory=dict)
+    constants: tuple[pa.Array, ...] | None = None
 
     def options(self, node: Node, fixed: tuple[str, ...] | None = None) -> list[Option]:
         """The ways to route a node, the preferred first; raises `Unkeyable` if there is none."""
@@ -135,7 +145,7 @@ class Router:
             case SameTime():
                 raise Unkeyable("SAMETIME looks at all events of an instant")
             case Documents():
-                raise Unkeyable("documents are joined by what lies inside them")
+                return self._documents(node, fixed)
             case ToStream():
                 return stream_options(node, lambda stream: self._options(stream, fixed))
             case Union():
@@ -151,6 +161,28 @@ class Router:
                 pairs = self._pairs(node, fixed)
                 found = distinct(_iterate(node, a, b) for a, b in pairs)
                 return found or _refuse("FOLD", node.predicate)
+
+    def _documents(self, node: Documents, fixed: Iterator[str] | None) -> list[Option]:
+        """By the value of its one join; documents that are not joined may be anywhere."""
+        if len(node.blocks) == 1:
+            found = self._options(node.sources[0], fixed)
+            return [Option(frozenset(), found[-1].leaves)]  # the last way is to send them anywhere
+        join = value_join(node)
+        channels = []
+        for block, source in enumerate(node.sources):
+            assert isinstance(source, Read)
+            if source.stream in self.published:
+                raise Unkeyable("documents of a published stream are joined")
+            known = next(fixed) if fixed is not None else None
+            if known is None:
+                needed = needed_route(node, join, block, self.constants)
+                allowed = None
+                if self.allowed is not None:
+                    allowed = self.allowed.get(source.stream, frozenset())
+                route = chosen_route(needed, source.stream, self.values, allowed)
+                known = channel(source.stream, route)
+            channels.append(known)
+        return [Option(located_names(node, join), tuple(channels))]
 
     def _pairs(
         self, node: Union | Sequence | Iterate, fixed: Iterator[str] | None

@@ -24,6 +24,7 @@ from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, 
 from braid.algebra.relations import ToStream
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
+from braid.plan.document_routes import is_value_route
 from braid.plan.hashing import shard_of
 from braid.plan.keys import SPREAD, WHOLE, channel, split_channel
 
@@ -193,6 +194,17 @@ class Distribution:
             by_stream[stream].append((route, shard))
         return {name: _routes(name, found) for name, found in by_stream.items()}
 
+    @cached_property
+    def along(self) -> dict[str, tuple[str, ...]]:
+        """Channels that are read under other names too: where every shard gets all documents of a
+        stream, those that go by their values have come already, and do not travel again."""
+        found = {}
+        for stream, routes in self.routes.items():
+            values = [channel(stream, key) for key in routes.keys if is_value_route(key)]
+            if values and len(routes.whole) == self.shards:
+                found[channel(stream, WHOLE)] = tuple(values)
+        return found
+
     def shows_late(self, shard: int, name: str) -> bool:
         """Whether late events that `shard` gets by the channel `name` go to the late output."""
         routes = self.routes[split_channel(name)[0]]
@@ -205,7 +217,9 @@ def _routes(stream: str, found: Sequence[tuple[str, int | None]]) -> Routes:
     keys = tuple(route for route, _ in found if route not in (WHOLE, SPREAD))
     spread = any(route == SPREAD for route, _ in found)
     whole = tuple(shard for route, shard in found if route == WHOLE and shard is not None)
-    chosen_route = keys[0] if keys else SPREAD if spread else WHOLE
+    plain = [key for key in keys if not is_value_route(key)]
+    single = [*plain, *([SPREAD] if spread else []), *([WHOLE] if whole else [])]
+    chosen_route = (single or keys or [WHOLE])[0]
     return Routes(keys, spread, whole, channel(stream, chosen_route))
 
 

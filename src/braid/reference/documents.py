@@ -10,8 +10,9 @@ the first stream and d2 of the second with
     FOLLOWED BY   0 < t2 - t1 <= T
     JOIN          |t2 - t1| <= T        (a document may be paired with itself)
 
-for which the predicate holds. `=` and `!=` compare the string values of nodes; the others compare
-numbers as numbers, dates and times as times, and everything else as texts.
+for which the predicate holds. Further blocks are joined with what the joins before them give, whose
+time is that of its last document. `=` and `!=` compare the string values of nodes; the others
+compare numbers as numbers, dates and times as times, and everything else as texts.
 """
 
 from __future__ import annotations
@@ -97,28 +98,35 @@ def parsed(text: str) -> Any:
 
 def evaluate_documents(node: Documents, inputs: list[list[Event]]) -> list[Event]:
     found = [list(_matches(node, number, events)) for number, events in enumerate(inputs)]
-    if len(node.blocks) == 1:
-        return _distinct(node, ((match,) for match in found[0]))
-    window = _value(node.window)
-    return _distinct(
-        node,
-        (
-            (first, second)
-            for first in found[0]
-            for second in found[1]
-            if _near(node, first.event.end, second.event.end, window)
-            and all(
-                compared(j.operator, first.nodes[j.first].value, second.nodes[j.second].value)
-                for j in node.joins
-            )
-        ),
-    )
+    joined: list[tuple[Match, ...]] = [(match,) for match in found[0]]
+    for number in range(1, len(node.blocks)):
+        kind, window = node.kinds[number - 1], _value(node.windows[number - 1])
+        joined = [
+            (*before, match)
+            for before in joined
+            for match in found[number]
+            if _near(kind, max(one.event.end for one in before), match.event.end, window)
+            and _satisfied(node, (*before, match))
+        ]
+    return _distinct(node, joined)
 
 
-def _near(node: Documents, first: int, second: int, window: int) -> bool:
-    if node.kind == FOLLOWED_BY:
+def _near(kind: str, first: int, second: int, window: int) -> bool:
+    if kind == FOLLOWED_BY:
         return 0 < second - first <= window
     return abs(second - first) <= window
+
+
+def _satisfied(node: Documents, parts: tuple[Match, ...]) -> bool:
+    """Whether all comparisons hold that the last of these matches is part of."""
+    return all(
+        compared(
+            join.operator,
+            parts[join.blocks[0]].nodes[join.first].value,
+            parts[join.blocks[1]].nodes[join.second].value,
+        )
+        for join in node.joins_with(len(parts) - 1)
+    )
 
 
 def compared(operator: str, left: str, right: str) -> bool:

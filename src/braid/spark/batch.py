@@ -85,7 +85,8 @@ class _BatchRun:
             self._waiting = 0
             yield out.batch()
         for part in open_events(payload):
-            self._shard.accept(name, part, now=now)
+            for reader in (name, *self._job.distribution.along.get(name, ())):
+                self._shard.accept(reader, part, now=now)
             self._waiting += part.num_rows
             self._total += part.num_rows
 

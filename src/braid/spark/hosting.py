@@ -82,7 +82,7 @@ class Hosting:
         """Give a shard its envelopes; what comes out of it, packed."""
         hosted, is_live = self._shard(label)
         job = self._job.open()
-        arrivals = Arrivals(hosted, job.arriving)
+        arrivals = Arrivals(hosted, job.arriving, along=job.distribution.along)
         out = Rows(PACKED)
         for frame in rows:
             for kind, name, time, count, payload, now in _envelopes(frame):

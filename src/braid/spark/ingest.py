@@ -20,6 +20,7 @@ from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
 from braid.engine.ingest import END, START, Ingest, encoded, repeating
 from braid.plan.distribution import Routes
+from braid.plan.document_routes import ValueRoute, is_value_route
 from braid.plan.keys import SPREAD, WHOLE, channel
 from braid.spark.envelopes import (
     ENVELOPE,
@@ -31,7 +32,7 @@ from braid.spark.envelopes import (
     Rows,
     packed_events,
 )
-from braid.spark.routing import shard_of
+from braid.spark.routing import document_shards, shard_of
 from braid.spark.shipping import settle
 
 #: The time column of streams that are stamped on arrival.
@@ -160,6 +161,13 @@ class _Task:
     def _route(self, events: pa.RecordBatch) -> None:
         stream = self._job.stream
         for key in self._routes.keys:
+            if is_value_route(key):
+                if len(self._routes.whole) == self._shards:
+                    continue  # every shard gets all of them
+                rows, shards = document_shards(events, ValueRoute.parse(key), self._shards)
+                copies = [events.take(pa.array(rows[shards == k])) for k in range(self._shards)]
+                self._add(channel(stream, key), events, list(copies))
+                continue
             shard = shard_of(events.column(key), self._shards)
             self._add(channel(stream, key), events, _split(events, shard, self._shards))
         if self._routes.spread:

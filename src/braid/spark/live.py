@@ -229,7 +229,7 @@ class Live:
         born = self._moment(change, unit, shard, now)
         self._catalog.add_query(query)
         try:
-            placement = self._fitter.fit(name, query.template)
+            placement = self._fitter.fit(name, query.template, query.values)
         except Misfit as misfit:
             self._catalog.remove_query(name)
             if not misfit.wanted:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ from braid.engine.shard import Shard
 from braid.engine.statistics import statistics
 from braid.lang import Catalog
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
+from braid.plan.document_routes import ValueRoute, is_value_route
 from braid.plan.keys import split_channel
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.control import NAME, Change, open_changes
@@ -41,6 +43,7 @@ from braid.spark.envelopes import (
 )
 from braid.spark.ingest import ARRIVAL, not_before
 from braid.spark.live import Live, Outcome, split_pages
+from braid.spark.routing import document_shards
 
 #: What figures show: queries with most matches, m-ops, queries that came or went.
 MOST_QUERIES, MOST_MOPS, MOST_CHANGED, MOST_NOTICES = 20, 1_000, 1_000, 100
@@ -88,7 +91,9 @@ class ShardJob:
         """Whether all shards run the same queries over the same channels."""
         parts, standing = self.distribution.components, self.distribution.standing
         is_spread = all(part.shard is None and not part.is_split for part in parts)
-        return is_spread and all(home is None for _, home in standing)
+        names = {name for name, _ in self.distribution.filled}
+        by_value = any(is_value_route(split_channel(name)[1]) for name in names)
+        return is_spread and not by_value and all(home is None for _, home in standing)
 
     def restored(self, label: int, pages: dict[str, bytes], plan: bytes | None) -> Hosted:
         """A shard with the state that was saved; queries of it may have come and gone.
@@ -116,7 +121,8 @@ class ShardJob:
         if self.catalog is not None:
             live = Live(self.catalog, self.distribution, self.shard(label), split_pages(pages))
             queries = live.members(plan.queries)
-        channels, awaited, options = plan.channels, plan.streams, self.options
+        channels, awaited = plan.channels, plan.streams
+        options = replace(self.options, share=(self.shard(label), len(self.labels)))
         if pages:
             made = Shard.load(
                 pages, queries, plan.streams,
@@ -135,9 +141,19 @@ class ShardJob:
         for name, table in emission.late:
             if not self.distribution.shows_late(self.shard(label), name):
                 continue
+            table = self._late_here(label, name, table)
             for part in pieces(table):
                 count = sum(batch.num_rows for batch in part)
                 rows.add(LATE, split_channel(name)[0], count, batches=part)
+
+    def _late_here(self, label: int, name: str, table: pa.Table) -> pa.Table:
+        """Documents come to several shards: the first of them says that they are late."""
+        route = split_channel(name)[1]
+        if not is_value_route(route):
+            return table
+        rows, shards = document_shards(table, ValueRoute.parse(route), len(self.labels))
+        _, first = np.unique(rows, return_index=True)
+        return table.filter(pa.array(shards[first] == self.shard(label)))
 
     def pack_changes(self, label: int, outcome: Outcome, rows: Rows) -> None:
         """Changes that are not made: all shards know, one says so."""
@@ -178,6 +194,8 @@ class Arrivals:
     #: Streams whose time is that of the batch: they are never behind it.
     arriving: frozenset[str]
     now: int | None = None
+    #: Channels whose events are read under other names, too.
+    along: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     events: int = 0
     envelopes: int = 0
 
@@ -208,7 +226,8 @@ class Arrivals:
         for batch in open_events(payload):
             if arrives:
                 batch = not_before(batch, self.shard.watermark.get(MICROSECONDS, NEVER))
-            self.shard.accept(name, batch, now=now)
+            for reader in (name, *self.along.get(name, ())):
+                self.shard.accept(reader, batch, now=now)
 
     def run(self) -> Emission:
         assert self.now is not None

@@ -1,0 +1,135 @@
+"""Values of documents in their order, for joins that compare them by more than equality.
+
+Documents before the last few are in segments. In each the values of every leaf that is compared so are
+sorted: numbers among numbers, times among times, and every kind by its texts, since a number and
+a text are compared as texts. What compares so with a value is then one piece of each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from braid.kernels.documents_state import State
+from braid.kernels.runtime import kernel
+
+#: Operators, as in `plan/documents.py`.
+DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST = 1, 2, 3, 4, 5
+KINDS = 3
+
+
+class Sorted(NamedTuple):
+    """`segments`: first and end of its groups, and of its documents. `groups`: edge, kind of value,
+    first and end of its places; in order of edge and kind. `by_text`, `by_order`: places, each a
+    row of R_bin and its row of R_doc. `until`: documents from here on are in no segment."""
+
+    segments: np.ndarray
+    groups: np.ndarray
+    by_text: np.ndarray
+    by_order: np.ndarray
+    until: np.ndarray
+
+
+@kernel()
+def text_order(strings: np.ndarray, pool: np.ndarray, a: int, b: int) -> int:
+    """How two values compare as texts."""
+    if a == b:
+        return 0
+    at, other = strings[a], strings[b]
+    while at < strings[a + 1] and other < strings[b + 1]:
+        if pool[at] != pool[other]:
+            return -1 if pool[at] < pool[other] else 1
+        at += 1
+        other += 1
+    return (strings[a + 1] - at) - (strings[b + 1] - other)
+
+
+@kernel()
+def ordered(state: State, strings: np.ndarray, pool: np.ndarray, a: int, b: int) -> int:
+    """How two values compare: as numbers, as times, or as texts."""
+    kind = state.kinds[a]
+    if kind == state.kinds[b] and kind > 0:
+        first, second = state.orders[a], state.orders[b]
+        return 0 if first == second else (-1 if first < second else 1)
+    return text_order(strings, pool, a, b)
+
+
+@kernel()
+def compares(
+    state: State, strings: np.ndarray, pool: np.ndarray, operator: int, a: int, b: int
+) -> bool:
+    """Whether two values compare so. Whether they are equal is asked of their texts."""
+    if operator == DIFFERENT:
+        return a != b
+    order = ordered(state, strings, pool, a, b)
+    if operator == LESS:
+        return order < 0
+    if operator == AT_MOST:
+        return order <= 0
+    if operator == MORE:
+        return order > 0
+    return order >= 0
+
+
+@kernel()
+def group_of(index: Sorted, segment: int, edge: int, kind: int) -> int:
+    """The group of a segment with the values of an edge that are of a kind; -1 if it has none."""
+    low, end = index.segments[segment, 0], index.segments[segment, 1]
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        known = index.groups[middle, 0]
+        if known < edge or (known == edge and index.groups[middle, 1] < kind):
+            low = middle + 1
+        else:
+            high = middle
+    found = low < end and index.groups[low, 0] == edge and index.groups[low, 1] == kind
+    return low if found else -1
+
+
+@kernel()
+def _border(
+    state: State, strings: np.ndarray, pool: np.ndarray, index: Sorted, group: int, text: bool,
+    value: int, after: bool,
+) -> int:  # fmt: skip
+    """The first place of a group that is not before a value, or, if `after`, that is behind it."""
+    low, high = index.groups[group, 2], index.groups[group, 3]
+    while low < high:
+        middle = (low + high) // 2
+        if text:
+            mine = state.rows[index.by_text[middle, 1], 2]
+            order = text_order(strings, pool, mine, value)
+        else:
+            first, second = (
+                state.orders[state.rows[index.by_order[middle, 1], 2]],
+                state.orders[value],
+            )
+            order = 0 if first == second else (-1 if first < second else 1)
+        if order < 0 or (after and order == 0):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def first_place(
+    state: State, strings: np.ndarray, pool: np.ndarray, index: Sorted, group: int, text: bool,
+    operator: int, value: int,
+) -> int:  # fmt: skip
+    """Where those begin that compare so with a value."""
+    if operator <= AT_MOST:
+        return index.groups[group, 2]
+    return _border(state, strings, pool, index, group, text, value, operator == MORE)
+
+
+@kernel()
+def end_place(
+    state: State, strings: np.ndarray, pool: np.ndarray, index: Sorted, group: int, text: bool,
+    operator: int, value: int,
+) -> int:  # fmt: skip
+    """Where those end that compare so with a value."""
+    if operator >= MORE:
+        return index.groups[group, 3]
+    return _border(state, strings, pool, index, group, text, value, operator == AT_MOST)

@@ -1,0 +1,212 @@
+"""Documents divided by value, without a JVM: each result once, each document once on a shard."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import braid
+from braid.engine.ingest import Ingest
+from braid.engine.options import Options
+from braid.lang import Catalog, compile_query
+from braid.lang.load import load
+from braid.plan.distribution import Distribution, distribute
+from braid.plan.document_routes import ValueRoute
+from braid.spark import hosting
+from braid.spark.checkpoint import SavedPlan
+from braid.spark.envelopes import EVENTS, LATE, RESULT, open_payload, open_table
+from braid.spark.ingest import IngestJob
+from braid.spark.processor import ShardProcessor
+from braid.spark.routing import document_shards
+from braid.spark.shards import ShardJob
+from braid.spark.shipping import Shipped
+from tests.spark.test_shards import Store
+
+STREAMS = "CREATE STREAM S (id STRING, doc XML, t BIGINT) TIME t;"
+QUERIES = {
+    "followed": "SELECT document_1, document_2, x FROM S//a->x FOLLOWED BY{x = y, 4} S//b->y",
+    "near": "SELECT document_1, document_2, x, z FROM S//r->r[./a->x][./b->z] JOIN{x = y, 2} S//b->y",
+    "ordered": "SELECT document_1, document_2, y FROM S//b->y[./@k->k] "
+    "FOLLOWED BY{y = x AND k < l, 9} S//a->x[./@k->l]",
+    "block": "SELECT document, x FROM S//a->x",
+}
+LABELS = (7, 3, 5)
+
+
+def catalog_of(queries: dict[str, str]) -> Catalog:
+    catalog = Catalog()
+    load(STREAMS, catalog)
+    for name, text in queries.items():
+        catalog.add_query(compile_query(text, catalog, query_id=name).query)
+    return catalog
+
+
+class Cluster:
+    """Three shards; `restart` forgets every engine, so that states are read from the stores."""
+
+    def __init__(self, queries: dict[str, str]) -> None:
+        self._catalog = catalog_of(queries)
+        self.distribution = distribute(self._catalog.members(), self._catalog.streams, len(LABELS))
+        saved = SavedPlan.of(self.distribution).to_json().encode()
+        self._job = Shipped(ShardJob(self.distribution, LABELS, Options(idle_timeout=None), saved))
+        self._stores = {label: Store() for label in LABELS}
+        self.late: list[Any] = []
+
+    def restart(self) -> None:
+        hosting._LIVE = OrderedDict()
+
+    def envelopes(self, table: pa.Table) -> list[pa.RecordBatch]:
+        routes = self.distribution.routes["S"]
+        ingest = IngestJob("S", Ingest(self._catalog.streams["S"]), routes, LABELS, True)
+        return list(ingest(iter(table.to_batches())))
+
+    def batch(self, table: pa.Table) -> Iterator[tuple[Any, ...]]:
+        frames = [b.to_pandas().assign(now=1) for b in self.envelopes(table)]
+        for label in LABELS:
+            processor = ShardProcessor(self._job, "documents")
+            processor.init(self._stores[label])
+            own = [frame[frame["shard"] == label] for frame in frames]
+            for out in processor.handleInputRows((label,), iter(own), None):
+                for row in out.itertuples():
+                    if row.kind == RESULT:
+                        (part,) = open_payload(row.pairs)
+                        rows = open_table(row.payload).take(part.column("row")).to_pylist()
+                        names = part.column("query").to_pylist()
+                        yield from map(_result, names, rows)
+                    elif row.kind == LATE:
+                        self.late += open_table(row.payload).column("id").to_pylist()
+
+
+def _result(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
+    return (name, *(v for k, v in sorted(row.items()) if not k.startswith("__") and k not in TIMES))
+
+
+TIMES = {"start", "end"}
+
+
+def table_of(documents: list[tuple[str, int]]) -> pa.Table:
+    columns = {
+        "id": [f"d{k}" for k, _ in enumerate(documents)],
+        "doc": [text for text, _ in documents],
+        "t": [t for _, t in documents],
+    }
+    return pa.table(
+        columns, pa.schema([("id", pa.string()), ("doc", pa.string()), ("t", pa.int64())])
+    )
+
+
+def alone(queries: dict[str, str], table: pa.Table) -> Counter[tuple[Any, ...]]:
+    engine = braid.Engine(idle_timeout=None)
+    engine.execute(STREAMS)
+    for name, text in queries.items():
+        engine.query(name, text)
+    engine.process({"S": table})
+    found: Counter[tuple[Any, ...]] = Counter()
+    for (name, _), results in engine.results.items():
+        found.update(_result(name, row) for row in results.to_pylist())
+    return found
+
+
+leaf = st.builds(
+    lambda name, key, value: f'<{name} k="{key}">{value}</{name}>',
+    st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["1", "2", "3", "4", "x"]),
+)  # fmt: skip
+texts = st.lists(leaf, max_size=4).map(lambda leaves: f"<r>{''.join(leaves)}</r>")
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(texts, st.integers(0, 2)), min_size=2, max_size=8), st.integers(0, 8))
+def test_shards_find_together_what_one_engine_finds(steps: list[tuple[str, int]], cut: int) -> None:
+    documents: list[tuple[str, int]] = []
+    for text, gap in steps:
+        documents.append((text, gap + (documents[-1][1] if documents else 0)))
+    documents.append(("<end/>", documents[-1][1] + 1))
+    cluster = Cluster(QUERIES)
+    table = table_of(documents)
+    found = list(cluster.batch(table.slice(0, cut)))
+    cluster.restart()
+    found += list(cluster.batch(table.slice(cut)))
+    assert Counter(found) == alone(QUERIES, table)
+
+
+def test_a_document_travels_once_to_a_shard() -> None:
+    cluster = Cluster({k: QUERIES[k] for k in ("followed", "ordered")})
+    leaves = "".join(f"<a>{k}</a><b>{k}</b>" for k in range(20))
+    table = table_of([(f"<r>{leaves}</r>", 1), ("<c>1</c>", 2)])
+    rows = pa.Table.from_batches(cluster.envelopes(table)).to_pylist()
+    sent = Counter((row["shard"], row["channel"]) for row in rows if row["kind"] == EVENTS)
+    documents = sum(row["rows"] for row in rows if row["kind"] == EVENTS)
+    assert set(sent.values()) == {1}
+    assert documents == len(LABELS) + 1  # what has no value goes to one
+
+
+def test_documents_that_every_shard_gets_anyway_do_not_travel_by_their_values_too() -> None:
+    """Many queries with two joins are divided by their ids, and so every shard has all documents."""
+    two = "S//r->r[./a->x][./b->z] JOIN{{x = y AND z = y, {}}} S//b->y"
+    queries = {f"two{k}": f"SELECT document_1, x FROM {two.format(k)}" for k in range(6)}
+    queries["followed"] = QUERIES["followed"]
+    cluster = Cluster(queries)
+    texts = ["<r><a>1</a><b>1</b></r>", "<r><b>1</b></r>", "<r><a>2</a></r>", "<r><b>2</b></r>"]
+    table = table_of([(text, t) for t, text in enumerate([*texts, "<end/>"])])
+    rows = pa.Table.from_batches(cluster.envelopes(table)).to_pylist()
+    sent = Counter(row["channel"] for row in rows if row["kind"] == EVENTS)
+    assert sent == {"S@*": len(LABELS)}
+    assert Counter(cluster.batch(table)) == alone(queries, table)
+
+
+def test_late_documents_are_shown_once() -> None:
+    cluster = Cluster({"followed": QUERIES["followed"]})
+    list(cluster.batch(table_of([("<r><a>1</a></r>", 50)])))
+    leaves = "".join(f"<a>{k}</a>" for k in range(20))
+    list(cluster.batch(table_of([(f"<r>{leaves}</r>", 1), ("<c/>", 2)])))
+    assert cluster.late == ["d0", "d1"]
+
+
+def placed(queries: dict[str, str]) -> Distribution:
+    catalog = catalog_of(queries)
+    return distribute(catalog.members(), catalog.streams, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (QUERIES["followed"], "S by the values of a, b in doc"),
+        ("S//*->x FOLLOWED BY{x = y, 4} S//b->y", "S by the values of every element in doc"),
+        (QUERIES["block"], "S by ?"),
+        ("S//r->r[./a->x][./b->z] JOIN{x = y AND z = y, 2} S//b->y", "joined by 2 values at once"),
+        ("S//a->x JOIN{x < y, 2} S//b->y", "joined by no equal value"),
+        ("S//r->r JOIN{r/a = s/b, 2} S//r->s", "has no variable"),
+    ],
+)
+def test_where_queries_run(query: str, reason: str) -> None:
+    (component,) = placed({"q": query}).components
+    assert reason in component.reason
+    assert component.mode == ("keyed" if reason.startswith("S by") else "whole")
+
+
+def test_queries_agree_on_one_route() -> None:
+    """Whatever elements they name, so that no document travels twice."""
+    text = "S//{}->x FOLLOWED BY{{x = y, 4}} S//b->y"
+    found = placed({name: text.format(name) for name in "acd"})
+    assert {c.channels for c in found.components} == {('S@=["doc",["a","b","c","d"]]',)}
+
+
+def test_what_is_published_is_located_by_the_value() -> None:
+    queries = {
+        "pairs": f"{QUERIES['followed']} PUBLISH Pairs",
+        "next": "SELECT x FROM Pairs NEXT{$1.x = $2.x} Pairs",
+    }
+    (component,) = placed(queries).components
+    assert component.mode == "keyed"
+
+
+def test_a_document_without_such_a_value_goes_to_one_shard() -> None:
+    table = table_of([("<c>1</c>", 1), ("<r><a>1</a><a>1</a></r>", 2)])
+    rows, _ = document_shards(table, ValueRoute("doc", frozenset({"a"})), 16)
+    assert rows.tolist() == [0, 1]
