@@ -26,6 +26,7 @@ from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_change_state import SAVED, ChangeStores
 from braid.mops.constraint_output import Output
+from braid.mops.constraint_state import STORES
 from braid.mops.join_plan import keys_of
 from braid.mops.membership import Origin, nobody
 from braid.mops.values import Words
@@ -37,6 +38,11 @@ from braid.plan.routes import PlainRecipe
 JUDGED = 1000
 #: Rows that come or go between two choices of orders, at least.
 _ROUND = 8192
+
+
+def samples_of(context: Context) -> int:
+    """How many of 1024 rows stay though they are not needed."""
+    return round(1024 * context.watching.sample)
 
 
 class ChangesJoinLogic:
@@ -55,7 +61,7 @@ class ChangesJoinLogic:
         self._parts: list[Words] = []
         self._describe_inputs()
         self._drops = spec.mode is ConstraintMode.MONITORED
-        self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
+        self._frame[frames.SAMPLES] = samples_of(context)
         self._frame[frames.NOW] = -(2**63)
         self._frame[kernel.ONLY_COMING] = spec.only_coming and self._drops
         self._since = 0
@@ -149,7 +155,7 @@ class ChangesJoinLogic:
 
     def snapshot(self) -> State:
         counted = self._held.stores[:, SAVED].ravel()
-        state: State = {"k_changes": np.append(counted, self._frame[frames.LOST])}
+        state: State = {STORES: np.append(counted, self._frame[frames.LOST])}
         for number in range(len(self._spec.inputs)):
             state[f"rows{number}"] = self._held.records(number)
         budget = self._context.instance_budget
@@ -157,7 +163,7 @@ class ChangesJoinLogic:
         return state
 
     def restore(self, state: State) -> None:
-        counted = state["k_changes"]
+        counted = state[STORES]
         self._held.stores[:, SAVED] = counted[:-1].reshape(-1, len(SAVED))
         self._frame[frames.LOST] = counted[-1]
         for number in range(len(self._spec.inputs)):
