@@ -40,11 +40,6 @@ JUDGED = 1000
 _ROUND = 8192
 
 
-def samples_of(context: Context) -> int:
-    """How many of 1024 rows stay though they are not needed."""
-    return round(1024 * context.watching.sample)
-
-
 class ChangesJoinLogic:
     """One join of relations, of all queries that have the same."""
 
@@ -61,7 +56,7 @@ class ChangesJoinLogic:
         self._parts: list[Words] = []
         self._describe_inputs()
         self._drops = spec.mode is ConstraintMode.MONITORED
-        self._frame[frames.SAMPLES] = samples_of(context)
+        self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
         self._frame[frames.NOW] = -(2**63)
         self._frame[kernel.ONLY_COMING] = spec.only_coming and self._drops
         self._since = 0
