@@ -9,10 +9,6 @@ import numpy as np
 
 from braid.kernels.clauses import atom_holds
 from braid.kernels.instances import (
-    C_LIVE,
-    CLASS_COUNT,
-    CLASS_WORDS,
-    CLASSES,
     E_AT,
     E_ATOMS,
     E_HIGH,
@@ -24,18 +20,10 @@ from braid.kernels.instances import (
     EDGE_WORDS,
     EDGES,
     EMITTED,
-    G_BOUND,
     GROUP,
-    GROUP_WORDS,
-    GROUPS,
-    HASH,
-    HEADS_AT,
-    HEADS_MASK,
     INDEXED,
-    LINK,
     OUT_BASE,
     PARAMETERS,
-    ROWS_AT,
     S_BOUND,
     S_EDGE,
     S_GROUP,
@@ -51,14 +39,13 @@ from braid.kernels.instances import (
     atoms_hold,
     compose,
     first_cell,
-    hash_event,
     member_at,
     next_cell,
     state_of,
 )
 from braid.kernels.keys import key_of
 from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, load_half, load_int, prefetch, store_int
+from braid.kernels.runtime import kernel, load_int, prefetch, store_int
 
 #: In a pair: the node is a state whose edges are in an index.
 MANY = np.int64(0x80000000)
@@ -174,30 +161,3 @@ def emit(instance: int, event: int, numbers: int, frame: int, out: int, accept: 
         cell = next_cell(cell, numbers)
     if load_int(out, PAIRS) > before:
         store_int(out, OUT_ROWS, rows + 1)
-
-
-@kernel()
-def ask_ahead(event: int, numbers: int, stride: int, frame: int) -> None:
-    """Ask for the states that an event will need which is to come soon."""
-    states, groups = load_int(frame, STATES), load_int(frame, GROUPS)
-    rows, heads = load_int(numbers, ROWS_AT), load_int(numbers, HEADS_AT)
-    link, hash_, place = load_int(frame, LINK), load_int(frame, HASH), load_int(frame, GROUP)
-    for class_ in range(load_int(frame, CLASS_COUNT)):
-        if load_int(load_int(frame, CLASSES) + class_ * (8 * CLASS_WORDS), C_LIVE) == 0:
-            continue
-        h = hash_event(event, class_, frame)
-        if h < 0:
-            continue
-        slot = load_int(heads, h & load_int(numbers, HEADS_MASK))
-        while slot >= 0:
-            instance = rows + slot * stride
-            word = load_int(instance, place)
-            bound = load_int(groups + (word >> 32) * (8 * GROUP_WORDS), G_BOUND)
-            lasts = load_int(event, 1) - load_int(instance, 0)
-            if load_half(instance, hash_) == h and (bound < 0 or lasts <= bound):
-                cell = first_cell(word)
-                while cell >= 0:
-                    state = state_of(member_at(cell, numbers), frame)
-                    prefetch(states + state * (8 * STATE_WORDS))
-                    cell = next_cell(cell, numbers)
-            slot = np.int64(load_half(instance, link))

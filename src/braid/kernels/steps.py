@@ -34,7 +34,6 @@ from braid.kernels.forwarding import (
     STOPPED,
     STOPPED_AT,
     STOPPED_ROOM,
-    ask_ahead,
     emit,
 )
 from braid.kernels.instances import (
@@ -122,9 +121,8 @@ from braid.kernels.runtime import (
 #: Four times the instances beyond the last sweep's that are left: all fit the first cache.
 SLACK = 1024
 
-#: How many events ahead memory is asked for: chains, and states if there are so many of them
-#: that they are not in the caches anyway.
-AHEAD, SOON, LARGE = 8, 2, 32_768
+#: How many events ahead memory is asked for.
+AHEAD = 8
 
 _PAIR_NODE = np.int64(0xFFFFFFFF)
 _NODE = np.int64(0x3FFFFFFF)
@@ -278,7 +276,7 @@ def follow(
     stride = 8 * (place + 1)
     groups, event_base = frame_words[GROUPS], frame_words[EVENT_BASE]
     iterates, residual = frame_words[ITERATES] != 0, frame_words[RESIDUAL] != 0
-    channels, large = frame_words[CHANNELS] != 0, frame_words[STATE_COUNT] > LARGE
+    channels = frame_words[CHANNELS] != 0
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
@@ -308,8 +306,6 @@ def follow(
         alone = until - s == 1
         heads_at, mask = load_int(numbers, HEADS_AT), load_int(numbers, HEADS_MASK)
         rows_at = load_int(numbers, ROWS_AT)
-        if large and until + SOON < second_n:
-            ask_ahead(second_at + (until + SOON) * second_stride, numbers, stride, frame)
         if class_count == 1 and until + AHEAD < second_n:
             # Memory is slow: ask for the chains of the events that come next.
             event = second_at + (until + AHEAD) * second_stride
