@@ -2,7 +2,8 @@
 
 k stays, rises slowly, stays high, falls slowly, jumps and falls at once. `does_not_hold` has streams
 without any constraint: its time is that of watching for one in vain. `k_found` is the k that is used
-over the true one, in the median of the batches in which one is in force (`k_in_force`).
+over the true one, in the median of the batches in which one is in force (`k_in_force`). Where k
+changes, what holds is used whether or not it is worth its time, as in the article (`worth` = 0).
 """
 
 from __future__ import annotations

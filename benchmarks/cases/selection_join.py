@@ -49,6 +49,7 @@ FULL: dict[str, Any] = SMALL | {
         "streams=4": {"dimensions": (5,) * 4, "per_probe": 2},
         "streams=6": {"dimensions": (5,) * 6, "per_probe": 2},
         "ratio=2:10": {"dimensions": (2, 10)},
+        "ratio=6:6": {"dimensions": (6, 6)},
         "ratio=10:2": {"dimensions": (10, 2)},
     },
     "figure_forms": FORMS,

@@ -1,6 +1,7 @@
 """Windowed aggregates that differ in window, selection and grouping, by their number.
 
-With all rules off each query has its own selection, window and groups, in the same engine. Where the
+With all rules off each query has its own selection, window and groups, in the same engine; with two rules
+off (own_buffers) there is a buffer for each grouping, as it needs other columns. Where the
 queries are many they are measured without rules on fewer events. And one query with all aggregates by the
 length of its window: the time per event does not depend on it.
 """
@@ -13,16 +14,21 @@ from typing import Any
 from benchmarks import relations, shared
 from benchmarks.engines import Checked, Standing, digest, label, use_one_core
 from benchmarks.harness import Case, Measured, Prepared, Ratio, Size, Variants
-from benchmarks.shared import OneByOne, Workload
+from benchmarks.shared import OneByOne, Together, Workload
 from benchmarks.subscribed import ENVIRONMENT
 from benchmarks.workloads import Ints
 
+#: Without these, groupings have buffers of their own.
+OWN_BUFFERS = {"s_grouping": False, "s_buffer": False}
+
 SMALL: dict[str, Any] = shared.SMALL | {
+    "own_buffers": (10,),
     "lengths": (100, 10_000),
     "length_events": 40_000,
     "length_ticks": 3_000,
 }
 FULL: dict[str, Any] = shared.FULL | {
+    "own_buffers": (1, 100, 1_000),
     "lengths": (100, 1_000, 10_000, 100_000),
     "length_events": 400_000,
     "length_ticks": 3_000,
@@ -81,9 +87,16 @@ def answers(size: Size) -> dict[str, Ints]:
 
 def variants(size: Size) -> Variants:
     lengths = {length_name(window): partial(Length, window=window) for window in size["lengths"]}
+    own = {
+        f"own_buffers@{label(count)}": partial(
+            Together, workload=WORKLOAD, queries=count, rules=OWN_BUFFERS
+        )
+        for count in size["own_buffers"]
+    }
     return {
         "one_by_one": partial(OneByOne, answers=answers),
         **shared.variants(WORKLOAD, size),
+        **own,
         **lengths,
     }
 
@@ -91,7 +104,13 @@ def variants(size: Size) -> Variants:
 def ratios(size: Size) -> tuple[Ratio, ...]:
     shortest, *longer = map(length_name, size["lengths"])
     grown = [Ratio(f"time_{name}/time_{shortest}", "time", name, shortest) for name in longer]
-    return (*shared.ratios(size), *grown)
+    own = [
+        Ratio(
+            f"shared/own_buffers@{point}", "throughput", f"shared@{point}", f"own_buffers@{point}"
+        )
+        for point in map(label, size["own_buffers"])
+    ]
+    return (*shared.ratios(size), *own, *grown)
 
 
 CASE = Case(

@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
     "seed": 1,
 }
 FULL: dict[str, Any] = SMALL | {
-    "events": 4_000_000,
+    "events": 1_500_000,
     "batches": 4,
     "warm_ups": 1,
     "memory": "4g",

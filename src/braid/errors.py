@@ -123,7 +123,8 @@ class CheckpointError(BraidError):
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that will run but that the user should know, shown when a query is registered."""
+    """Something that runs but that the user should know: shown when a query is registered, or when
+    it happens."""
 
     code: str
     query: str

@@ -86,6 +86,9 @@ ids = "key"
 [engine]
 rules = { c_seq = false }
 constraints = "monitored"
+selection_join = "pdfa_grid"
+member_set_bytes = 4096
+watching = { window = 2000 }
 
 [control]
 path = "changes"
@@ -102,6 +105,9 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
     plain = read(folder, GOOD)
     assert (plain.prepared, plain.rules, plain.control) == ((), None, None)
     assert (job.constraints, plain.constraints) == ("monitored", "exact")
+    assert (job.selection_join, job.member_set_bytes) == ("pdfa_grid", 4096)
+    assert (plain.selection_join, plain.member_set_bytes) == ("adaptive", None)
+    assert (job.watching, plain.watching) == ({"window": 2000}, None)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +120,11 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
         ("{ c_seq = false }", '["c_sec"]', "E305", "there is no rule 'c_sec'"),
         ('"monitored"', '"sloppy"', "E468", "'sloppy' is not a mode"),
         ('"monitored"', "true", "E468", "True is not a mode"),
+        ('"pdfa_grid"', '"quick"', "E325", "there is no form 'quick'"),
+        ("4096", "-1", "E326", "must not be negative"),
+        ("4096", '"much"', "E455", "is not a whole number"),
+        ("window = 2000", "window = 2", "E318", "window = 2 is not a whole number of at least 10"),
+        ("{ window = 2000 }", "7", "E318", "watching=7 is not a mapping"),
         ('path = "changes"', "", "E454", "[control] lacks 'path'"),
         ("[control]", "[contrl]", "E453", "did you mean 'control'?"),
     ],

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from braid.cli.progress import LINE_EVERY, Watch, stop_signals
+from braid.errors import Notice
 
 
 @dataclass
@@ -34,6 +35,7 @@ class FakeRun:
 
     polls: int
     suspended: dict[str, str] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
     on_poll: list[threading.Event] = field(default_factory=list)
     stopped: bool = False
     progress: Figures = field(default_factory=Figures)
@@ -112,3 +114,10 @@ def test_signals_ask_and_are_put_back() -> None:
         signal.raise_signal(signal.SIGINT)
         assert asked.is_set()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_notices_are_said_once() -> None:
+    notice = Notice("W205", "paid", "constraint 'k' does not hold")
+    watched, text = watch(FakeRun(5, notices=(notice,)))
+    watched.until_done(threading.Event(), quiet=True)
+    assert text.getvalue().count("warning[W205] in query 'paid': constraint 'k' does not") == 1

@@ -72,6 +72,13 @@ def test_a_change_is_one_file(job: Terminal) -> None:
     assert all(name.endswith(".json") for name in names)
 
 
+def test_what_an_added_query_publishes_is_no_output_yet(job: Terminal) -> None:
+    assert add(job, "plain", NEW.removesuffix(" PUBLISH New")) == 0
+    assert "matches" not in job.out
+    assert add(job, "new", NEW) == 0
+    assert "what it publishes (New) is in the output 'matches'" in job.out
+
+
 def test_a_query_from_a_file_or_the_standard_input(
     job: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,27 @@ def test_an_index_of_bitmaps_shows_its_sequence(job: Terminal) -> None:
     assert shown in job.out
 
 
+def test_joins_show_their_constraints_and_the_k_of_each_over_time(job: Terminal) -> None:
+    engine = braid.Engine(constraints="monitored")
+    engine.execute("""
+        CREATE STREAM Orders (id BIGINT, t BIGINT) TIME t;
+        CREATE STREAM Items (id BIGINT, t BIGINT) TIME t;
+        CREATE CONSTRAINT rising ON Orders (id) ASCENDING WITHIN 3 ROWS;
+    """)
+    engine.query("q", "Select I.id From Orders [Range 99] O, Items [Range 99] I Where O.id = I.id")
+    engine.process({"Orders": {"id": [5, 6, 7, 8, 9, 1], "t": [1, 2, 3, 4, 5, 6]}})
+    shard = statistics(engine._running())
+    join = next(m for m in shard["mops"] if "one_result" in m["detail"])
+    declared = next(c for c in join["detail"]["constraints"] if "declared" in c)
+    declared |= {"history": [[1, 3], [6, None]], "saved": 0.25, "cost": 0.125, "refused": 2}
+    write(job, shard)
+    assert job.run("stats", "--job", "job.toml") == 0
+    assert "0: window range 99 inside; holds" in job.out
+    assert "is ascending (declared: Orders (id) ascending within 3 rows) not at present" in job.out
+    assert "saves 25.0% of memory for 12.5% of time; given up 2 times" in job.out
+    assert "its k over time: 3 from 1, none from 6" in job.out
+
+
 def test_suspended_queries_say_why(job: Terminal) -> None:
     shard = figures("a")
     shard["queries"]["up"]["suspended"] = "more than 2 instances"

@@ -166,7 +166,7 @@ def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], s
         assert run(ConstraintMode.MONITORED, text, batches, restarts) == wanted
 
 
-def always_used(walk: Any, join: Any, sides: Any, only_coming: bool) -> bool:
+def always_used(walk: Any, join: Any, sides: Any) -> bool:
     mode = walk.constraints[0]
     return mode is not ConstraintMode.OFF and walk.is_alone and can_be_hashed(join, sides)
 
@@ -231,3 +231,34 @@ def test_a_join_by_itself_is_found_again_among_many() -> None:
             one.process(events(start))
         assert results(exact) == results(plain) != Counter()
     assert "constraint join" in str(exact.explain())
+
+
+TIMED = [
+    "Istream(Select x, y From A [Range 4], B [Range 9] Where A.a = B.a)",
+    "Istream(Select x From A [Range 9], B [Now] Where A.a = B.a and y > 1)",
+    "Istream(Select x, y, z From A [Range 9], B [Range 3], C [Range 5] Where A.a = B.a and A.b = C.b)",
+]
+
+
+@settings(max_examples=30 if COMPILED else 8, deadline=None)
+@given(cases(TIMED), st.sampled_from([1, 600, 1 << 20]), st.integers(0, 3))
+def test_joins_that_rest_equal_plain_ones(
+    case: tuple[str, list[list[Event]], set[int]], above: int, woken: int
+) -> None:
+    """Until so much is held, and after a restart with another limit."""
+    text, batches, restarts = case
+    wanted = run(ConstraintMode.OFF, text, batches, set())
+    running = braid.Engine(aside_above=above)
+    running.execute(STREAMS)
+    running.query("q", text)
+    found: Counter[tuple[Any, ...]] = Counter()
+    with eager():
+        for number, events in enumerate(batches):
+            running.process(tables(events))
+            found += results(running)
+            if number in restarts:
+                running = braid.Engine.restore(running.snapshot())
+            if number == woken:
+                running.constraint("told", "key", "C", "a")
+        running.finish()
+    assert found + results(running) == wanted

@@ -172,6 +172,21 @@ def test_too_much_to_keep() -> None:
     assert rows(again, "other")
 
 
+def test_memory_bounds_what_windows_hold() -> None:
+    made = engine()
+    made.query("small", f"DETECT F {FROM} BATCH 50 BITMAPS MEMORY 4 KB")
+    made.query("large", f"DETECT G {FROM} BATCH 50 BITMAPS MEMORY 64 KB")
+    for first in range(0, 400, 100):
+        made.process(events(first, 100))
+    assert "E211" in made.suspended["small"]
+    assert "large" not in made.suspended
+    assert rows(made, "large")
+    assert detail(made)["synopsis_bytes"] + detail(made)["key_bytes"] <= 64 << 10
+    again = braid.Engine.restore(made.snapshot())
+    again.process(events(400, 5))
+    assert "E211" in again.suspended["small"]
+
+
 @pytest.mark.parametrize("form", ["COUNTS", "BITMAPS"])
 def test_patterns_read_what_is_detected(form: str) -> None:
     made = engine()

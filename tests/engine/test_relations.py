@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import braid
 
 STREAMS = """
@@ -110,6 +112,59 @@ def test_a_sum_that_does_not_fit_ends_its_query() -> None:
     assert "instances" not in running.suspended["big"]
 
 
+HALF = 2**62
+SUMS = "Select k, sum(v) as total From S [Range 100]{} Group By k"
+
+
+@pytest.mark.parametrize("rules", [None, {"s_grouping": False}, "none"])
+def test_a_sum_that_does_not_fit_ends_nobody_else(rules: Any) -> None:
+    """Not those that share its m-op, its windows or its template; nor after a restart."""
+    running = engine(
+        rules,
+        all=SUMS.format(""),
+        same=SUMS.format(""),
+        few=SUMS.format(" Where v < 10"),
+        fewer=SUMS.format(" Where v < 9"),
+        wide=f"Select k, sum(v) as total From S [Range {HALF}] Group By k",
+        counted="Select v, count(*) as n From S [Range 100] Group By v",
+    )
+    running.process({"S": events(("a", HALF, 1), ("a", 5, 2), ("a", HALF, 3), ("a", 6, 5))})
+    assert sorted(running.suspended) == ["all", "same", "wide"]
+    first = {name: found(running, name) for name in ("all", "few", "fewer", "counted")}
+    running = braid.Engine.restore(running.snapshot())
+    running.process({"S": events(("a", 7, 7), ("b", 8, 8))})
+    results = {name: rows + found(running, name) for name, rows in first.items()}
+    running.finish()
+    assert sorted(running.suspended) == ["all", "same", "wide"]
+    assert all(text.startswith("E307") for text in running.suspended.values())
+    results = {name: rows + found(running, name) for name, rows in results.items()}
+    assert results["all"] == [(1, "a", HALF), (2, "a", HALF + 5)]
+    # What leaves after the end of the input shows as well.
+    assert results["few"][:4] == [(2, "a", 5), (5, "a", 11), (7, "a", 18), (8, "b", 8)]
+    assert results["few"] == results["fewer"]
+    assert results["counted"][:3] == [(1, HALF, 1), (2, 5, 1), (3, HALF, 2)]
+
+
+def test_of_several_outputs_those_end_that_depend_on_the_sum() -> None:
+    """What reads it in the same query ends with it; what does not goes on."""
+    running = engine(
+        several="""
+            SELECT k, n, total
+            FROM (Select k, count(*) as n From S [Range 100] Group By k PUBLISH Counts)
+                 NEXT{$2.k = $1.k}
+                 (Select k, sum(v) as total From S [Range 100] Group By k PUBLISH Sums)""",
+    )
+    rows = (("a", HALF, 1), ("a", 5, 2), ("a", HALF, 4), ("a", -HALF, 6), ("a", 1, 8), ("a", 1, 9))
+    running.process({"S": events(*rows)})
+    published = {
+        name: table.column("end").to_pylist() for (_, name), table in running.results.items()
+    }
+    assert published == {"Counts": [1, 2, 4, 6, 8], "Sums": [1, 2], None: [2]}
+    reason = running.suspended["several"]
+    assert reason.startswith("E307: a sum in it does not fit its type at 4; of its outputs")
+    assert "'Sums' and its own results ended" in reason
+
+
 def test_a_query_that_comes_later_has_empty_windows() -> None:
     text = "Select k, count(*) as n From S [Range 100] Group By k"
     running = engine(old=text)
@@ -156,15 +211,7 @@ def test_queries_of_one_template_share_their_m_ops() -> None:
 
 def test_without_its_rule_a_join_has_no_windows_inside() -> None:
     kinds, text = plan_of_twenty(rules={"s_window_join": False})
-    assert kinds == [
-        "join",
-        "projection",
-        "projection",
-        "relation stream",
-        "selection",
-        "window",
-        "window",
-    ]
+    assert kinds == ["join", "relation stream", "selection", "window", "window"]
     assert "20 windows of 20 sizes, up to 20 ticks; keeps 0 rows, each once" in text
     assert "join {0.k = 1.k AND" in text
 
@@ -231,3 +278,38 @@ def test_a_join_that_holds_too_much_is_suspended() -> None:
     assert sorted(found(running, "come100")) == [(2, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0)]
     assert set(running.suspended) == {"come100", "go100"}
     assert running.suspended["come100"].startswith("more than 4 instances at 4")
+
+
+QUERIES = {
+    "by_value": "Select v, count(*) as n From S [Range 50] Where v > 1 Group By v",
+    "by_both": "Select k, v, count(*) as n From S [Range 70] Where v > 2 Group By k, v",
+    "gone": "Dstream(Select k From S [Range 10] Where v > 0)",
+    "both": "Rstream(Select S.v, w From S [Range 5], T [Range 5] Where S.k = T.k and v > 0)",
+}
+
+
+def test_windows_of_a_stream_are_one_buffer_whatever_is_needed_of_them() -> None:
+    """With WHERE below them, an event is held once for groups, rows and joins."""
+    sent = {
+        "S": events(*(("ab"[t % 2], t % 5, t) for t in range(1, 30))),
+        "T": events(("a", 0, 1), ("b", 0, 20), ("a", 1, 29), value="w"),
+    }
+
+    def buffers(*off: str) -> tuple[list[dict[str, Any]], dict[str, list[tuple[Any, ...]]]]:
+        running = engine(dict.fromkeys(("k_join", *off), False), **QUERIES)
+        running.process(sent)
+        mops = running.explain().to_dict()["mops"]
+        details = [m["detail"] for m in mops if m["detail"].get("longest", 0) > 5]
+        return details, {name: found(running, name) for name in QUERIES}
+
+    ((one,), answers) = buffers()
+    assert (one["columns"], one["groupings"], one["readers"]) == (2, 2, 2)
+    # Those that groups want, and of the others those of the last ten ticks.
+    assert one["rows"] == len([t for t in range(1, 29) if t % 5 > 1 or (t % 5 == 1 and t >= 18)])
+    ((one,), same) = buffers("s_grouping")
+    assert (one["columns"], one["groupings"], one["readers"]) == (2, 0, 3)
+    assert same == answers
+    (several, same) = buffers("s_grouping", "s_buffer")
+    assert len(several) > 2
+    assert sum(detail["rows"] for detail in several) > one["rows"]
+    assert same == answers

@@ -278,6 +278,52 @@ def test_rows_with_empty_ranges_are_refused_and_the_others_registered() -> None:
     assert refused.reason == "nothing can be in the range of 'x'"
 
 
+GROUPED = """
+CREATE QUERY g FOR EACH (ax BIGINT, ay BIGINT, bx BIGINT, name STRING, span BIGINT) AS
+SELECT A.x AS x, count(*) AS n, sum(B.id) AS ids FROM A [Range :span], B [Range 20]
+WHERE A.k = B.k AND A.x BETWEEN :ax AND 9 AND A.y < :ay AND B.x >= :bx AND A.s = :name
+GROUP BY A.x
+"""
+
+
+def test_groups_are_made_of_one_join() -> None:
+    found = []
+    for options in ({}, {"selection_join": "pdfa_grid"}, {"rules": {"s_selection_join": False}}):
+        running = engine(**options)
+        running.query("g", GROUPED, members(200))
+        found.append(answers(running, 120))
+        text = str(running.explain())
+        shown = "merged by s_selection_join from 200 joins" in text
+        assert shown == ("rules" not in options)
+        if shown:
+            assert "tells what goes as well" in text
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) > 500
+
+
+def test_groups_go_on_after_a_restart() -> None:
+    whole, part = engine(), engine(selection_join="own")
+    for running in (whole, part):
+        running.query("g", GROUPED, members(50))
+        running.process(tuples(0, 40))
+    again = braid.Engine.restore(part.snapshot())
+    for first in (40, 80):
+        whole.process(tuples(first, first + 40))
+        again.process(tuples(first, first + 40))
+        assert join_of(again)["because"] == "it was asked for"
+        assert sorted(pairs(whole)) == sorted(pairs(again))
+        assert pairs(whole)
+
+
+def test_an_empty_range_that_is_written_out_is_told() -> None:
+    running = engine()
+    asked = "SELECT A.id FROM A [Range 5], B [Range 5] WHERE A.k = B.k AND B.x > 1 AND A.y < 3"
+    for low, high in ((1, 4), (7, 2)):  # the second is not parsed: its shape is known
+        running.query(f"q{low}", f"{asked} AND A.x BETWEEN {low} AND {high}")
+    assert [(n.query, n.code) for n in running.notices] == [("q7", "W204")]
+    assert running.queries == ("q1", "q7")
+
+
 def test_options_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match=r"E325.*no form 'quick'"):
         engine(selection_join="quick")

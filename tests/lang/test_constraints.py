@@ -44,6 +44,7 @@ def hint(text: str) -> str:
     ("text", "expected"),
     [
         ("ON Stock (Name, Volume) KEY", (KEY, "Stock", ("Name", "Volume"))),
+        ("ON IBMStock (IBMPrice) KEY", (KEY, "IBMStock", ("IBMPrice",))),
         (
             "ON Stock (Name) REFERENCES Wide (s) WITHIN 100 ROWS",
             (ConstraintKind.REFERENCES, "Stock", ("Name",), "Wide", ("s",), 100),
@@ -101,7 +102,7 @@ def test_its_words_are_names_elsewhere() -> None:
         ("ON Stock (Nme) KEY", ("E103", "Nme")),
         ("ON Stock (ts) ASCENDING", ("E103", "ts")),
         ("ON Stock (Name, Name) KEY", ("E108", "Name")),
-        ("ON IBMStock (IBMPrice) KEY", ("E197", "IBMStock")),
+        ("ON IBMStock (Price) KEY", ("E103", "Price")),
         ("ON Stock (Name) REFERENCES Wide (x)", ("E197", "x")),
         ("ON Stock (Name) REFERENCES Wide (s, x)", ("E197", "Wide")),
         ("ON Stock (Name) REFERENCES Tick (Name)", ("E197", "Tick")),

@@ -62,8 +62,8 @@ def test_what_is_said_and_what_is_not() -> None:
         ("COUNTS", {"counts": True}),
         ("BITMAPS", {"counts": False}),
         # Two vectors and a matrix, twice each: 32 KB of bits are 2 * (m / 8 + m / 8 + m * m / 8).
-        ("MEMORY 32 KB BITMAPS", {"buckets": (360, 360), "counts": False}),
-        ("MEMORY 48 bytes", {"buckets": (1, 1)}),
+        ("MEMORY 32 KB BITMAPS", {"buckets": (360, 360), "counts": False, "memory": 32 << 10}),
+        ("MEMORY 48 bytes", {"buckets": (1, 1), "memory": 48}),
         (
             "BITMAPS BATCH 5 VERIFY ALWAYS BUCKETS 8",
             {"counts": False, "batch": 5, "packing": -1.0, "buckets": (8, 8)},

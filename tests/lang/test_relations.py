@@ -315,6 +315,13 @@ def test_what_grows_is_named(text: str, words: str) -> None:
     assert words in notice.message
 
 
+def test_a_range_that_is_empty_is_told() -> None:
+    text = """Select A.Price From Stock [Now] A, Stock [Now] B Where A.Name = B.Name
+              And A.Price Between 9 And 5 And A.Volume > 3 And B.Price < 7"""
+    (notice,) = compiled(text).notices
+    assert notice.code == "W204"
+
+
 @pytest.mark.parametrize(
     "text",
     [

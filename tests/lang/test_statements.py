@@ -283,6 +283,19 @@ def test_drop_refuses() -> None:
     assert known.source("IBMStock") is None
 
 
+def test_what_ends_cannot_be_read() -> None:
+    known = catalog()
+    known.end_query("ibm", 7)
+    for text in ("CREATE QUERY reader AS FROM IBMStock;", "CREATE VIEW V AS FROM IBMStock;"):
+        (problem,) = failures(text, known)
+        assert problem.code == "E139"
+        assert "ends at 7" in problem.message
+    failures("DROP QUERY ibm; DROP QUERY nobody;", known)
+    assert known.ending == {"ibm": 7}  # all or nothing
+    load("DROP QUERY ibm;", known)
+    assert not known.ending
+
+
 # --- one query ---
 
 

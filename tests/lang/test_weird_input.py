@@ -45,9 +45,9 @@ def outcome(text: str) -> str | None:
 @pytest.mark.parametrize("levels", [20, 200, 3000])
 @pytest.mark.parametrize("shape", DEEP)
 def test_deep_nesting(shape: str, levels: int) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert outcome(DEEP[shape](levels)) in {None, "E100", "E101", "E110", "E122"}
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_reasonable_nesting_works() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import braid
 from braid.kernels.runtime import COMPILED
+from braid.mops import constraint_watch
 
 STREAMS = """
 CREATE STREAM P (a BIGINT, v BIGINT, t BIGINT) TIME t;
@@ -93,3 +94,62 @@ def test_results_are_lost_only_while_k_grows_and_only_if_rows_are_dropped() -> N
     engine, found = run(late, np.arange(COUNT))
     assert found >= 0.977 * all_of_them
     assert watched(engine, "references", input=1)["increases"] > 0
+
+
+def test_where_numbers_of_events_are_not_bounded_times_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A child comes 40 ticks after its parent, whatever comes in between: now and then many do."""
+    monkeypatch.setattr(constraint_watch, "_LEAST_THRESHOLD", 64)
+    monkeypatch.setattr(constraint_watch, "_FIRST_THRESHOLD", 64)
+    engine = braid.Engine(constraints="monitored", watching={"threshold": 0.02, "window": 50})
+    engine.execute(STREAMS)
+    engine.query("q", QUERY.replace("60000", "6000"))
+    found = 0
+    for first in range(0, 12_000 if COMPILED else 6_000, 400):
+        times = np.arange(first, first + 400, 4)
+        crowd = np.arange(200)
+        children = np.concatenate([times - 40, -1 - crowd - first])
+        came = np.concatenate([times, first + 100 + crowd // 20])
+        order = np.argsort(came, kind="stable")
+        engine.process(
+            {
+                "P": {"a": times, "v": times, "t": times},
+                "C": {"a": children[order], "w": children[order], "t": came[order]},
+            }
+        )
+        found += engine.stats["matches"]
+    told = watched(engine, "references", input=1, unit="time")
+    assert told["k"] == 40 or 40 in [step[1] for step in told["history"]]
+
+
+def test_clusters_within_a_time_are_used_and_nothing_is_lost_if_they_break() -> None:
+    """Equal parents come within 5 ticks: the child is then done with; later one more comes."""
+    engine = braid.Engine(constraints="exact", aside_above=0)
+    engine.execute(STREAMS + "CREATE CONSTRAINT c ON P (a) CLUSTERED WITHIN 5 TICKS;")
+    engine.query("q", QUERY)
+    ids = np.random.default_rng(4).permutation(1500)
+    parents, times = (
+        np.repeat(ids, 2),
+        np.repeat(4 * np.arange(1500), 2) + np.tile([1, 3], len(ids)),
+    )
+    engine.process(
+        {
+            "C": {"a": ids, "w": ids, "t": 4 * np.arange(1500)},
+            "P": {"a": parents, "v": parents, "t": times},
+        }
+    )
+    found = engine.stats["matches"]
+    assert found >= 2 * len(ids) - 4
+    told = watched(engine, "clustered", input=0)
+    assert (told["k"], told["unit"]) == (5, "time")
+    assert told["rows"] > len(ids) // 2
+    assert engine.notices == []
+    late = int(times[-1]) + 100
+    engine.process(
+        {"P": {"a": [7], "v": [7], "t": [late]}, "C": {"a": [-1], "w": [0], "t": [late]}}
+    )
+    found += engine.stats["matches"]
+    engine.finish()
+    found += engine.stats["matches"]
+    assert found == 2 * len(ids) + 1, "the child that was put aside came back"

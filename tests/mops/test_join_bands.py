@@ -24,7 +24,7 @@ from braid.algebra.expressions import (
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from braid.kernels.runtime import COMPILED
-from braid.mops import join
+from braid.mops import join, join_bands
 from braid.mops.base import Context
 from braid.mops.constants import Constants
 from braid.mops.join import JoinLogic
@@ -63,11 +63,23 @@ def residual(form: str, type_: Any) -> Expression:
                 "lt", a, call("add", b, Literal(3 if type_ == BIGINT else 3.0, type_)), of=BOOLEAN
             ),
         ],
+        "less": [call("lt", a, b, of=BOOLEAN)],
+        "not less": [call("ge", call("add", a, p), b, of=BOOLEAN)],
+        "twice less": [call("gt", high, a, of=BOOLEAN), call("lt", a, b, of=BOOLEAN)],
     }
     return conjunction(tuple(forms[form]))
 
 
-FORMS = ["between", "other side", "abs", "differences", "fixed"]
+FORMS = [
+    "between",
+    "other side",
+    "abs",
+    "differences",
+    "fixed",
+    "less",
+    "not less",
+    "twice less",
+]
 
 
 def run(spec: JoinSpec, constants: list[tuple[Any, Any]], deltas: list[Delta]) -> Counter[Any]:
@@ -85,7 +97,7 @@ def run(spec: JoinSpec, constants: list[tuple[Any, Any]], deltas: list[Delta]) -
     admit(constants[:1])
     found: Counter[Any] = Counter()
     middle = len(deltas) // 2
-    for part in (deltas[:middle], deltas[middle:]):
+    for part in (deltas[: middle // 2], deltas[middle // 2 : middle], deltas[middle:]):
         batch = feed(logic, 2, part, spec.inputs[0]).spelled()
         if batch.index is None or batch.members is None:
             pairs = [(k, 0) for k in range(len(batch.rows))]
@@ -112,7 +124,11 @@ def test_a_band_finds_what_every_combination_gives(data: st.DataObject) -> None:
     deltas: list[Delta] = [(i, t, (t, x), 1, (0,)) for t, (i, x) in enumerate(rows)]
     spec = spec_of(2, (), residual(form, type_), True, SHAPES[type_])
     assert len(bands_of(spec)) == 1
-    found = run(spec, constants, deltas)
+    with (
+        patch.multiple(join_bands, _LEAST_FITTED=2, _IN_ONE=data.draw(st.integers(1, 3))),
+        patch.object(join, "_FIT_ROUND", 1),
+    ):
+        found = run(spec, constants, deltas)
     with patch.object(join, "bands_of", return_value=()):
         assert found == run(spec, constants, deltas)
 
@@ -136,10 +152,49 @@ def test_few_rows_are_looked_at(type_: Any) -> None:
     assert all(p["keys"] == ["x"] and p["found"] < 3 for p in probes)
 
 
-def test_what_is_bounded_on_one_side_is_no_band() -> None:
+@pytest.mark.parametrize("type_", [BIGINT, DOUBLE])
+def test_stretches_of_one_sided_bands_move_on_with_the_values(type_: Any) -> None:
+    """Rows come and go, with larger and larger values; few are above others by much."""
+    context, rng = Context(), np.random.default_rng(1)
+    spec = spec_of(2, (), residual("not less", type_), False, SHAPES[type_])
+    logic = JoinLogic(spec, context)
+    columns = [pa.array([-200], type_), pa.array([0], type_)]
+    recipe = JoinRecipe((Parameter(0, type_), Parameter(1, type_)))
+    logic.admit(
+        recipe, Constants(pa.array(["q"]), columns, context.values), [origin([0]), origin([0])]
+    )
+    count = 4000 if COMPILED else 600
+    drawn = np.arange(count) // 2 + rng.integers(0, 300, count)
+    values = [type_.to_pandas_dtype()(v).item() for v in drawn]
+    held, wanted, found, keep = [[], []], 0, 0, 1000 if COMPILED else 200
+    for first in range(0, len(values), 500):
+        deltas: list[Delta] = []
+        for t in range(first, first + 500):
+            side = t % 2
+            wanted += sum(
+                (values[t] - 200 >= other) if side == 0 else (other - 200 >= values[t])
+                for other in held[1 - side]
+            )
+            held[side].append(values[t])
+            deltas.append((side, t, (t, values[t]), 1, (0,)))
+            if t >= keep:
+                gone = values[t - keep]
+                held[side].remove(gone)
+                deltas.append((side, t, (t - keep, gone), -1, (0,)))
+                wanted += sum(
+                    (gone - 200 >= other) if side == 0 else (other - 200 >= gone)
+                    for other in held[1 - side]
+                )
+        found += len(feed(logic, 2, deltas, SHAPES[type_]))
+    assert found == wanted
+    probes = logic.describe()["probes"]
+    assert all(p["keys"] == ["x"] and p["found"] < 250 for p in probes), probes
+
+
+def test_what_is_no_sum_of_columns_is_no_band() -> None:
     a, b = (Ref(Source.INPUT, f"{i}.x", BIGINT) for i in (0, 1))
-    less = Call("lt", (a, b), BOOLEAN)
-    assert bands_of(spec_of(2, (), less)) == ()
     product = Call("mul", (b, Literal(2, BIGINT)), BIGINT)
-    both = conjunction((less, Call("gt", (a, product), BOOLEAN)))
-    assert bands_of(spec_of(2, (), both)) == ()
+    assert bands_of(spec_of(2, (), Call("gt", (a, product), BOOLEAN))) == ()
+    both = conjunction((Call("lt", (a, b), BOOLEAN), Call("gt", (a, product), BOOLEAN)))
+    (band,) = bands_of(spec_of(2, (), both))
+    assert (band.above, band.below) == (((),), ())

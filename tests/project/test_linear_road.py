@@ -95,3 +95,14 @@ def test_the_block_of_negative_tolls_is_the_whole_query() -> None:
     assert len(whole) == len(found) > 50
     ours = sorted((row["cid"], row["sid"], row["toll"]) for row in whole)
     assert ours == sorted(map(tuple, found[:, 2:].tolist()))
+
+
+@pytest.mark.parametrize("name", ["CurCarSeg", "AccSeg", "CarExitStr"])
+def test_constraints_keep_joins_of_relations_small(name: str) -> None:
+    """Of cars that have left nothing is held, and all results are there."""
+    batches = list(linear_road.drawn(2_000, 2_400, 3).batches(30))
+    work = Work(linear_road.block(name), batches, len(batches) // 2, query=name)
+    plain, small = run(work, "off"), run(work, "monitored")
+    assert len(plain.results) > 4
+    assert plain.results.tolist() == small.results.tolist()
+    assert small.state_bytes < plain.state_bytes / 4

@@ -62,6 +62,15 @@ WIDE = (
     "{n}.k >= 0",
 )
 SHOWN = ("{a}.k AS k, {a}.x AS x, {b}.s AS s", "{a}.x AS x, {b}.x AS other", "{a}.s AS s")
+#: Who must know what goes as well: groups, DISTINCT, Dstream and Rstream.
+WHOLE = (
+    "SELECT {a}.x AS x, count(*) AS n, sum({b}.x) AS s {rest} GROUP BY {a}.x",
+    "SELECT count(*) AS n, min({b}.y) AS low {rest}",
+    "SELECT {a}.k AS k, max({a}.x) AS high {rest} GROUP BY {a}.k HAVING count(*) > 1",
+    "SELECT DISTINCT {b}.x AS x {rest}",
+    "Dstream(SELECT {a}.x AS x, {b}.x AS other {rest})",
+    "Rstream(SELECT {a}.x AS x {rest})",
+)
 #: What lists may take: nothing, a few, all.
 BYTES = (0, 40, 1 << 20)
 
@@ -78,7 +87,10 @@ def texts(draw: Draw, streams: int) -> str:
     windows = [f"{n} [Range {draw(st.sampled_from([0, 1, 2, 5, 9]))}]" for n in names]
     joins = [f"A.k = {n}.k" for n in names[1:]]
     shown = draw(st.sampled_from(SHOWN)).format(a=names[0], b=names[-1])
-    return f"SELECT {shown} FROM {', '.join(windows)} WHERE {' AND '.join([*joins, *asked])}"
+    rest = f"FROM {', '.join(windows)} WHERE {' AND '.join([*joins, *asked])}"
+    if draw(st.integers(0, 2)):
+        return f"SELECT {shown} {rest}"
+    return draw(st.sampled_from(WHOLE)).format(a=names[0], b=names[-1], rest=rest)
 
 
 @st.composite

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.algebra.expressions import TRUE, Call, Expression, Literal, Ref, Source
-from braid.algebra.nodes import Aggregate, Read
+from braid.algebra.nodes import Aggregate, Read, Union
 from braid.algebra.queries import Output, Query
 from braid.algebra.relations import (
     GroupRows,
@@ -177,6 +177,24 @@ def test_a_query_ends_where_its_sum_overflows() -> None:
     assert [(e.values, e.end) for e in found["sums", "Sums"]] == [((2**62,), 1)]
     assert found["reader", None] == found["sums", "Sums"]
     assert [e.end for e in found["other", None]] == [1, 20]
+
+
+def test_what_reads_a_sum_in_its_own_query_ends_with_it() -> None:
+    events = [point("a", 2**62, t) for t in (1, 2)] + [point("b", 1, 20)]
+    sums = Output(total(within(3)), "Sums")
+    counts = Output(ToStream(within(3), StreamKind.ISTREAM), "Rows")
+    both = Union(Read("Sums", total(ALL).schema, TICKS), Read("More", total(ALL).schema, TICKS))
+    more = Output(total(rows(1)), "More")
+    failures: dict[tuple[str, str | None], Overflow] = {}
+    query = Query("q", "", (sums, counts, more, Output(both, None)))
+    found = answer([query], {"S": events}, failures=failures)
+    assert {name: error.instant for (_, name), error in failures.items()} == {"Sums": 2, None: 2}
+    assert {name: [e.end for e in ended] for (_, name), ended in found.items()} == {
+        "Sums": [1],
+        "Rows": [1, 2, 20],
+        "More": [1, 20],
+        None: [1, 1],
+    }
 
 
 # --- Istream and Dstream say all that happens ---

@@ -44,6 +44,24 @@ class ConstraintMode(Enum):
 
 
 @dataclass(frozen=True)
+class Watching:
+    """How joins find constraints out that nobody declared; None: what suits each kind.
+
+    `margin` (c in the article): rows stay until so many times k has passed. `sample` (p): the part
+    of rows that are kept although they seem useless. `window` (W): events over which distances are
+    taken into account. `threshold`: a k that is more than this part of what a window holds is not
+    used. `worth`: a constraint is used if the part of memory that it saves is at least this many times
+    the part of time that it takes.
+    """
+
+    margin: float | None = None
+    sample: float = 0.01
+    window: int | None = None
+    threshold: float = 0.5
+    worth: float = 1.0
+
+
+@dataclass(frozen=True)
 class Constraint:
     """A declared constraint. `k` counts rows, or the stream's units of time if `timed`."""
 

@@ -48,7 +48,8 @@ class Settings:
     what time it ends even so (None: never). `buckets`: how many each pair of inputs has that WHERE
     relates, in the order in which it does. `counts`: synopses count events; otherwise they are
     bitmaps. `packing`: above which density of the synopses an answer is verified; below 0 means
-    always and None never.
+    always and None never. `memory`: how many bytes it may hold between batches, windows included;
+    one that needs more is suspended (None: as many as it needs).
     """
 
     labels: tuple[str, ...]
@@ -57,6 +58,7 @@ class Settings:
     buckets: tuple[int, ...] = ()
     counts: bool = True
     packing: float | None = DEFAULT_PACKING
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         assert self.batch >= 1

@@ -17,8 +17,10 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from braid.cli import show
+from braid.errors import Notice
 
 POLL = 0.25
 #: Seconds between two lines where there is no terminal.
@@ -33,6 +35,9 @@ class Watched(Protocol):
 
     @property
     def suspended(self) -> dict[str, str]: ...
+
+    @property
+    def notices(self) -> tuple[Notice, ...]: ...
 
     def await_termination(self, timeout: float | None = None) -> bool: ...
 
@@ -96,7 +101,11 @@ class Watch:
         return False
 
     def _warn(self) -> None:
-        """A suspended query is said once, when it happens."""
+        """A suspended query is said once, when it happens; so is what else users should know."""
+        for notice in self.running.notices:
+            if notice.render() not in self.reported:
+                self.reported.add(notice.render())
+                self.console.print(Text(notice.render(), style="yellow"), soft_wrap=True)
         for query, reason in self.running.suspended.items():
             if query not in self.reported:
                 self.reported.add(query)

@@ -27,7 +27,15 @@ def add_query(path: Path, query: str, text: str | None, file: Path | None, at: s
     job, catalog = _now(path)
     change = Change("add", query, written, event_time(at, unit_of(catalog)))
     show.notices(apply(change, catalog))
-    return _asked(job, change)
+    done = _asked(job, change)
+    published = catalog.queries[query].template.publishes
+    if published:
+        said = (
+            f"what it publishes ({', '.join(published)}) is in the output 'matches': it becomes an"
+        )
+        said += " output of its own when the query is in the job's files and the job starts again"
+        show.out.out(said, highlight=False)
+    return done
 
 
 def drop_query(path: Path, query: str, at: str | None) -> int:

@@ -180,6 +180,9 @@ def open_session(job: Job, spark: SparkSession) -> Session:
 
     options: dict[str, Any] = {"shards": job.shards, "rules": job.rules}
     options["constraints"] = job.constraints
+    options["selection_join"] = job.selection_join
+    options["member_set_bytes"] = job.member_set_bytes
+    options["watching"] = job.watching
     session = Session(spark, **{name: v for name, v in options.items() if v is not None})
     frames: dict[str, DataFrame] = {}
     for stream in job.streams:

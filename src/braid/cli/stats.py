@@ -114,7 +114,7 @@ def _print_all(total: dict[str, Any], progress: dict[str, Any]) -> None:
     show.out.print()
     show.out.print(_mop_table(total["mops"]))
     for mop in total["mops"]:
-        for line in _selection_lines(mop):
+        for line in _detail_lines(mop):
             show.out.print(Text(line))
     show.out.print()
 
@@ -133,8 +133,12 @@ def _mop_table(mops: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _selection_lines(mop: dict[str, Any]) -> list[str]:
-    """How the index of a selection is doing."""
+def _detail_lines(mop: dict[str, Any]) -> list[str]:
+    """How the index of a selection is doing; what a join has found of constraints."""
+    if "one_result" in mop["detail"]:
+        from braid.engine.constraint_details import constraint_lines
+
+        return [f"{mop['signature'][:8]} {line}" for line in constraint_lines(mop["detail"])]
     if mop["kind"] != "selection":
         return []
     from braid.engine.details import index_line

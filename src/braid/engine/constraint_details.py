@@ -18,17 +18,31 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
         if held["evicted"]:
             line += f", {held['evicted']:,} left early, {held['returned']:,} came back"
         if done:
-            line += "; a row is done with after its only result"
+            when = "its only result" if found.get("only_coming", True) else "its result has gone"
+            line += f"; a row is done with after {when}"
         yield line
     if not found["watches"]:
         yield f"too little is held to put rows aside: less than {found['aside_above']:,} bytes"
     for constraint in found["constraints"]:
-        if constraint["rows"] or "declared" in constraint:
+        told = constraint["rows"] or constraint["refused"] or constraint["k"] is not None
+        if told or "declared" in constraint:
             yield _constraint_line(constraint)
+            if len(constraint["history"]) > 1:
+                yield f"  its k over time: {_history(constraint['history'])}"
     for name, at in found["broken_keys"].items():
         yield f"constraint {name}: two events of one key, the second at {at}; not used any more"
     if found["lost"]:
         yield f"about {found['lost']:,} results were lost"
+
+
+#: Values of k that are shown.
+_SHOWN = 8
+
+
+def _history(history: list[list[int | None]]) -> str:
+    """The last values of k and since when each was used."""
+    steps = [f"{'none' if k is None else f'{k:,}'} from {at}" for at, k in history[-_SHOWN:]]
+    return ", ".join([*(["..."] if len(history) > _SHOWN else []), *steps])
 
 
 def _constraint_line(constraint: dict[str, Any]) -> str:
@@ -41,6 +55,10 @@ def _constraint_line(constraint: dict[str, Any]) -> str:
         what += f" (declared: {constraint['declared']})"
     within = "not at present" if k is None else f"within {k:,} {constraint['unit']}"
     line = f"{what} {within}: {constraint['rows']:,} rows left, {constraint['bytes']:,} bytes"
+    if constraint["saved"] or constraint["cost"]:
+        line += f"; saves {constraint['saved']:.1%} of memory for {constraint['cost']:.1%} of time"
+    if constraint["refused"]:
+        line += f"; given up {constraint['refused']} times, since it was not worth its time"
     if "broken" in constraint:
         broken = constraint["broken"]
         line += f"; broken first by event {broken['event']} of its stream, at {broken['at']}"

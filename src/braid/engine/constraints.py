@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
-from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
 from braid.errors import ConfigError
 
 
@@ -22,13 +23,43 @@ def constraint_mode(given: str | ConstraintMode) -> ConstraintMode:
     return found
 
 
+#: What may be said of how joins watch: how it is called, what it must be, and whether it is that.
+_WATCHING: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "margin": ("a number of at least 1", lambda value: 1 <= value <= 1000),
+    "sample": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
+    "window": ("a whole number of at least 10", lambda value: value >= 10 and value % 1 == 0),
+    "threshold": ("a number above 0, and at most 1", lambda value: 0 < value <= 1),
+    "worth": ("a number of at least 0", lambda value: 0 <= value < math.inf),
+}
+
+
+def watching(given: Watching | Mapping[str, Any] | None) -> Watching:
+    """What a session says of how joins find constraints out."""
+    if given is None or isinstance(given, Watching):
+        given = {} if given is None else asdict(given)
+    if not isinstance(given, Mapping):
+        known = ", ".join(_WATCHING)
+        raise ConfigError("E318", f"watching={given!r} is not a mapping", f"settings: {known}")
+    for name, value in given.items():
+        if name not in _WATCHING:
+            known = ", ".join(_WATCHING)
+            raise ConfigError("E318", f"watching has no setting {name!r}", f"settings: {known}")
+        what, holds = _WATCHING[name]
+        if value is None and name in ("margin", "window"):
+            continue
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not holds(value):
+            raise ConfigError("E318", f"watching: {name} = {value!r} is not {what}")
+    return Watching(**given)
+
+
 def of_channels(
     constraints: Iterable[Constraint], channels: Mapping[str, str]
 ) -> tuple[Constraint, ...]:
     """The constraints of the streams as constraints of the channels that are parts of them.
 
     What holds of a stream holds of each part of it: of the events between two others, a part has
-    no more than the stream.
+    no more than the stream. What queries publish is no channel, and has its own name.
     """
     parts: dict[str, list[str]] = {}
     for channel, stream in channels.items():
@@ -36,13 +67,14 @@ def of_channels(
     return tuple(
         replace(constraint, stream=channel, target=target)
         for constraint in constraints
-        for channel in parts.get(constraint.stream, ())
+        for channel in parts.get(constraint.stream, (constraint.stream,))
         for target in _targets(constraint, parts)
     )
 
 
 def _targets(constraint: Constraint, parts: Mapping[str, list[str]]) -> Iterable[str | None]:
-    return (None,) if constraint.target is None else parts.get(constraint.target, ())
+    target = constraint.target
+    return (None,) if target is None else parts.get(target, (target,))
 
 
 def constraint_to_json(constraint: Constraint) -> list[Any]:

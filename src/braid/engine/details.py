@@ -14,6 +14,7 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec, detection_lines
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     ToStreamSpec,
@@ -61,6 +62,8 @@ def details(view: MopView) -> list[str]:
             return list(constraint_lines(found))
         case SelectionJoinSpec():
             lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
+            if spec.complete:
+                lines.append("tells what goes as well: groups are made of it")
             return [*lines, *_selection_lines(found)]
         case WindowJoinSpec():
             return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
@@ -69,6 +72,8 @@ def details(view: MopView) -> list[str]:
         case GroupSpec():
             what = "distinct row" if spec.distinct else "group"
             return [f"{counted(found['groups'], what)} of {counted(found['nodes'], 'relation')}"]
+        case BufferSpec():
+            return _buffer_lines(spec, found, view.unit)
         case ToStreamSpec() if spec.kind == "Rstream":
             rows = counted(found["rows"], "distinct row")
             return [f"keeps {rows} of {counted(found['relations'], 'relation')}"]
@@ -235,7 +240,7 @@ def _length(amount: int, unit: str) -> str:
 # ---- relations ----
 
 
-def _window_line(spec: WindowSpec, found: dict[str, Any], unit: str) -> str:
+def _window_line(spec: WindowSpec | BufferSpec, found: dict[str, Any], unit: str) -> str:
     """How many windows of how many sizes, and what they keep."""
     windows, longest = counted(found["windows"], "window"), found.get("longest")
     if longest is not None:
@@ -250,6 +255,16 @@ def _window_line(spec: WindowSpec, found: dict[str, Any], unit: str) -> str:
     if spec.birth is not None:
         kept += f"; sees what starts at {spec.birth} or later"
     return kept
+
+
+def _buffer_lines(spec: BufferSpec, found: dict[str, Any], unit: str) -> list[str]:
+    lines = [f"{_window_line(spec, found, unit)}, with {counted(found['columns'], 'column')}"]
+    if found["readers"]:
+        lines.append(f"rows go on with {counted(found['readers'], 'set')} of columns")
+    if found["groupings"]:
+        groups = f"{counted(found['groups'], 'group')} of {counted(found['nodes'], 'relation')}"
+        lines.append(f"{counted(found['groupings'], 'grouping')}: {groups}")
+    return lines
 
 
 def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Iterator[str]:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintMode, Watching
 from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
 from braid.engine.constraints import constraint_mode
+from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ingest
 from braid.engine.options import Options
@@ -70,13 +71,15 @@ class Engine:
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
         aside_above: int = ASIDE_ABOVE,
+        watching: Watching | Mapping[str, Any] | None = None,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off. `constraints`: what joins may do with what is known
         or observed of how events arrive: "exact", "monitored" or "off"; a query may say it
         itself. `selection_join`: how selection joins find members, by default in the form that
         costs least; `member_set_bytes`: what each may keep of lists. `aside_above`: how many
-        bytes a join holds before it puts rows aside that will probably not join."""
+        bytes a join holds before it puts rows aside that will probably not join. `watching`: how
+        joins find out which constraints hold, e.g. {"margin": 1.5, "window": 2000}."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
@@ -86,6 +89,7 @@ class Engine:
             rules=enabled(rules),
             mode=constraint_mode(constraints),
             aside_above=aside_above,
+            watching=watching_of(watching),
             selection_join=Choice(selection_join, member_set_bytes),
         )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
@@ -171,7 +175,7 @@ class Engine:
             self._prepare(id, text, rows, ids, at)
             return
         registered = compile_query(text, self._catalog, query_id=id, origin=Origin(query=id))
-        self._check_birth(registered.query.template, at)
+        self._check_time(registered.query.template, at)
         self._catalog.add_query(registered.query)
         self.notices.extend(registered.notices)
         if at is not None:
@@ -182,7 +186,7 @@ class Engine:
 
     def _prepare(self, id: str, text: str, rows: Any, ids: str | None, at: int | None) -> None:
         prepared = prepare(text, rows, self._catalog, name=id, ids=ids, origin=Origin(query=id))
-        self._check_birth(prepared.template, at)
+        self._check_time(prepared.template, at)
         self._catalog.add_prepared(prepared)
         self.notices.extend(prepared.notices)
         self.refused = list(prepared.refused)
@@ -194,7 +198,7 @@ class Engine:
             births = np.full(len(prepared.members), now if at is None else at)
             self._admit(shard, prepared.members, births, single=False)
 
-    def _check_birth(self, template: Template, at: int | None) -> None:
+    def _check_time(self, template: Template, at: int | None) -> None:
         if at is None or self._shard is None:
             return
         now = self._shard.bound(template.outputs[-1].node.unit)
@@ -228,14 +232,42 @@ class Engine:
             births = np.array([coming[name][1] for name in members.ids.to_pylist()], np.int64)
             shard.add(members, births, single=len(members) == 1)
 
-    def drop(self, id: str) -> None:
-        """Remove a query, or all members of a prepared one, and what only they needed."""
+    def drop(self, id: str, *, at: int | None = None) -> None:
+        """Remove a query, or all members of a prepared one, and what only they needed: now, or
+        at an event time, from which on nothing that ends is put out for them."""
+        if at is not None:
+            self._end(id, at)
+            return
         self._catalog.remove_query(id)
+        self._forget_births(id)
+        if self._shard is not None and self._coming.pop(id, None) is None:
+            self._going.append(id)
+
+    def _forget_births(self, id: str) -> None:
         if self._births:
             left = self._births.items()
             self._births = {n: at for n, at in left if n != id and not n.startswith(f"{id}/")}
-        if self._shard is not None and self._coming.pop(id, None) is None:
-            self._going.append(id)
+
+    def _end(self, id: str, at: int) -> None:
+        self._check_time(self._catalog.removable(id), at)
+        self._catalog.end_query(id, at)
+        if self._shard is not None:
+            shard = self._running()
+            self._emission.settle()
+            shard.drop([id], at)
+            self._bury(shard)
+
+    def _bury(self, shard: Shard) -> None:
+        """Forget the queries whose time was over before what has just been answered."""
+        over = []
+        for name, at in self._catalog.ending.items():
+            unit = self._catalog.removable(name).outputs[-1].node.unit
+            if at <= shard.bound(unit):
+                over.append(name)
+        for name in over:
+            if name in self._catalog.ending:  # unless it went with the others of its kind
+                self._catalog.remove_query(name)
+                self._forget_births(name)
 
     def execute(self, text: str, *, name: str | None = None) -> None:
         """Run statements (CREATE and DROP of all kinds, bare queries), ended by ';'."""
@@ -286,13 +318,17 @@ class Engine:
         self._forget()  # first: whose the last results were need not be settled for nobody
         shard = self._running()
         self._take(shard, tables, now)
-        return self._emit(shard.advance(now=now))
+        found = self._emit(shard.advance(now=now))
+        self._bury(shard)
+        return found
 
     def finish(self) -> Tables:
         """The input has ended: everything that is held back is run."""
         self._forget()
         shard = self._running()
-        return self._emit(shard.finish())
+        found = self._emit(shard.finish())
+        self._bury(shard)
+        return found
 
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
@@ -330,6 +366,7 @@ class Engine:
         self._emission = emission
         self.stats = emission.stats
         self.suspended = emission.suspended
+        self.notices.extend(emission.notices)
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}
@@ -387,6 +424,8 @@ class Engine:
                 self._resumed = False
             else:
                 self._shard = Shard(queries, streams, options=self._options, births=self._births)
+            for name, at in self._catalog.ending.items():
+                self._shard.drop([name], at)
         return self._shard
 
     def _change(self) -> None:
@@ -426,6 +465,9 @@ class Engine:
             rules=saved.rules,
             constraints=saved.mode,
             aside_above=saved.aside_above,
+            selection_join=saved.selection_join.form,
+            member_set_bytes=saved.selection_join.member_set_bytes,
+            watching=saved.watching,
         )
         for function in functions:
             engine.function(*function)
@@ -443,6 +485,8 @@ class Engine:
                     restored(query.text, query.members, engine._catalog, name=query.id)
                 )
         engine._define(views)
+        for name, at in saved.ending.items():
+            engine._catalog.end_query(name, at)
         engine.notices.clear()
         engine._saved, engine._resumed = dict(saved.pages), True
         return engine

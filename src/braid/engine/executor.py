@@ -14,17 +14,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
 from braid.engine.members import Admitted, Census, ExitPoint
+from braid.engine.stops import Stop
 from braid.mops.base import Context, Held, Logic, State
-from braid.mops.batch import Batch
+from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
+from braid.mops.constraint_join import ConstraintJoinLogic
+from braid.mops.constraint_report import Broken
+from braid.mops.detection import DetectionLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.membership import Origin
 from braid.mops.publish import ALWAYS, NEVER, PublishLogic
@@ -39,7 +44,7 @@ from braid.plan.plan import (
     ordered,
     source_channel,
 )
-from braid.plan.relational import GroupSpec
+from braid.plan.relational import BufferSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
@@ -56,14 +61,6 @@ class Found:
     count: int
 
 
-@dataclass(frozen=True)
-class Stop:
-    """Why a query has ended: a sum in it does not fit its type, or it has too many instances."""
-
-    at: int
-    overflow: bool
-
-
 class Executor:
     """The running plan of one shard: knows nothing of time beyond the bound of each batch."""
 
@@ -71,6 +68,8 @@ class Executor:
         self.plan = plan
         self.context = context
         self.logics: dict[str, Logic] = {}
+        #: Those that use constraints, which may turn out not to hold.
+        self._watching: dict[str, ConstraintJoinLogic] = {}
         self.census = Census()
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
@@ -126,7 +125,9 @@ class Executor:
 
     def _logic(self, stage: Stage) -> Logic:
         if self.plan.add(stage):
-            self.logics[stage.mop] = build(stage.spec, self.context)
+            logic = self.logics[stage.mop] = build(stage.spec, self.context)
+            if isinstance(logic, ConstraintJoinLogic):
+                self._watching[stage.mop] = logic
             self._order = None
         return self.logics[stage.mop]
 
@@ -205,6 +206,7 @@ class Executor:
             for signature in unused:
                 self.plan.remove(signature)
                 del self.logics[signature]
+                self._watching.pop(signature, None)
                 self._users.pop(signature, None)
                 self._overflown.pop(signature, None)
                 self._order = None
@@ -243,7 +245,7 @@ class Executor:
         several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
         Without any input, only time has passed: what it does not move is left alone.
         """
-        channels: dict[str, Batch] = {}
+        channels: dict[str, Batch | Later] = {}
         for name, shape in self.plan.sources.items():
             rows = sources.get(name)
             empty = np.empty((0, shape.layout.width), np.int64)
@@ -257,10 +259,12 @@ class Executor:
             for channel in self._last_use.get(signature, ()):
                 if channel not in wanted:
                     channels.pop(channel, None)
+        for channel in channels:
+            self._made(channel, channels)
         return [
             found
             for exits in self._by_channel()
-            if (batch := channels.get(exits.points[0].channel)) is not None and len(batch)
+            if (batch := self._made(exits.points[0].channel, channels)) is not None and len(batch)
             for point, part in exits.split(batch)
             if (found := self._found(point, part)) is not None
         ]
@@ -273,21 +277,37 @@ class Executor:
             self._channel_exits = [ChannelExits(points) for points in groups.values()]
         return self._channel_exits
 
-    def _step(self, signature: str, channels: dict[str, Batch], bound: int) -> None:
+    def _made(self, channel: str, channels: dict[str, Batch | Later]) -> Batch | None:
+        """What is in a channel, if anything was put there."""
+        found = channels.get(channel)
+        if not callable(found):
+            return found
+        batch = channels[channel] = found()
+        owner = channel_owner(channel)
+        self._note_stops(owner)
+        self.events_out[owner] = self.events_out.get(owner, 0) + len(batch)
+        return batch
+
+    def _note_stops(self, signature: str) -> None:
+        sums = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
+        if sums and self.logics[signature].stopped:
+            self._end_overflown(signature)
+
+    def _step(self, signature: str, channels: dict[str, Batch | Later], bound: int) -> None:
         mop = self.plan.mops[signature]
-        inputs = [channels[c] if c in channels else self._nothing(c) for c in mop.inputs]
+        read = [(channel, self._made(channel, channels)) for channel in mop.inputs]
+        inputs = [self._nothing(name) if found is None else found for name, found in read]
         logic = self.logics[signature]
         inputs = [batch if _understands(logic, batch) else batch.spelled() for batch in inputs]
         output = logic.on_batch(inputs, bound)
-        if logic.stopped and isinstance(mop.spec, GroupSpec):
-            self._end_overflown(signature)
-        made = output if isinstance(output, dict) else {"": output}
+        self._note_stops(signature)
+        made = {"": output} if isinstance(output, Batch) else output
+        count = 0
         for port, batch in made.items():
             channels[f"{signature}/{port}" if port else signature] = batch
+            count += len(batch) if isinstance(batch, Batch) else 0
         self.events_in[signature] = self.events_in.get(signature, 0) + sum(map(len, inputs))
-        self.events_out[signature] = self.events_out.get(signature, 0) + sum(
-            map(len, made.values())
-        )
+        self.events_out[signature] = self.events_out.get(signature, 0) + count
 
     def _nothing(self, channel: str) -> Batch:
         """A port that exists but has had no event yet."""
@@ -305,15 +325,29 @@ class Executor:
         for signature, logic in self.logics.items():
             if not logic.stopped:
                 continue
-            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec)
+            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
             if overflow:
                 self._end_overflown(signature)
-            for number, at in self._stopped_in(signature):
-                if number not in found or at < found[number].at:
-                    found[number] = Stop(at, overflow)
+            short = logic.out_of_memory if isinstance(logic, DetectionLogic) else ()
+            for admitted, stage, number, node, at in self._stopped_in(signature):
+                ended = _ended(admitted.route, stage) if overflow else ()
+                stop = Stop(at, overflow, node in short, ended)
+                found[number] = stop.with_earlier(found[number]) if number in found else stop
         return found
 
-    def _stopped_in(self, signature: str) -> Iterator[tuple[int, int]]:
+    def broken(self) -> Iterator[tuple[str, ConstraintMode, Broken]]:
+        """Declared constraints that were broken since this was last asked, with the queries whose
+        joins use them and what these may do."""
+        for signature, logic in self._watching.items():
+            for broken in logic.broken():
+                for admitted, rows in self.census.living():
+                    if any(stage.mop == signature for stage in admitted.route.stages):
+                        for row in rows.tolist():
+                            yield self.census.id_of(admitted.first + row), logic.mode, broken
+
+    def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int, int]]:
+        """Queries with a node that gave up: how they came, the stage, their number, that node,
+        and when."""
         stopped = self.logics[signature].stopped
         nodes = np.array(list(stopped), np.int64)
         for admitted, rows in self.census.living():
@@ -321,18 +355,25 @@ class Executor:
                 if stage.mop == signature:
                     own = admitted.nodes[k][rows]
                     for row in rows[np.isin(own, nodes)].tolist():
-                        yield admitted.first + row, stopped[int(admitted.nodes[k][row])]
+                        node = int(admitted.nodes[k][row])
+                        yield admitted, k, admitted.first + row, node, stopped[node]
 
     def _end_overflown(self, signature: str) -> None:
-        """A query whose sum does not fit puts out nothing from that instant on, at no exit; those
-        who read what it publishes must not see it either, so this is done at once."""
+        """A query whose sum does not fit puts out nothing that depends on it from that instant on;
+        those who read what it publishes must not see it either, so this is done at once."""
         count = len(self.logics[signature].stopped)
         if self._overflown.get(signature) == count:
             return
         self._overflown[signature] = count
-        times = dict(self._stopped_in(signature))
-        if times:
-            self.end(np.array(list(times), np.int64), np.array(list(times.values()), np.int64))
+        points: dict[int, tuple[ExitPoint, dict[int, int]]] = {}
+        for admitted, stage, number, _, at in self._stopped_in(signature):
+            for place in admitted.route.exits_after(stage):
+                point = admitted.exits[place]
+                times = points.setdefault(id(point), (point, {}))[1]
+                times[number] = min(at, times.get(number, at))
+        for point, times in points.values():
+            ends = np.array(list(times.values()), np.int64)
+            point.subscribers.end(np.array(list(times), np.int64), ends)
 
     # ---- state ----
 
@@ -402,6 +443,13 @@ class Executor:
             known = ~_nulls(h, word)
             h.rows[known, word] = mapping[h.rows[known, word]]
         return {id(h) for h, _ in places}
+
+
+def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
+    """The outputs that depend on a stage, if there are others."""
+    places = route.exits_after(stage)
+    several = len(places) < len(route.exits)
+    return tuple(route.exits[place].stream for place in places) if several else ()
 
 
 def _understands(logic: Logic, batch: Batch) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintMode, Watching
 from braid.errors import ConfigError
 from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
@@ -28,6 +28,8 @@ class Options:
     constraints: tuple[Constraint, ...] = ()
     #: How many bytes a join holds before it puts rows aside.
     aside_above: int = ASIDE_ABOVE
+    #: How joins find out which constraints hold.
+    watching: Watching = Watching()  # noqa: RUF009 -- frozen
     selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
     #: Of the values by which documents are divided: which shard this is, and of how many.
     share: tuple[int, int] = (0, 1)
@@ -35,3 +37,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.aside_above < 0:
             raise ConfigError("E317", "aside_above must not be negative")
+
+
+def check_selection_join(form: str, member_set_bytes: int | None) -> None:
+    """Raise what is wrong with options of selection joins."""
+    Choice(form, 0 if member_set_bytes is None else member_set_bytes)

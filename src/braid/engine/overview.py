@@ -19,7 +19,14 @@ from braid.mops.values import Words
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.plan import Mop, channel_owner, source_channel
-from braid.plan.relational import GroupSpec, JoinSpec, NothingSpec, ToStreamSpec, WindowSpec
+from braid.plan.relational import (
+    BufferSpec,
+    GroupSpec,
+    JoinSpec,
+    NothingSpec,
+    ToStreamSpec,
+    WindowSpec,
+)
 from braid.plan.routes import Route
 from braid.plan.specs import (
     EncodeSpec,
@@ -121,7 +128,7 @@ def kind_of_mop(spec: Spec) -> str:
             return "channel"
         case StepSpec():
             return "iteration" if spec.iterates else "sequence"
-        case WindowSpec():
+        case WindowSpec() | BufferSpec():
             return "window"
         case JoinSpec():
             return "join"

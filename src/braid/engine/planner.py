@@ -199,7 +199,9 @@ class Planner:
 
     def _forget(self, stream: str) -> None:
         """Whoever was inlined under this name before is not who publishes it now."""
-        if self._known.pop(stream, None) is not None:
+        node = self._known.pop(stream, None)
+        if node is not None:
+            self._driver.made.pop(node, None)
             self._versions[stream] = 1 + self._versions.get(stream, 0)
 
     def _inline(self, template: Template, members: Members) -> None:
@@ -210,6 +212,7 @@ class Planner:
         for output in whole.instantiate(members.row(0)):
             if output.publish is not None:
                 self._known[output.publish] = output.node
+                self._driver.made[output.node] = output.publish
                 # Routes that read what was known by this name before are not these.
                 self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from braid.errors import Notice
 from braid.mops.values import Words
 
 
@@ -87,12 +88,14 @@ class ResultGroup:
 
 @dataclass
 class Emission:
-    """What a step gave: results, late events by channel, counters, suspended queries."""
+    """What a step gave: results, late events by channel, counters, suspended queries, and what else
+    users of queries should know."""
 
     groups: list[ResultGroup] = field(default_factory=list)
     late: list[tuple[str, pa.Table]] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
     suspended: dict[str, str] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
 
     def settle(self) -> None:
         """Work out whose every result is, while the queries are still the same."""

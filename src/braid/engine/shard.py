@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
+from braid.engine.constraint_notices import broken_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, plain
@@ -23,7 +25,7 @@ from braid.engine.ordering import NEVER, Ordering, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.results import Emission, Paired, ResultGroup
-from braid.errors import CheckpointError
+from braid.errors import CheckpointError, Notice
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
@@ -77,9 +79,12 @@ class Shard:
             functions=options.functions,
             selection_join=options.selection_join,
             aside_above=options.aside_above,
+            watching=options.watching,
             share=options.share,
         )
         self.suspended: dict[str, str] = {}
+        #: What was found while it ran that users should know.
+        self.notices: list[Notice] = []
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
@@ -281,11 +286,14 @@ class Shard:
     def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
         sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
+        notices: list[Notice] = []
         passed = self._has_time_passed()
         if sources or passed:
             feeds = [(tuple(c.split(FEED)), rows) for c, rows in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
+            notices = broken_notices(self._executor)
+            self.notices.extend(notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
         if self._leaving:
@@ -293,7 +301,7 @@ class Shard:
                 group.settle()  # before anybody goes
         self._bury()
         late, self._late = self._late, []
-        return Emission(groups, late, self._stats(groups), dict(self.suspended))
+        return Emission(groups, late, self._stats(groups), dict(self.suspended), notices)
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""
@@ -308,14 +316,16 @@ class Shard:
     def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
         shape = self.plan.sources[channel.split(FEED)[0]]
         rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
-        at = 0
-        # Parts are sorted, and often follow each other: then all is sorted without sorting.
+        at, last, follow = 0, NEVER, True
+        # Parts are sorted, and often follow each other: then all is sorted without a look.
         for part in sorted(parts, key=lambda p: p.column(END)[0].as_py()):
+            ends = part.column(END)
+            follow, last = follow and ends[0].as_py() >= last, ends[-1].as_py()
             target = rows[at : at + part.num_rows]
             times = part.column(START), part.column(END)
             write_columns(target, part, shape.layout, shape.schema, self._context.values, times)
             at += part.num_rows
-        return sorted_by_end(rows)
+        return rows if follow else sorted_by_end(rows)
 
     def _bound(self, signature: str) -> int:
         """How far the clock of an m-op is: that of the streams it reads."""
@@ -377,20 +387,12 @@ class Shard:
         """A state that gave up takes along all queries whose results come through it."""
         for number, stop in self._executor.stopped().items():
             name = self._executor.census.id_of(number)
-            # Of the instant at which a sum does not fit nothing counts.
-            until = stop.at - 1 if stop.overflow else stop.at
-            until = self._suspended_at[number] = min(until, self._suspended_at.get(number, until))
-            if stop.overflow:
-                self.suspended[name] = (
-                    f"E307: a sum in it does not fit its type at {stop.at}: cast what is summed "
-                    "to DOUBLE, or shorten the window"
-                )
-            else:
-                self.suspended[name] = (
-                    f"more than {self.options.instance_budget} instances at {until}, in it "
-                    "or in what it reads: bound the pattern with DUR or the join with windows, or "
-                    "raise instance_budget"
-                )
+            if not stop.overflow:
+                # Where a sum does not fit, results of that instant and later are nobody's already.
+                until = min(stop.at, self._suspended_at.get(number, stop.at))
+                self._suspended_at[number] = until
+                stop = replace(stop, at=until)
+            self.suspended[name] = stop.reason(self.options.instance_budget)
 
     def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
         counts, self._counts = self._counts, {"events": 0, "late": 0}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from braid.engine.shard import STATE_FORMAT
 from braid.errors import CheckpointError
 from braid.lang import Catalog
 from braid.mops.base import ASIDE_ABOVE
+from braid.mops.selection_choice import Choice
 
 MAGIC = b"BRAID1\n"
 
@@ -55,6 +56,9 @@ class Saved:
     constraints: tuple[Constraint, ...]
     mode: str
     aside_above: int
+    selection_join: Choice
+    watching: dict[str, Any]
+    ending: dict[str, int]
 
 
 def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
@@ -72,6 +76,9 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "constraints": [constraint_to_json(c) for c in catalog.constraints.values()],
         "mode": options.mode.value,
         "aside_above": options.aside_above,
+        "selection_join": [options.selection_join.form, options.selection_join.member_set_bytes],
+        "watching": asdict(options.watching),
+        "ending": catalog.ending,
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
@@ -110,6 +117,9 @@ def read(data: bytes) -> Saved:
         tuple(constraint_from_json(c) for c in header.get("constraints", ())),
         header.get("mode", "exact"),
         header.get("aside_above", ASIDE_ABOVE),
+        Choice(*header.get("selection_join", ())),
+        header.get("watching", {}),
+        header.get("ending", {}),
     )
 
 

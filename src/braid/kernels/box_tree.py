@@ -44,6 +44,8 @@ TARGET, MARKED, ENTRY_HEAD = range(3)
 
 #: Entries of a page.
 FAN = 32
+#: No mark: what was found is gone through as a list.
+UNMARKED = -1
 
 
 @kernel()
@@ -124,25 +126,52 @@ def place_in(tree: int, page: int, target: int) -> int:
 
 
 @kernel()
-def within(box: int, keys: int, first: int, last: int) -> bool:
-    """Whether keys are in a box, in the dimensions from one to another."""
+def _marked(page: int, size: int, mark: int, out: int) -> int:
+    """The entries of a page that have a mark, written to `out`; how many."""
+    entry, found = page + 8 * HEAD_WORDS, np.int64(0)
+    for e in range(load_int(page, COUNT)):
+        store_int(out, found, e)
+        found += load_int(entry, MARKED) == mark
+        entry += size
+    return found
+
+
+@kernel()
+def _inside(page: int, size: int, keys: int, first: int, last: int, mark: int, out: int) -> int:
+    """The entries of a page whose box has these keys in some dimensions, written to `out`: how many.
+
+    They are narrowed from one dimension to the next, without a branch for any of them. `mark`: only
+    entries that have it, unless it is none.
+    """
+    entries, left = page + 8 * HEAD_WORDS, load_int(page, COUNT)
+    if mark == UNMARKED:
+        for e in range(left):
+            store_int(out, e, e)
+    else:
+        left = _marked(page, size, mark, out)
     for d in range(first, last):
-        key = load_int(keys, d)
-        if key < load_int(box, 2 * d) or key > load_int(box, 2 * d + 1):
-            return False
-    return True
+        key, ends, inside = load_int(keys, d), entries + 8 * (ENTRY_HEAD + 2 * d), np.int64(0)
+        for c in range(left):
+            e = load_int(out, c)
+            store_int(out, inside, e)
+            end = ends + e * size
+            inside += (load_int(end, 0) <= key) & (key <= load_int(end, 1))
+        left = inside
+        if left == 0:
+            break
+    return left
 
 
 @kernel()
 def search(tree: int, keys: int, first: int, last: int, mark: int, again: bool, out: int) -> int:
     """The members whose box has these keys in the dimensions from `first` to `last`; how many.
 
-    Entries that are passed get a mark; `again`: only those that have it are looked at.
+    Entries that are passed get a mark, unless it is none; `again`: only those that have it are
+    looked at.
     """
-    found, depth = np.int64(0), np.int64(1)
-    stack = load_int(tree, STACK_AT)
+    found, depth, looked = np.int64(0), np.int64(1), np.int64(0)
+    stack, size = load_int(tree, STACK_AT), entry_bytes(tree)
     store_int(stack, 0, load_int(tree, ROOT))
-    looked = np.int64(0)
     while depth > 0:
         depth -= 1
         page = page_at(tree, load_int(stack, depth))
@@ -152,20 +181,19 @@ def search(tree: int, keys: int, first: int, last: int, mark: int, again: bool, 
             store_int(tree, STACK_AT, stack)
             store_int(tree, STACK_ROOM, room)
         looked += 1
-        leaf, entry, size = load_int(page, IS_LEAF), entry_at(tree, page, 0), entry_bytes(tree)
-        for _ in range(load_int(page, COUNT)):
-            if (not again or load_int(entry, MARKED) == mark) and within(
-                entry + 8 * ENTRY_HEAD, keys, first, last
-            ):
-                if not again:
-                    store_int(entry, MARKED, mark)
-                if leaf != 0:
-                    store_int(out, found, load_int(entry, TARGET))
-                    found += 1
-                else:
-                    store_int(stack, depth, load_int(entry, TARGET))
-                    depth += 1
-            entry += size
+        leaf, places = load_int(page, IS_LEAF), stack + 8 * depth
+        wanted = mark if again else np.int64(UNMARKED)
+        for c in range(_inside(page, size, keys, first, last, wanted, places)):
+            # What is pushed is never beyond the place that was just read.
+            entry = entry_at(tree, page, load_int(places, c))
+            if not again and mark >= 0:
+                store_int(entry, MARKED, mark)
+            if leaf != 0:
+                store_int(out, found, load_int(entry, TARGET))
+                found += 1
+            else:
+                store_int(stack, depth, load_int(entry, TARGET))
+                depth += 1
         if load_int(page, MORE) >= 0:
             store_int(stack, depth, load_int(page, MORE))
             depth += 1

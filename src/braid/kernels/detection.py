@@ -134,7 +134,7 @@ def _step(
     if positions[k, KIND] == ONE:
         for t in range(lows[number], highs[number]):
             cell = np.int64(load_half(cells, t))
-            vector[cell] = _added(vector[cell], 1 if begins else spare[cell])
+            vector[cell] = added(vector[cell], 1 if begins else spare[cell])
         return
     turned = (positions[k, FLIPPED] == 0) != (ahead == 1)
     for t in range(lows[number], highs[number]):
@@ -142,7 +142,7 @@ def _step(
         x, y = cell >> HALF, cell & LOW
         if turned:
             x, y = y, x
-        vector[y] = _added(vector[y], spare[x])
+        vector[y] = added(vector[y], spare[x])
 
 
 @kernel()
@@ -171,18 +171,18 @@ def _meet(
         if at != first:
             ways = forward[x]
         if at != last:
-            ways = _multiplied(ways, backward[y])
-        total = _added(total, ways)
+            ways = multiplied(ways, backward[y])
+        total = added(total, ways)
     return total
 
 
 @kernel()
-def _added(a: int, b: int) -> int:
+def added(a: int, b: int) -> int:
     return MOST if a > MOST - b else a + b
 
 
 @kernel()
-def _multiplied(a: int, b: int) -> int:
+def multiplied(a: int, b: int) -> int:
     if a == 0 or b == 0:
         return np.int64(0)
     return MOST if a > MOST // b else a * b
@@ -199,6 +199,6 @@ def least_bounds(counts: np.ndarray, on: np.ndarray, sizes: np.ndarray, bounds: 
             none |= product == 0
             for number in range(sizes.shape[1]):
                 if not on[p, number]:
-                    product = _multiplied(product, sizes[b, number])
+                    product = multiplied(product, sizes[b, number])
             least = min(least, product)
         bounds[b] = 0 if none else least

@@ -63,16 +63,35 @@ def follow(
     those of all rows.
     """
     frame, numbers = address(frame_words), address(number_words)
+    follow_pairs(frame, numbers, rows, index, members, 0, index.shape[0], keys, hashes)
+
+
+@kernel()
+def follow_pairs(
+    frame: int,
+    numbers: int,
+    rows: np.ndarray,
+    index: np.ndarray,
+    members: np.ndarray,
+    first: int,
+    last: int,
+    keys: np.ndarray,
+    hashes: np.ndarray,
+) -> None:
+    """The same for some of the pairs; only the rows that they name are looked at."""
     base, stride = address(rows), np.int64(8 * rows.shape[1])
     nodes, node_count = load_int(frame, at.MAP), load_int(frame, at.MAP_SIZE)
     in_base, weight_word = load_int(frame, at.IN_BASE), load_int(frame, at.IN_WEIGHT)
     key_size = np.int64(8 * load_int(frame, at.KEY_WORDS))
-    first_key = address(keys)
-    for r in range(rows.shape[0]):
-        hashes[r] = write_key(base + r * stride, in_base, first_key + r * key_size, frame)
+    first_key, before = address(keys), np.int64(-1)
+    for p in range(first, last):
+        r = np.int64(index[p])
+        if r != before:
+            hashes[r] = write_key(base + r * stride, in_base, first_key + r * key_size, frame)
+            before = r
     instant = _NO_INSTANT
-    for p in range(index.shape[0]):
-        if load_int(numbers, at.G_COUNT) > _MANY and p + _FAR < index.shape[0]:
+    for p in range(first, last):
+        if load_int(numbers, at.G_COUNT) > _MANY and p + _FAR < last:
             # Many groups are in no cache: have what will be needed brought there.
             far, near = p + _FAR, p + _NEAR
             _fetch_head(hashes[index[far]], np.int64(members[far]), numbers, frame)

@@ -35,6 +35,7 @@ from braid.kernels.joins_store import (
     bucket_of,
     float_bucket_of,
     same_value,
+    within,
 )
 from braid.kernels.runtime import (
     kernel,
@@ -72,17 +73,24 @@ def _begin_band(level: int, index: int, at: int, around: int, how: int) -> None:
     if how == IN_BAND:
         value, below, above = load_int(at, 0), load_int(around, 0), load_int(around, 1)
         width = load_int(index, BAND)
-        store_int(level, AT_BUCKET, bucket_of(_added(value, -below), width))
-        store_int(level, AT_LAST, bucket_of(_added(value, above), width))
+        store_int(level, AT_BUCKET, within(bucket_of(_added(value, -below), width), index))
+        store_int(level, AT_LAST, within(bucket_of(_added(value, above), width), index))
         return
     point, under, over = load_float(at, 0), load_float(around, 0), load_float(around, 1)
-    lowest_, highest = point, point
+    lowest_, highest, wide = point, point, load_float(index, BAND)
     if abs(point) < np.inf:
-        slack = (abs(point) + abs(under) + abs(over)) * _ROUNDING
+        slack = (abs(point) + _finite(under) + _finite(over)) * _ROUNDING
         lowest_, highest = point - under - slack, point + over + slack
-    wide = load_float(index, BAND)
-    store_int(level, AT_BUCKET, float_bucket_of(lowest_, wide))
-    store_int(level, AT_LAST, float_bucket_of(highest, wide))
+    # A side without a bound; NaN is above all others.
+    lowest_ = -np.inf if under == np.inf else lowest_
+    highest = np.nan if over == np.inf else highest
+    store_int(level, AT_BUCKET, within(float_bucket_of(lowest_, wide), index))
+    store_int(level, AT_LAST, within(float_bucket_of(highest, wide), index))
+
+
+@kernel()
+def _finite(width: float) -> float:
+    return 0.0 if width == np.inf else abs(width)
 
 
 @kernel()

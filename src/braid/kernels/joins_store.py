@@ -48,7 +48,8 @@ EXTRA = 3
 
 #: An index: three words of each slot (next, previous, hash), heads of chains, their number less
 #: one, number of keys, where their columns are (pairs: column, and how it is compared), next index
-#: of the input; probes, rows found, those of them that were wanted; the width of a band (0: all).
+#: of the input; probes, rows found, those of them that were wanted; the width of a band (0: all);
+#: its first and last stretch, in which all is that lies beyond (the same: there are none).
 (
     LINKS_AT,
     HEADS_AT,
@@ -60,8 +61,10 @@ EXTRA = 3
     FOUND,
     WANTED,
     BAND,
+    FIRST_STRETCH,
+    LAST_STRETCH,
     INDEX_WORDS,
-) = range(11)
+) = range(13)
 
 #: A column of a key: equal words, equal floats, or integers or floats in a band.
 AS_WORD, AS_FLOAT, IN_BAND, FLOAT_IN_BAND = range(4)
@@ -108,6 +111,13 @@ def float_bucket_of(value: float, width: float) -> int:
 
 
 @kernel()
+def within(bucket: int, index: int) -> int:
+    """The stretch, or the last one on its side: what is larger lies in none before."""
+    first, last = load_int(index, FIRST_STRETCH), load_int(index, LAST_STRETCH)
+    return bucket if first == last else min(max(bucket, first), last)
+
+
+@kernel()
 def add_bucket(value: int, bucket: int) -> int:
     return mix(value + bucket + _SEED)
 
@@ -123,7 +133,7 @@ def hash_row(row: int, base: int, index: int) -> int:
             else:
                 at = row + 8 * (base + column)
                 bucket = float_bucket_of(load_float(at, 0), load_float(index, BAND))
-            value = add_bucket(value, bucket)
+            value = add_bucket(value, within(bucket, index))
         else:
             value = add_to_hash(value, row, base, column, how)
     return value & FREE

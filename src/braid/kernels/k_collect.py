@@ -10,6 +10,7 @@ import numpy as np
 from numba import types
 
 from braid.kernels.instances import is_null
+from braid.kernels.k_arrivals import has_ended, reached
 from braid.kernels.k_frame import (
     EDGE_INDEX,
     EDGE_OTHER,
@@ -25,6 +26,7 @@ from braid.kernels.k_leave import asked_by, evict
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
+    BY_ROWS,
     COVERS,
     DONE_WITH,
     EDGES,
@@ -34,10 +36,13 @@ from braid.kernels.k_store import (
     IS_ONE,
     MARKS,
     NEWER,
+    NUMBER,
     OLDEST,
     RECORD,
     SAMPLED,
+    SIZE,
     STORE_WORDS,
+    STRIDE,
     WIDTH,
     find,
     following_of,
@@ -50,12 +55,12 @@ from braid.kernels.k_watch import (
     GONE,
     INPUT,
     KIND,
+    PROVED,
+    SAVED,
     STARTED,
     TIMED,
     WAITS,
-    has_ended,
     is_awake,
-    reached,
     usable_k,
     watch_at,
 )
@@ -78,11 +83,10 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
         return False
     kind, arrivals, now = load_int(watch, KIND), load_int(other, ARRIVALS), load_int(frame, NOW)
     if kind == WAITS:
-        if load_int(watch, TIMED) != 0:
-            return load_int(row, 1) + k < now
         since = load_int(row, load_int(store, WIDTH) + MARKS + load_int(by, BY_EDGE))
-        started = load_int(watch, STARTED)
-        return started >= 0 and since >= started and since + k <= arrivals
+        if load_int(watch, STARTED) < 0 or since < load_int(watch, PROVED):
+            return False
+        return load_int(row, 1) + k < now if load_int(watch, TIMED) != 0 else since + k <= arrivals
     column = load_int(by, BY_COLUMN)
     if not is_awake(watch, other) or is_null(row, column):
         return False
@@ -91,6 +95,19 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
         return has_ended(frame, watch, other, value, k)
     before = now - k - 1 if load_int(watch, TIMED) != 0 else arrivals - k
     return (value if kind == ASCENDS else ~value) < reached(watch, before)
+
+
+@kernel()
+def _still_to_come(frame: int, store: int, row: int) -> int:
+    """The bytes of a row, for the part of its window that has not passed yet."""
+    size, bytes_ = load_int(store, SIZE), load_int(store, STRIDE)
+    if size <= 0:
+        return bytes_ if size < 0 else np.int64(0)
+    if load_int(store, BY_ROWS) != 0:
+        passed = load_int(store, ARRIVALS) - load_int(row, load_int(store, WIDTH) + NUMBER)
+    else:
+        passed = load_int(frame, NOW) - load_int(row, 1)
+    return max(np.int64(0), np.int64(bytes_ * (1.0 - passed / size)))
 
 
 @kernel()
@@ -136,7 +153,19 @@ def _drop_partners(frame: int, edge: int, store: int, row: int) -> None:
 
 
 @kernel()
-def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
+def _is_there(frame: int, edge: int, store: int, row: int) -> bool:
+    """Whether a partner of a row is in memory. Of two inputs one that is there has joined it."""
+    if load_int(frame, INPUTS) == 2:
+        return False
+    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
+    indexes = load_int(frame, INDEXES_AT)
+    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+    return find(index, other, hash_key(row, load_int(store, BASE), own)) >= 0
+
+
+@kernel()
+def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: int) -> int:
     """The way by which some partner of a row comes no more, or -1."""
     width = load_int(store, WIDTH)
     for k in range(ways.shape[0]):
@@ -146,7 +175,12 @@ def _waits_in_vain(frame: int, ways: np.ndarray, store: int, row: int) -> int:
         if load_int(row, width + MARKS + ways[k, BY_EDGE]) < 0:
             continue
         if _comes_no_more(frame, by, store, row):
-            return np.int64(k)
+            edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
+            if _is_there(frame, edge, store, row):
+                # It was there from the beginning, and nobody looked.
+                store_int(row, width + MARKS + ways[k, BY_EDGE], -1)
+            else:
+                return np.int64(k)
     return np.int64(-1)
 
 
@@ -195,7 +229,7 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
             continue
         mask = np.int64(0)
         if ways.shape[0] > 0:
-            way = _waits_in_vain(frame, ways, store, row)
+            way = _waits_in_vain(frame, edges, ways, store, row)
             if way >= 0:
                 watch = ways[way, BY_WATCH]
                 edge = edges + ways[way, BY_EDGE] * (8 * EDGE_WORDS)
@@ -207,7 +241,9 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
                         if ways[k, BY_ROLE] == ASKED:
                             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
                             _drop_partners(frame, edge, store, row)
+        left = _still_to_come(frame, store, row)
         if watch >= 0 and evict(frame, store, slot, mask):
             at = watch_at(frame, watch)
             store_int(at, GONE, load_int(at, GONE) + 1)
+            store_int(at, SAVED, load_int(at, SAVED) + left)
         slot = following

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from braid.kernels.instances import canonical_float, mix
-from braid.kernels.runtime import WORDS, kernel
+from braid.kernels.runtime import ROWS, WORDS, kernel
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 
@@ -77,3 +78,23 @@ def drop_equal(
                 break
             s = following[s]
     return news
+
+
+@kernel((ROWS, types.Array(types.uint8, 1, "C"), types.int64))
+def go_once(going: np.ndarray, gone: np.ndarray, first: int) -> np.ndarray:
+    """Of entries (when, hash, number) that are due, the earliest of each number that has not gone
+    before; these have gone then. `gone` is of the numbers from `first` on."""
+    best = np.full(gone.shape[0], -1, np.int64)
+    for k in range(going.shape[0]):
+        number = going[k, 2] - first
+        other = best[number]
+        if gone[number] == 0 and (other < 0 or going[k, 0] < going[other, 0]):
+            best[number] = k
+    chosen, count = np.empty(going.shape[0], np.int64), 0
+    for k in range(going.shape[0]):
+        number = going[k, 2] - first
+        if best[number] == k:
+            chosen[count] = k
+            count += 1
+            gone[number] = 1
+    return chosen[:count]

@@ -14,7 +14,8 @@ from numba import types
 
 from braid.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.kernels.joins_store import same_value
-from braid.kernels.k_aside import known_place, may_be_aside, set_aside
+from braid.kernels.k_arrivals import after, before
+from braid.kernels.k_aside import known_place, may_be_aside
 from braid.kernels.k_frame import (
     ASKED_AT,
     ASKED_BASE,
@@ -74,13 +75,11 @@ from braid.kernels.k_store import (
     ASIDE,
     BASE,
     BY_ROWS,
-    CHANGES,
     COLUMNS_AT,
     COUNT,
     COVERS,
     DONE_WITH,
     FIRST,
-    FIRST_INDEX,
     FLAGS,
     FOUND,
     IN_RESULT,
@@ -88,7 +87,6 @@ from braid.kernels.k_store import (
     KEEPS,
     KEYS,
     LEFT,
-    NEGATIVES,
     NUMBER,
     PROBES,
     RECORD,
@@ -100,15 +98,11 @@ from braid.kernels.k_store import (
     WATCHED,
     WIDTH,
     add_row,
-    cancel,
     drop_over,
     find,
     following_of,
-    hash_key,
     slot_at,
-    weight_of,
 )
-from braid.kernels.k_watch import after, before
 from braid.kernels.memory import resized
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
@@ -136,7 +130,7 @@ def store_of(frame: int, input_: int) -> int:
 
 
 @kernel()
-def _wanted(frame: int, residual: Any) -> bool:
+def wanted(frame: int, residual: Any) -> bool:
     """Ask the residual of the rows that are bound."""
     count = load_int(frame, SHOWN)
     if count == 0:
@@ -161,7 +155,7 @@ def _wanted(frame: int, residual: Any) -> bool:
 
 
 @kernel()
-def _grow(frame: int) -> None:
+def grow(frame: int) -> None:
     room = max(np.int64(256), 2 * load_int(frame, OUT_ROOM))
     store_int(frame, OUT_AT, resized(load_int(frame, OUT_AT), room * load_int(frame, OUT_WIDTH)))
     if load_int(frame, GOING) != 0:
@@ -171,8 +165,8 @@ def _grow(frame: int) -> None:
 
 
 @kernel()
-def _compose(frame: int, out: int) -> None:
-    """Write the output row of the rows that are bound, with the product of their weights."""
+def compose(frame: int, out: int) -> None:
+    """Write the output row of the rows that are bound, with a weight of one."""
     bound, base, emitted = (
         load_int(frame, BOUND_AT),
         load_int(frame, OUT_BASE),
@@ -192,10 +186,7 @@ def _compose(frame: int, out: int) -> None:
             word = 2 + (k >> 6)
             store_int(out, word, load_int(out, word) | (np.int64(1) << np.int64(k & 63)))
         pair += 16
-    weight = np.int64(1)
-    for i in range(load_int(frame, INPUTS)):
-        weight *= weight_of(store_of(frame, i), load_int(bound, i))
-    store_int(out, base + emitted, weight)
+    store_int(out, base + emitted, 1)
 
 
 @kernel()
@@ -218,24 +209,22 @@ def _follow(frame: int, out: int) -> None:
 
 @kernel()
 def _emit(frame: int, driver: int, residual: Any) -> None:
-    if not _wanted(frame, residual):
+    if not wanted(frame, residual):
         return
     count = load_int(frame, OUT_ROWS)
     if count == load_int(frame, OUT_ROOM):
-        _grow(frame)
-    _compose(frame, load_int(frame, OUT_AT) + 8 * count * load_int(frame, OUT_WIDTH))
+        grow(frame)
+    compose(frame, load_int(frame, OUT_AT) + 8 * count * load_int(frame, OUT_WIDTH))
     if load_int(frame, GOING) != 0:
         _follow(frame, load_int(frame, GOING_AT) + 8 * count * load_int(frame, GOING_WORDS))
     store_int(frame, OUT_ROWS, count + 1)
     if load_int(frame, SPILLS) == 0:
         _count_lost(frame, driver)
-    if weight_of(store_of(frame, driver), load_int(frame, EVENT_AT)) < 0:
-        return
     for i in range(load_int(frame, INPUTS)):
         store = store_of(frame, i)
         if i != driver and load_int(store, COVERS) >= WATCHED:
             row = load_int(load_int(frame, BOUND_AT), i)
-            _note_done(frame, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
+            note_done(frame, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
 
 
 @kernel()
@@ -249,7 +238,7 @@ def _count_lost(frame: int, driver: int) -> None:
 
 
 @kernel()
-def _note_done(frame: int, input_: int, slot: int) -> None:
+def note_done(frame: int, input_: int, slot: int) -> None:
     done = load_int(frame, DONE)
     if done == load_int(frame, DONE_ROOM):
         room = max(np.int64(64), 2 * done)
@@ -265,7 +254,7 @@ def _note_done(frame: int, input_: int, slot: int) -> None:
 
 
 @kernel()
-def _hash_of_sources(frame: int, step: int, index: int) -> int:
+def hash_of_sources(frame: int, step: int, index: int) -> int:
     value, columns = np.int64(0), load_int(index, COLUMNS_AT)
     pair, bound = load_int(step, STEP_SOURCES), load_int(frame, BOUND_AT)
     for k in range(load_int(index, KEYS)):
@@ -300,7 +289,7 @@ def _begin(frame: int, step: int, level: int) -> bool:
     number = load_int(step, STEP_INDEX)
     index = load_int(frame, INDEXES_AT) + number * (8 * INDEX_WORDS)
     store = store_of(frame, load_int(step, STEP_INPUT))
-    hash_ = _hash_of_sources(frame, step, index)
+    hash_ = hash_of_sources(frame, step, index)
     if is_wanted(frame, number, index, store, hash_):
         return False
     store_int(index, PROBES, load_int(index, PROBES) + 1)
@@ -310,7 +299,7 @@ def _begin(frame: int, step: int, level: int) -> bool:
 
 
 @kernel()
-def _fits(frame: int, step: int, index: int, row: int, base: int) -> bool:
+def fits(frame: int, step: int, index: int, row: int, base: int) -> bool:
     columns = load_int(index, COLUMNS_AT)
     pair, bound = load_int(step, STEP_SOURCES), load_int(frame, BOUND_AT)
     for k in range(load_int(index, KEYS)):
@@ -334,7 +323,7 @@ def _next(frame: int, step: int, level: int) -> bool:
     while slot >= 0:
         row = slot_at(store, slot)
         slot = following_of(index, store, slot, hash_)
-        if _fits(frame, step, index, row, base):
+        if fits(frame, step, index, row, base):
             store_int(index, FOUND, load_int(index, FOUND) + 1)
             store_int(load_int(frame, BOUND_AT), input_, row)
             store_int(level, AT_SLOT, slot)
@@ -398,30 +387,9 @@ def _note_results(frame: int) -> None:
 
 
 @kernel()
-def _take_out(frame: int, store: int, record: int) -> None:
-    """A row goes that is not in memory: it is aside, or was dropped, or comes later."""
-    if load_int(frame, SPILLS) == 0:
-        return
-    indexes, number = load_int(frame, INDEXES_AT), load_int(store, FIRST_INDEX)
-    index = indexes + number * (8 * INDEX_WORDS)
-    hash_ = hash_key(record, load_int(store, BASE), index)
-    if load_int(store, ASIDE) > 0 and may_be_aside(index, hash_):
-        set_aside(indexes, store, record, load_int(frame, KNOWN_AT), np.int64(0))
-        return
-    store_int(store, NEGATIVES, load_int(store, NEGATIVES) + 1)
-    add_row(indexes, store, record, 0)
-
-
-@kernel()
 def _keep_event(frame: int, driver: int, found: int) -> None:
     """Hold the event, unless it is done with."""
     store, record = store_of(frame, driver), load_int(frame, EVENT_AT)
-    if load_int(store, CHANGES) != 0:
-        if cancel(load_int(frame, INDEXES_AT), store, record):
-            return
-        if weight_of(store, record) < 0:
-            _take_out(frame, store, record)
-            return
     if found > 0 and load_int(store, COVERS) >= WATCHED:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
@@ -435,7 +403,7 @@ def _keep_event(frame: int, driver: int, found: int) -> None:
 
 
 @kernel()
-def _judged(feed: int, row: int, store: int) -> int:
+def judged(feed: int, row: int, store: int) -> int:
     """Whether a row may join (JOINS), is refused by WHERE alone (REFUSED), or can never join since
     a key of it is NULL, or columns that equal the same column of another input differ (NEVER)."""
     base, keeps = load_int(store, BASE), load_int(store, KEEPS)
@@ -467,8 +435,8 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
     if load_int(store, BY_ROWS) != 0 and number <= load_int(store, LEFT):
         store_int(store, ARRIVALS, number)
         return True
-    judged = _judged(feed, row, store)
-    joins = judged == JOINS
+    verdict = judged(feed, row, store)
+    joins = verdict == JOINS
     first = load_int(frame, OUT_ROWS)
     if joins:
         store_int(load_int(frame, BOUND_AT), driver, record)
@@ -478,8 +446,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
             return False
     store_int(store, ARRIVALS, number)
     found = load_int(frame, OUT_ROWS) - first
-    if weight_of(store, record) > 0:
-        before(frame, driver, record, joins)
+    before(frame, driver, record, joins)
     if joins:
         if load_int(frame, DONE) > 0:
             _note_results(frame)
@@ -490,7 +457,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
                 refuse(frame, driver, record)
                 return True
         _keep_event(frame, driver, found)
-    elif judged == REFUSED:
+    elif verdict == REFUSED:
         refuse(frame, driver, record)
     return True
 

@@ -31,7 +31,6 @@ from braid.kernels.k_store import (
     hash_key,
     remove_row,
     slot_at,
-    weight_of,
 )
 from braid.kernels.runtime import kernel, load_int, store_int
 
@@ -60,7 +59,7 @@ def leave(frame: int, store: int, record: int, mask: int) -> bool:
 @kernel()
 def evict(frame: int, store: int, slot: int, mask: int) -> bool:
     row = slot_at(store, slot)
-    if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0 or weight_of(store, row) < 0:
+    if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0:
         return False
     if not leave(frame, store, row, mask):
         return False

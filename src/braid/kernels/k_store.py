@@ -25,8 +25,7 @@ from braid.kernels.runtime import kernel, load_int, store_int
 #: done with (COVERS: 0 no, WATCHED, DONE_WITH), results that were not the first one of a row, and
 #: those that were, most rows held at once, rows that left memory early, those of them that came
 #: back; where rows wait to be put aside, how many, for how many there is room; the first of the
-#: watches of its columns, and how many there are; whether rows come and go with weights, which are
-#: their last column, and rows in memory whose weight is below 0.
+#: watches of its columns, and how many there are.
 (
     COUNT,
     HIGH,
@@ -59,10 +58,8 @@ from braid.kernels.runtime import kernel, load_int, store_int
     BUFFER_ROOM,
     FIRST_WATCH,
     ITS_WATCHES,
-    CHANGES,
-    NEGATIVES,
     STORE_WORDS,
-) = range(34)
+) = range(32)
 
 #: The words of a record after the row, and of a slot after the record.
 NUMBER, FLAGS, MARKS = range(3)
@@ -83,7 +80,8 @@ WATCHED, DONE_WITH = 1, 2
 #: was put aside is (0: none), its words less one, keys in it; how often a row came whose key was
 #: there, and how often rows came; whether a key is of one row at most; keys of rows that WHERE has
 #: refused, as filters: the newer one and the one before, their words less one, keys in the newer;
-#: how often it was probed, and rows found.
+#: how often it was probed, and rows found; of the first row that came whose key was there the number
+#: among the events, the time, and the first value of the key.
 (
     INDEX_STORE,
     HEADS_AT,
@@ -103,8 +101,11 @@ WATCHED, DONE_WITH = 1, 2
     REFUSED_KEYS,
     PROBES,
     FOUND,
+    EQUAL_NUMBER,
+    EQUAL_AT,
+    EQUAL_VALUE,
     INDEX_WORDS,
-) = range(19)
+) = range(22)
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
@@ -273,7 +274,11 @@ def _index(indexes: int, store: int, slot: int, row: int, count: int) -> None:
         hash_ = hash_key(row, load_int(store, BASE), index)
         store_int(index, SEEN, load_int(index, SEEN) + 1)
         if load_int(index, EQUALS) == 0 and find(index, store, hash_) >= 0:
+            column = load_int(load_int(index, COLUMNS_AT), 0)
             store_int(index, EQUALS, load_int(index, EQUALS) + 1)
+            store_int(index, EQUAL_NUMBER, load_int(row, load_int(store, WIDTH) + NUMBER))
+            store_int(index, EQUAL_AT, load_int(row, 1))
+            store_int(index, EQUAL_VALUE, load_int(row, load_int(store, BASE) + column))
         _chain(index, store, slot, hash_)
 
 
@@ -353,43 +358,3 @@ def compacted(indexes: int, store: int) -> None:
     while heads < count:
         heads *= 2
     rehash(indexes, store, heads)
-
-
-# ---- rows that come and go ----
-
-
-@kernel()
-def weight_of(store: int, row: int) -> int:
-    if load_int(store, CHANGES) == 0:
-        return np.int64(1)
-    return load_int(row, load_int(store, WIDTH) - 1)
-
-
-@kernel()
-def _same_row(row: int, other: int, last: int) -> bool:
-    """Whether rows are equal but for their times and weights."""
-    for word in range(2, last):
-        if load_int(row, word) != load_int(other, word):
-            return False
-    return True
-
-
-@kernel()
-def cancel(indexes: int, store: int, record: int) -> bool:
-    """Take out a row that comes as often as an equal one goes; False if there is none."""
-    last = load_int(store, WIDTH) - 1
-    weight = load_int(record, last)
-    if weight > 0 and load_int(store, NEGATIVES) == 0:
-        return False
-    index = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
-    hash_ = hash_key(record, load_int(store, BASE), index)
-    slot = find(index, store, hash_)
-    while slot >= 0:
-        row = slot_at(store, slot)
-        if load_int(row, last) == -weight and _same_row(row, record, last):
-            if weight > 0:
-                store_int(store, NEGATIVES, load_int(store, NEGATIVES) - 1)
-            remove_row(indexes, store, slot)
-            return True
-        slot = following_of(index, store, slot, hash_)
-    return False

@@ -1,18 +1,14 @@
-"""What joins watch of arrivals, event by event: how far each constraint is missed.
+"""A watch: how far a constraint is missed, and what comes of that.
 
-- WAITS, of an edge: how many events of one input come until the partner of a row of the other is
-  among them (RIDS).
-- ASCENDS, DESCENDS, of a column: how many events after another one an event with a smaller (larger)
-  value comes at most (OA). What is remembered of the past are *runs*: the largest value so far, and
-  since when it is that. There is room for so many; when it is used up every second run is forgotten,
-  and distances are overestimated.
-- CLUSTERS, of a column: how many events with other values lie between events of one value (CA).
-  For every value: the events so far less those with other values since its first one.
+Distances are found in `k_arrivals.py`. A watch has `K`, the most that it is missed by: the largest
+distance among the last `WINDOW` events, or without end after a larger one has been seen. A distance
+means something only if it is shorter than half the time that was watched. While a watch finds none
+that is, it *looks*: it takes only one key in sixteen into account, for as long as would show the
+largest k that is of use; then it sleeps, longer each time. When it has seen enough it *proves*:
+every event counts, and K is used.
 
-A watch has `K`, the most that it is missed by: the largest distance among the last `WINDOW` events,
-or without end after a larger one has been seen. A distance means something only if it is much
-shorter than the time that was watched; a watch that finds none that does sleeps for a while, longer
-each time.
+Distances are numbers of events, or times. Nobody knows beforehand which of them is bounded: where a
+watch has looked in vain for the one it looks for the other next.
 """
 
 from __future__ import annotations
@@ -20,38 +16,18 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.kernels.instances import is_null, mix
 from braid.kernels.k_frame import (
-    DUE,
-    EDGE_BACK,
-    EDGE_INDEX,
-    EDGE_OTHER,
-    EDGE_OWN,
-    EDGE_WATCH,
-    EDGE_WORDS,
-    EDGES_AT,
-    INDEXES_AT,
-    INPUTS,
+    EVENT_AT,
     NOW,
     SPILLS,
     STORES_AT,
+    WATCHES,
     WATCHES_AT,
 )
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
-    EDGES,
-    FIRST_WATCH,
-    INDEX_WORDS,
-    ITS_WATCHES,
-    MARKS,
-    NUMBER,
     STORE_WORDS,
-    WIDTH,
-    find,
-    following_of,
-    hash_key,
-    slot_at,
 )
 from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
 
@@ -62,7 +38,12 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
 #: often it slept in vain, whether it counts time, whether it was declared (2: and broken), events that
 #: broke it, the first of them and when it came, rows that left because of it, k times this (of
 #: 1024) until rows leave, k from which on it is not used; where its table is, rows of that, entries,
-#: the largest value so far (of an order), the events that there were when it last awoke.
+#: the largest value so far (of an order; of clusters 1: it had too little room), the events that there were when it last awoke; whether it
+#: looks (LOOKS) or proves (PROVES), and the events that there were when it began to prove; distances
+#: that it has taken into account, and what it has saved: of each row that left because of it the
+#: bytes, for the part of its window that was still to come; the column that is shown of an event that
+#: breaks it; of the first such event the distance, and its value there; k from which on it is not
+#: used if it counts time (0: it never does), and the instant at which it last awoke.
 (
     KIND,
     INPUT,
@@ -86,14 +67,26 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
     ENTRIES,
     HIGHEST,
     STARTED,
+    PHASE,
+    PROVED,
+    OBSERVED,
+    SAVED,
+    EXAMPLE,
+    BROKEN_BY,
+    BROKEN_VALUE,
+    TIME_THRESHOLD,
+    BEGAN,
     WATCH_WORDS,
-) = range(23)
+) = range(32)
+
+PROVES, LOOKS = range(2)
 
 #: No k is as large.
 ENDLESS = np.int64(1) << np.int64(61)
-_LEAST = np.int64(-9223372036854775807)
-#: The longest sleep, in windows: two to this.
+#: The longest sleep, in times that were watched before: two to this.
 _LONGEST = 4
+#: Events for which one that is not worth its time counts as tried, at least.
+_TRIED = 4096
 
 
 @kernel()
@@ -107,6 +100,19 @@ def clock_of(frame: int, watch: int, store: int) -> int:
 
 
 @kernel()
+def threshold_of(watch: int) -> int:
+    return load_int(watch, TIME_THRESHOLD if load_int(watch, TIMED) != 0 else THRESHOLD)
+
+
+@kernel()
+def _watched(frame: int, watch: int, store: int) -> int:
+    """For how long it has been awake, as it counts."""
+    if load_int(watch, TIMED) != 0:
+        return load_int(frame, NOW) - load_int(watch, BEGAN)
+    return load_int(store, ARRIVALS) - load_int(watch, STARTED)
+
+
+@kernel()
 def is_awake(watch: int, store: int) -> bool:
     return load_int(store, ARRIVALS) >= load_int(watch, SLEEPS_UNTIL)
 
@@ -115,25 +121,80 @@ def is_awake(watch: int, store: int) -> bool:
 def usable_k(watch: int) -> int:
     """After how much rows leave, or -1 if it is not to be used."""
     k = load_int(watch, K)
-    if k > load_int(watch, THRESHOLD):
+    if load_int(watch, DECLARED) != 1 and k > threshold_of(watch):
         return np.int64(-1)
     return (k * load_int(watch, FACTOR) + 1023) // 1024
 
 
 @kernel()
-def _rest(watch: int, store: int) -> None:
-    """Watch again later; what is remembered of the past is of no use then."""
-    slept = min(load_int(watch, SLEPT) + 1, np.int64(_LONGEST))
-    store_int(watch, SLEPT, slept)
-    wait = load_int(watch, WINDOW) << slept
-    store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
+def _begin_anew(watch: int, store: int, phase: int) -> None:
+    """Watch from now on; what is remembered of the past is of no use."""
+    store_int(watch, PHASE, phase)
     store_int(watch, STARTED, -1)
     store_int(watch, ENTRIES, 0)
     store_int(watch, K, ENDLESS)
+    store_int(watch, LARGEST, 0)
+    store_int(watch, COUNTED, 0)
     table = load_int(watch, TABLE_AT)
     if load_int(watch, KIND) == CLUSTERS:
         for k in range(load_int(watch, ROOM)):
             store_int(table, 2 * k + 1, -1)
+
+
+@kernel()
+def rest(watch: int, store: int, watched: int) -> None:
+    """Look again later, and for distances of the other kind."""
+    slept = load_int(watch, SLEPT)
+    if load_int(watch, TIME_THRESHOLD) > 0 and load_int(watch, DECLARED) != 1:
+        store_int(watch, TIMED, 1 - load_int(watch, TIMED))
+    store_int(watch, SLEPT, min(slept + 1, np.int64(_LONGEST)))
+    wait = max(watched, load_int(watch, WINDOW)) << slept
+    store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
+    _begin_anew(watch, store, np.int64(LOOKS))
+
+
+@kernel()
+def _look(watch: int, store: int) -> None:
+    """See whether it is near enough at all, with few of the keys."""
+    if load_int(watch, SLEPT) > 0:
+        rest(watch, store, load_int(watch, WINDOW))
+    else:
+        _begin_anew(watch, store, np.int64(LOOKS))
+
+
+@kernel((WORDS,))
+def judge_looking(words: np.ndarray) -> None:
+    """What watches have seen that only look: some prove it now, some give up for a while."""
+    frame = address(words)
+    for number in range(load_int(frame, WATCHES)):
+        watch = watch_at(frame, number)
+        store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
+        started = load_int(watch, STARTED)
+        if load_int(watch, PHASE) != LOOKS or started < 0 or not is_awake(watch, store):
+            continue
+        watched, largest = _watched(frame, watch, store), load_int(watch, LARGEST)
+        threshold, events = threshold_of(watch), load_int(store, ARRIVALS) - started
+        if events < load_int(watch, WINDOW):
+            continue
+        if largest <= threshold and 2 * largest <= watched:
+            store_int(watch, PHASE, PROVES)
+            store_int(watch, PROVED, load_int(store, ARRIVALS))
+            store_int(watch, COUNTED, 0)
+        elif largest > threshold or watched > 3 * threshold:
+            rest(watch, store, events)
+
+
+@kernel((WORDS, types.int64, types.int64))
+def give_up(words: np.ndarray, number: int, times: int) -> None:
+    """A watch that is not worth its time is not used, and looks again later: after some times as long
+    as it was tried, and the longer the more often that was in vain."""
+    frame = address(words)
+    watch = watch_at(frame, number)
+    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
+    tried = max(load_int(store, ARRIVALS) - load_int(watch, PROVED), np.int64(_TRIED))
+    wait = 4 * tried << min(times, np.int64(_LONGEST))
+    store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
+    _begin_anew(watch, store, np.int64(LOOKS))
 
 
 @kernel()
@@ -144,8 +205,12 @@ def _increase(frame: int, watch: int, distance: int, number: int) -> None:
     store_int(watch, K, wider)
     store_int(watch, COUNTED, 0)
     if load_int(watch, BROKEN) == 0:
+        store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
+        value = load_int(store, BASE) + load_int(watch, EXAMPLE)
         store_int(watch, BREAKER, number)
         store_int(watch, BROKEN_AT, load_int(frame, NOW))
+        store_int(watch, BROKEN_BY, distance)
+        store_int(watch, BROKEN_VALUE, load_int(load_int(frame, EVENT_AT), value))
     store_int(watch, BROKEN, load_int(watch, BROKEN) + 1)
     if load_int(watch, DECLARED) == 1:
         store_int(watch, DECLARED, 2)
@@ -154,289 +219,35 @@ def _increase(frame: int, watch: int, distance: int, number: int) -> None:
 @kernel()
 def observe(frame: int, watch: int, store: int, distance: int, number: int) -> None:
     """Take the distance of the event `number` into account."""
+    store_int(watch, OBSERVED, load_int(watch, OBSERVED) + 1)
+    largest = max(load_int(watch, LARGEST), distance)
+    store_int(watch, LARGEST, largest)
+    if load_int(watch, PHASE) == LOOKS:
+        return
     if distance > load_int(watch, K):
         _increase(frame, watch, distance, number)
-    largest = max(load_int(watch, LARGEST), distance)
     counted = load_int(watch, COUNTED) + 1
     if counted < load_int(watch, WINDOW):
-        store_int(watch, LARGEST, largest)
         store_int(watch, COUNTED, counted)
         return
     store_int(watch, LARGEST, 0)
     store_int(watch, COUNTED, 0)
     if load_int(watch, DECLARED) != 1:
-        _judge(watch, store, largest)
+        _judge(frame, watch, store, largest)
 
 
 @kernel()
-def _judge(watch: int, store: int, largest: int) -> None:
+def _judge(frame: int, watch: int, store: int, largest: int) -> None:
     """A window is over."""
-    watched = load_int(store, ARRIVALS) - load_int(watch, STARTED)
-    threshold = load_int(watch, THRESHOLD)
-    if largest > threshold or (4 * largest > watched and load_int(watch, TIMED) == 0):
-        vague = 2 * largest > watched and watched >= 4 * load_int(watch, WINDOW)
-        if largest > threshold or vague:
-            _rest(watch, store)
+    events = load_int(store, ARRIVALS) - load_int(watch, STARTED)
+    vague = 2 * largest > _watched(frame, watch, store)
+    if largest > threshold_of(watch) or (vague and events >= 4 * load_int(watch, WINDOW)):
+        _look(watch, store)
         return
-    if largest < load_int(watch, K):
+    if vague:
+        return
+    k, proved = load_int(watch, K), load_int(store, ARRIVALS) - load_int(watch, PROVED)
+    # It falls only once as much has been watched as would have shown it.
+    if largest < k and (k == ENDLESS or proved >= 2 * k or load_int(watch, TIMED) != 0):
         store_int(watch, K, largest)
         store_int(watch, SLEPT, 0)
-
-
-# ---- order ----
-
-
-@kernel()
-def _thin(watch: int, clock: int) -> None:
-    """Forget runs that are long past, or else every second one, but not the newest."""
-    table, entries = load_int(watch, TABLE_AT), load_int(watch, ENTRIES)
-    long_past = clock - 4 * load_int(watch, THRESHOLD)
-    first = np.int64(0)
-    while first < entries - 1 and load_int(table, 2 * first + 1) < long_past:
-        first += 1
-    if 2 * first < entries:
-        first, step = np.int64(1), 2
-    else:
-        step = 1
-    kept = np.int64(0)
-    for k in range(first, entries, step):
-        store_int(table, 2 * kept, load_int(table, 2 * k))
-        store_int(table, 2 * kept + 1, load_int(table, 2 * k + 1))
-        kept += 1
-    store_int(watch, ENTRIES, kept)
-
-
-@kernel()
-def _first_above(watch: int, value: int) -> int:
-    """The first run with a larger value."""
-    table, low, high = load_int(watch, TABLE_AT), np.int64(0), load_int(watch, ENTRIES)
-    while low < high:
-        middle = (low + high) // 2
-        if load_int(table, 2 * middle) > value:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@kernel()
-def reached(watch: int, clock: int) -> int:
-    """The largest value that there was at a time, or less if that is not remembered."""
-    table, low, high = load_int(watch, TABLE_AT), np.int64(0), load_int(watch, ENTRIES)
-    while low < high:
-        middle = (low + high) // 2
-        if load_int(table, 2 * middle + 1) <= clock:
-            low = middle + 1
-        else:
-            high = middle
-    return load_int(table, 2 * (low - 1)) if low > 0 else _LEAST
-
-
-@kernel()
-def _watch_order(frame: int, watch: int, store: int, value: int, number: int) -> None:
-    entries, clock = load_int(watch, ENTRIES), clock_of(frame, watch, store)
-    if entries == 0 or value > load_int(watch, HIGHEST):
-        if entries == load_int(watch, ROOM):
-            _thin(watch, clock)
-            entries = load_int(watch, ENTRIES)
-        table = load_int(watch, TABLE_AT)
-        store_int(table, 2 * entries, value)
-        store_int(table, 2 * entries + 1, clock)
-        store_int(watch, ENTRIES, entries + 1)
-        store_int(watch, HIGHEST, value)
-        observe(frame, watch, store, np.int64(0), number)
-        return
-    distance = np.int64(0)
-    if value < load_int(watch, HIGHEST):
-        run = _first_above(watch, value)
-        since = load_int(load_int(watch, TABLE_AT), 2 * run + 1)
-        if run > 0:
-            # What lies between this run and the one before may be forgotten.
-            since = min(since, load_int(load_int(watch, TABLE_AT), 2 * run - 1) + 1)
-        distance = clock - since
-    observe(frame, watch, store, distance, number)
-
-
-# ---- clusters ----
-
-
-@kernel()
-def _find_value(watch: int, value: int) -> int:
-    """Where a value is in the table, or where it would be."""
-    table, mask = load_int(watch, TABLE_AT), load_int(watch, ROOM) - 1
-    place = mix(value) & mask
-    while load_int(table, 2 * place + 1) >= 0 and load_int(table, 2 * place) != value:
-        place = (place + 1) & mask
-    return place
-
-
-@kernel()
-def has_ended(frame: int, watch: int, store: int, value: int, k: int) -> bool:
-    """Whether the cluster of a value is over: it has come, and will not come again."""
-    table = load_int(watch, TABLE_AT)
-    counter = load_int(table, 2 * _find_value(watch, value) + 1)
-    return counter >= 0 and counter < load_int(store, ARRIVALS) - k
-
-
-@kernel()
-def _watch_clusters(frame: int, watch: int, store: int, value: int, number: int) -> None:
-    table, place = load_int(watch, TABLE_AT), _find_value(watch, value)
-    counter, arrivals = load_int(table, 2 * place + 1), load_int(store, ARRIVALS)
-    if counter >= 0:
-        store_int(table, 2 * place + 1, counter + 1)
-        observe(frame, watch, store, arrivals - counter - 1, number)
-        return
-    entries = load_int(watch, ENTRIES)
-    if 2 * entries >= load_int(watch, ROOM) and usable_k(watch) >= 0:
-        # What has ended is to be used before it is forgotten.
-        store_int(frame, DUE, 1)
-    if 4 * entries >= 3 * load_int(watch, ROOM):
-        entries = _forget_ended(frame, watch, store)
-        if 2 * entries >= load_int(watch, ROOM):
-            _rest(watch, store)
-            return
-        place = _find_value(watch, value)
-    store_int(table, 2 * place, value)
-    store_int(table, 2 * place + 1, arrivals)
-    store_int(watch, ENTRIES, entries + 1)
-    observe(frame, watch, store, np.int64(0), number)
-
-
-@kernel()
-def _forget_ended(frame: int, watch: int, store: int) -> int:
-    """Forget values whose clusters ended long ago; how many are left."""
-    table, room = load_int(watch, TABLE_AT), load_int(watch, ROOM)
-    k = load_int(watch, K)
-    oldest = load_int(store, ARRIVALS) - (2 * k + 64 if 2 * k < room else room)
-    # Entries move to the front, and from there to their places.
-    kept = np.int64(0)
-    for place in range(room):
-        counter = load_int(table, 2 * place + 1)
-        if counter >= max(oldest, np.int64(0)):
-            value = load_int(table, 2 * place)
-            store_int(table, 2 * place + 1, -1)
-            store_int(table, 2 * kept, value)
-            store_int(table, 2 * kept + 1, -2 - counter)
-            kept += 1
-        else:
-            store_int(table, 2 * place + 1, -1)
-    _settle_values(watch, kept)
-    store_int(watch, ENTRIES, kept)
-    return kept
-
-
-@kernel((WORDS, types.int64))
-def forget_ended(words: np.ndarray, number: int) -> None:
-    """Forget the values of a watch whose clusters are over, now that this has been used."""
-    frame = address(words)
-    watch = watch_at(frame, number)
-    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
-    _forget_ended(frame, watch, store)
-
-
-@kernel()
-def _settle_values(watch: int, kept: int) -> None:
-    """Give entries at the front their places: those that are waiting have counters below -1."""
-    table = load_int(watch, TABLE_AT)
-    for start in range(kept):
-        value, counter = load_int(table, 2 * start), load_int(table, 2 * start + 1)
-        if counter >= -1:
-            continue
-        store_int(table, 2 * start + 1, -1)
-        while counter < -1:
-            place = _find_waiting(watch, value)
-            other, waiting = load_int(table, 2 * place), load_int(table, 2 * place + 1)
-            store_int(table, 2 * place, value)
-            store_int(table, 2 * place + 1, -2 - counter)
-            value, counter = other, waiting
-
-
-@kernel()
-def _find_waiting(watch: int, value: int) -> int:
-    """The first place from a value's own that no settled entry has."""
-    table, mask = load_int(watch, TABLE_AT), load_int(watch, ROOM) - 1
-    place = mix(value) & mask
-    while load_int(table, 2 * place + 1) >= 0:
-        place = (place + 1) & mask
-    return place
-
-
-# ---- partners ----
-
-
-@kernel()
-def _watch_waiting(frame: int, driver: int, edge: int, record: int) -> None:
-    """Rows of another input that wait for the partner which has come."""
-    watch = watch_at(frame, load_int(edge, EDGE_WATCH))
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-    indexes = load_int(frame, INDEXES_AT)
-    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-    hash_ = hash_key(record, load_int(store, BASE), own)
-    mark = load_int(other, WIDTH) + MARKS + load_int(edge, EDGE_BACK)
-    largest, timed = np.int64(0), load_int(watch, TIMED) != 0
-    slot = find(index, other, hash_)
-    while slot >= 0:
-        row = slot_at(other, slot)
-        since = load_int(row, mark)
-        if since >= 0:
-            store_int(row, mark, -1)
-            if timed:
-                largest = max(largest, load_int(frame, NOW) - load_int(row, 1))
-            else:
-                largest = max(largest, load_int(store, ARRIVALS) - since)
-        slot = following_of(index, other, slot, hash_)
-    number = load_int(record, load_int(store, WIDTH) + NUMBER)
-    observe(frame, watch, store, largest, number)
-
-
-@kernel()
-def before(frame: int, driver: int, record: int, joins: bool) -> None:
-    """An event has come, whether or not it joins; it is not held yet."""
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    first = load_int(store, FIRST_WATCH)
-    for k in range(first, first + load_int(store, ITS_WATCHES)):
-        watch = watch_at(frame, k)
-        kind = load_int(watch, KIND)
-        if not is_awake(watch, store):
-            continue
-        if load_int(watch, STARTED) < 0:
-            store_int(watch, STARTED, load_int(store, ARRIVALS) - 1)
-        column = load_int(watch, COLUMN)
-        if is_null(record, column):
-            continue
-        value = load_int(record, load_int(store, BASE) + column)
-        number = load_int(record, load_int(store, WIDTH) + NUMBER)
-        if kind == CLUSTERS:
-            _watch_clusters(frame, watch, store, value, number)
-        else:
-            _watch_order(frame, watch, store, value if kind == ASCENDS else ~value, number)
-    if not joins:
-        return
-    edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
-    for place in range(load_int(store, EDGES)):
-        edge = edges + place * (8 * EDGE_WORDS)
-        watch = watch_at(frame, load_int(edge, EDGE_WATCH))
-        if is_awake(watch, store):
-            if load_int(watch, STARTED) < 0:
-                store_int(watch, STARTED, load_int(store, ARRIVALS))
-            _watch_waiting(frame, driver, edge, record)
-
-
-@kernel()
-def after(frame: int, driver: int, record: int) -> None:
-    """An event that is in no result is going to be held: for whom does it wait?"""
-    stores = load_int(frame, STORES_AT)
-    store = stores + driver * (8 * STORE_WORDS)
-    edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
-    indexes, mark = load_int(frame, INDEXES_AT), load_int(store, WIDTH) + MARKS
-    for place in range(load_int(store, EDGES)):
-        edge = edges + place * (8 * EDGE_WORDS)
-        other = stores + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-        if load_int(frame, INPUTS) > 2:
-            index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-            own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-            if find(index, other, hash_key(record, load_int(store, BASE), own)) >= 0:
-                continue
-        store_int(record, mark + place, load_int(other, ARRIVALS))

@@ -42,7 +42,6 @@ from braid.kernels.joins_sets import ALL, NEXT, SET, WEIGHT, clear_bits, has_bit
 from braid.kernels.joins_store import (
     BASE,
     CAPACITY,
-    COUNT,
     FIRST_INDEX,
     FOUND,
     LINKS_AT,
@@ -50,6 +49,15 @@ from braid.kernels.joins_store import (
     STRIDE,
     WANTED,
     hash_row,
+)
+from braid.kernels.leaving import (
+    INSTANT,
+    VISITED,
+    VISITED_NUMBER,
+    VISITED_SIZE,
+    drop_visit,
+    instant_of,
+    put_visit,
 )
 from braid.kernels.rings import (
     HASH,
@@ -59,7 +67,6 @@ from braid.kernels.rings import (
     OLDEST,
     add_event,
     cell_of,
-    drop_events,
     event_at,
     first_from,
     index_of,
@@ -70,6 +77,7 @@ from braid.kernels.runtime import (
     WORDS,
     address,
     kernel,
+    load_half,
     load_int,
     store_int,
 )
@@ -82,6 +90,8 @@ from braid.kernels.selection_boxes import (
     FIRST_LIST_AT,
     FIRST_NUMBER,
     FORM,
+    LISTED_AT,
+    LISTED_ROOM,
     OWN,
     PARTNERED,
     SEEN_AT,
@@ -102,6 +112,7 @@ from braid.kernels.selection_members import (
     unmark,
 )
 from braid.kernels.window_covers import (
+    COMPLETE,
     COVER_WORDS,
     COVERS_AT,
     DRIVER,
@@ -111,10 +122,15 @@ from braid.kernels.window_covers import (
     LONGEST,
     NOW,
     ORDER_AT,
+    SIZE_OF_AT,
     SIZED,
     SIZES_AT,
     SUSPECTED,
     SUSPECTS_AT,
+    VISITS,
+    VISITS_AT,
+    first_of,
+    forget_left,
 )
 from braid.kernels.window_joins_output import emit
 
@@ -279,13 +295,87 @@ def _let_go(frame: int, early: Any, late: Any) -> None:
 
 
 @kernel()
-def _forget(frame: int, bound: int) -> None:
-    """Drop what has left all windows, but what leaves at the very instant."""
-    for i in range(load_int(frame, INPUTS)):
-        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
-        before = bound - 1 - longest
-        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
-            drop_events(frame, i, before)
+def _listed(frame: int, input_: int, row: int) -> int:
+    """The nodes that want a held event, listed as those of the event that drives; how many."""
+    cell, side = cell_of(ring_of(frame, input_), row), side_of(frame, input_)
+    count = load_int(cell, WEIGHT)
+    if count < 0:
+        read_keys(frame, input_, row)
+        return find_first(frame, input_)
+    out = load_int(frame, FIRST_LIST_AT)
+    listed = load_int(side, LISTED_AT)
+    listed += 4 * (load_int(cell, SET) % load_int(side, LISTED_ROOM))
+    for k in range(count):
+        store_int(out, k, load_half(listed, k))
+    store_int(frame, FIRST_NUMBER, load_int(frame, FIRST_NUMBER) + 1)
+    return count
+
+
+@kernel()
+def _visit_next(frame: int, input_: int, number: int, size: int) -> None:
+    """Visit an event when it leaves the next larger windows of anybody."""
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    place = first_of(cover, size + 1)
+    if place < load_int(cover, SIZED):
+        ring, following = ring_of(frame, input_), load_int(load_int(cover, SIZES_AT), place)
+        instant = instant_of(load_int(event_at(ring, number), 1), following)
+        put_visit(frame, instant, input_, number, following)
+
+
+@kernel()
+def _visit_first(frame: int, input_: int, number: int, found: bool) -> None:
+    """Visit an event that has come when it first leaves a window; `found`: who wants it is listed."""
+    if not found:
+        _visit_next(frame, input_, number, np.int64(-1))
+        return
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    out, sizes, least = load_int(frame, FIRST_LIST_AT), load_int(cover, SIZE_OF_AT), _MOST
+    for k in range(load_int(frame, FIRST_COUNT)):
+        least = min(least, load_int(sizes, load_int(out, k)))
+    instant = instant_of(load_int(event_at(ring_of(frame, input_), number), 1), least)
+    put_visit(frame, instant, input_, number, least)
+
+
+@kernel()
+def _leave(frame: int, input_: int, number: int, size: int, early: Any, late: Any) -> None:
+    """An event leaves windows of this size: put out what goes with it, and visit it again when it
+    leaves the next larger ones of those who want it."""
+    ring = ring_of(frame, input_)
+    row, out = event_at(ring, number), load_int(frame, FIRST_LIST_AT)
+    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    sizes, changes = load_int(cover, SIZE_OF_AT), load_int(cell_of(ring, row), NEXT)
+    count, following = np.int64(0), _MOST
+    for k in range(_listed(frame, input_, row)):
+        node = load_int(out, k)
+        own = load_int(sizes, node)
+        if own > size:
+            following = min(following, own)
+        elif own == size and sees(frame, input_, node, row, changes, size):
+            store_int(out, count, node)
+            count += 1
+    if following < _MOST:
+        put_visit(frame, instant_of(load_int(row, 1), following), input_, number, following)
+    store_int(frame, FIRST_COUNT, count)
+    if count > 0 and all_hold(frame, input_):
+        mark(frame)
+        _drive(frame, input_, row, count, out, early, late)
+        unmark(frame)
+
+
+@kernel()
+def _leave_until(frame: int, last: int, early: Any, late: Any) -> None:
+    """Put out all that goes up to an instant, in order of time."""
+    store_int(frame, GOING, 1)
+    while load_int(frame, VISITS) > 0 and load_int(load_int(frame, VISITS_AT), INSTANT) <= last:
+        visit = load_int(frame, VISITS_AT)
+        input_, number = load_int(visit, VISITED), load_int(visit, VISITED_NUMBER)
+        size = load_int(visit, VISITED_SIZE)
+        store_int(frame, NOW, load_int(visit, INSTANT))
+        drop_visit(frame)
+        # Who had the longest windows may have left: then it is no longer held.
+        if number >= load_int(ring_of(frame, input_), OLDEST):
+            _leave(frame, input_, number, size, early, late)
+    store_int(frame, GOING, 0)
 
 
 @kernel()
@@ -316,6 +406,8 @@ def _arrive(frame: int, driver: int, row: int, early: Any, late: Any) -> None:
     cell = cell_of(ring, event_at(ring, number))
     keep_list(frame, driver, cell, own, load_int(frame, CHANGES))
     store_int(frame, ALLOWED, load_int(frame, ALLOWED) - 1)
+    if load_int(frame, COMPLETE) != 0:
+        _visit_first(frame, driver, number, own)
 
 
 @kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
@@ -337,8 +429,10 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
         if time != load_int(frame, NOW):
             if load_int(frame, SUSPECTED) != 0:
                 _let_go(frame, early, late)
+            if load_int(frame, COMPLETE) != 0:
+                _leave_until(frame, time, early, late)
             store_int(frame, NOW, time)
-            _forget(frame, time)
+            forget_left(frame, time)
         if can_join(feed, row, load_int(ring, BASE)):
             _arrive(frame, driver, row, early, late)
             if load_int(frame, ALLOWED) < 0:
@@ -346,6 +440,24 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
         driver = next_feed(frame)
     if load_int(frame, SUSPECTED) != 0:
         _let_go(frame, early, late)
+
+
+@kernel((WORDS, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
+def let_leave(words: np.ndarray, bound: int, early: Any, late: Any) -> None:
+    """Put out all that goes before an instant: nothing comes any more before it."""
+    _leave_until(address(words), bound - 1, early, late)
+
+
+@kernel((WORDS, types.int64))
+def visit_all(words: np.ndarray, bound: int) -> None:
+    """What is held was taken up again: visit each event when it leaves the next windows of anybody,
+    at an instant or after it; what went before is known."""
+    frame = address(words)
+    store_int(frame, VISITS, 0)
+    for i in range(load_int(frame, INPUTS)):
+        ring = ring_of(frame, i)
+        for number in range(load_int(ring, OLDEST), load_int(ring, NUMBER)):
+            _visit_next(frame, i, number, bound - 2 - load_int(event_at(ring, number), 1))
 
 
 @kernel((WORDS,))

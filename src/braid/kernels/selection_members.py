@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.box_tree import next_mark, search, within
+from braid.kernels.box_tree import UNMARKED, search
 from braid.kernels.joins_frame import (
     AT_KIND,
     AT_SET,
@@ -92,7 +92,7 @@ def find_first(frame: int, input_: int) -> int:
     else:
         first, keys = load_int(side, FIRST_DIMENSION), keys_at(frame, input_)
         last = first + load_int(side, DIMENSIONS)
-        found = search(tree, load_int(frame, KEYS_AT), first, last, next_mark(tree), False, out)
+        found = search(tree, load_int(frame, KEYS_AT), first, last, UNMARKED, False, out)
         count = np.int64(0)
         for k in range(found):
             node = load_int(out, k)
@@ -195,7 +195,8 @@ def _common(frame: int, input_: int, cell: int, out: int) -> int:
 
 @kernel()
 def _lay_near(side: int, kind: int, at: int) -> None:
-    """Copy the boxes of the nodes of a list to one place: it is gone through more than once."""
+    """Copy the boxes of the nodes of a list to one place, all ends of a dimension side by side: it is
+    gone through more than once."""
     size = 2 * load_int(side, DIMENSIONS)
     if kind * size > load_int(side, NEAR_ROOM):
         store_int(side, NEAR_ROOM, 2 * kind * size)
@@ -204,24 +205,49 @@ def _lay_near(side: int, kind: int, at: int) -> None:
     for k in range(kind):
         box = boxes + 8 * size * load_int(at, k)
         for word in range(size):
-            store_int(near, k * size + word, load_int(box, word))
+            store_int(near, word * kind + k, load_int(box, word))
 
 
 @kernel()
 def _ask_near(frame: int, side: int, keys: int, kind: int, at: int, out: int) -> int:
-    """The same of the list of the event that drives, whose boxes are laid side by side."""
+    """The same of the list of the event that drives, whose boxes are laid side by side.
+
+    Places in the list are narrowed from one dimension to the next, without a branch for any of them.
+    """
     if load_int(side, NEAR_OF) != load_int(frame, FIRST_NUMBER):
         _lay_near(side, kind, at)
         store_int(side, NEAR_OF, load_int(frame, FIRST_NUMBER))
-    box, dimensions, count = load_int(side, NEAR_AT), load_int(side, DIMENSIONS), np.int64(0)
-    for k in range(kind):
-        if within(box, keys, 0, dimensions):
-            node = load_int(at, k)
-            if passes(side, node, keys):
-                store_int(out, count, node)
-                count += 1
-        box += 16 * dimensions
+    left, lows = _narrow_first(side, keys, kind, out), load_int(side, NEAR_AT)
+    for d in range(1, load_int(side, DIMENSIONS)):
+        lows += 16 * kind
+        highs, key, inside = lows + 8 * kind, load_int(keys, d), np.int64(0)
+        for c in range(left):
+            place = load_int(out, c)
+            store_int(out, inside, place)
+            inside += (load_int(lows, place) <= key) & (key <= load_int(highs, place))
+        left = inside
+    count = np.int64(0)
+    for c in range(left):
+        node = load_int(at, load_int(out, c))
+        if passes(side, node, keys):
+            store_int(out, count, node)
+            count += 1
     return count
+
+
+@kernel()
+def _narrow_first(side: int, keys: int, kind: int, out: int) -> int:
+    """The places of a list whose boxes have the key of the first dimension, written to `out`."""
+    if load_int(side, DIMENSIONS) == 0:
+        for place in range(kind):
+            store_int(out, place, place)
+        return np.int64(kind)
+    lows, key, inside = load_int(side, NEAR_AT), load_int(keys, 0), np.int64(0)
+    highs = lows + 8 * kind
+    for place in range(kind):
+        store_int(out, inside, place)
+        inside += (load_int(lows, place) <= key) & (key <= load_int(highs, place))
+    return inside
 
 
 @kernel()
@@ -285,7 +311,7 @@ def find_everybody(frame: int, out: int) -> int:
     for i in range(load_int(frame, INPUTS)):
         read_keys(frame, i, load_int(bound, i))
         last += load_int(side_of(frame, i), DIMENSIONS)
-    found = search(tree, load_int(frame, KEYS_AT), 0, last, next_mark(tree), False, out)
+    found = search(tree, load_int(frame, KEYS_AT), 0, last, UNMARKED, False, out)
     count = np.int64(0)
     for k in range(found):
         node, holds = load_int(out, k), True

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.joins_frame import AT_KIND, AT_SET, FRAME, LEVEL_WORDS, SETS_AT, WORDS_OF_SET
+from braid.kernels.joins_frame import (
+    AT_KIND,
+    AT_SET,
+    FRAME,
+    INPUTS,
+    LEVEL_WORDS,
+    SETS_AT,
+    WORDS_OF_SET,
+)
 from braid.kernels.joins_sets import (
     ALL,
     BITS,
@@ -17,6 +25,8 @@ from braid.kernels.joins_sets import (
     meet,
     set_of,
 )
+from braid.kernels.joins_store import COUNT
+from braid.kernels.rings import drop_events, ring_of
 from braid.kernels.runtime import (
     kernel,
     load_int,
@@ -26,7 +36,8 @@ from braid.kernels.runtime import (
 #: More words of the frame: where the sizes of inputs are described; suspects as bits, and whether
 #: there are any; the instant; the input that drives, the hash of its event by what is compared,
 #: whether combinations go; output sets as bits; where the pairs of the last row of the event that
-#: drives begin, or -1 if it has none.
+#: drives begin, or -1 if it has none; whether all that goes is told (COMPLETE), and then when events
+#: leave windows next (`leaving.py`).
 (
     COVERS_AT,
     SUSPECTS_AT,
@@ -39,8 +50,12 @@ from braid.kernels.runtime import (
     BITS_ROOM,
     BITS_ROWS,
     LAST_PAIRS,
+    COMPLETE,
+    VISITS_AT,
+    VISITS_ROOM,
+    VISITS,
     WINDOW_FRAME,
-) = range(FRAME, FRAME + 12)
+) = range(FRAME, FRAME + 16)
 
 #: The sizes of an input: number of output nodes, their sizes in order, the nodes in that order, for
 #: every 2^SHIFT-th of them the set of all from there on, the size of each node, the longest, and
@@ -118,3 +133,16 @@ def carry(frame: int, depth: int, level: int, cell: int, cover: int, age: int) -
     store_int(following, AT_KIND, kind)
     store_int(following, AT_SET, at)
     return True
+
+
+@kernel()
+def forget_left(frame: int, bound: int) -> None:
+    """Drop what has left all windows; all that comes is of this time or later.
+
+    What leaves at the very instant may have to go together with something that comes at it.
+    """
+    for i in range(load_int(frame, INPUTS)):
+        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
+        before = bound - 1 - longest
+        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
+            drop_events(frame, i, before)

@@ -56,7 +56,6 @@ from braid.kernels.joins_sets import (
 from braid.kernels.joins_store import (
     BASE,
     CAPACITY,
-    COUNT,
     FIRST_INDEX,
     FOUND,
     LINKS_AT,
@@ -73,7 +72,6 @@ from braid.kernels.rings import (
     OLDEST,
     add_event,
     cell_of,
-    drop_events,
     event_at,
     first_from,
     index_of,
@@ -102,6 +100,7 @@ from braid.kernels.window_covers import (
     SUSPECTED,
     SUSPECTS_AT,
     carry,
+    forget_left,
 )
 from braid.kernels.window_joins_output import emit, is_in
 
@@ -260,19 +259,6 @@ def _let_go(frame: int, early: Any, late: Any) -> None:
     store_int(frame, GOING, 0)
 
 
-@kernel()
-def _forget(frame: int, bound: int) -> None:
-    """Drop what has left all windows; all that comes is of this time or later.
-
-    What leaves at the very instant may have to go together with something that comes at it.
-    """
-    for i in range(load_int(frame, INPUTS)):
-        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
-        before = bound - 1 - longest
-        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
-            drop_events(frame, i, before)
-
-
 @kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
 def run(words: np.ndarray, early: Any, late: Any) -> None:
     """Take all events of the feeds; output is in memory that the frame then names.
@@ -293,7 +279,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
             if load_int(frame, SUSPECTED) != 0:
                 _let_go(frame, early, late)
             store_int(frame, NOW, time)
-            _forget(frame, time)
+            forget_left(frame, time)
         kind = members_of(frame, feed, number)
         if kind != 0 and can_join(feed, row, load_int(ring, BASE)):
             if all_hold(frame, driver):
@@ -312,4 +298,4 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
 @kernel((WORDS, types.int64))
 def pass_time(words: np.ndarray, bound: int) -> None:
     """Forget what has left all windows before this time."""
-    _forget(address(words), bound)
+    forget_left(address(words), bound)

@@ -74,6 +74,7 @@ from braid.kernels.window_covers import (
     BITS_AT,
     BITS_ROOM,
     BITS_ROWS,
+    COMPLETE,
     COVER_WORDS,
     COVERS_AT,
     DRIVER,
@@ -331,7 +332,8 @@ def emit(frame: int, kind: int, at: int, late: Any) -> None:
     compose(frame, row, load_int(frame, NOW), weight)
     again = _is_last(frame, row, width, kind, at)
     # Of two inputs, the other one's events come newest first: their equals were looked at then.
-    if not going and not (again and load_int(frame, INPUTS) == 2):
+    known = going or load_int(frame, COMPLETE) != 0
+    if not known and not (again and load_int(frame, INPUTS) == 2):
         _suspect(frame, kind, at)
     if again:
         store_int(row, -1, load_int(row, -1) + weight)

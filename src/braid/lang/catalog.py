@@ -43,6 +43,8 @@ class Catalog:
         self.functions = Functions()
         self.skeletons = Skeletons()
         self.document_templates = DocumentTemplates()
+        #: When queries end, of those that were told to.
+        self.ending: dict[str, int] = {}
         self._publishers: dict[str, str] = {}
         self._readers: dict[str, set[str]] = {}
         self._sources: dict[str, Read] = {}
@@ -88,6 +90,7 @@ class Catalog:
         taken = self.taken(view.name)
         if taken is not None:
             raise BraidError("E130", f"there is a stream {view.name!r} already: {taken}")
+        self.check_sources(view.name, (*view.reads, *view.views))
         self.views[view.name] = view
         self._note_reader(f"view {view.name}", (*view.reads, *view.views))
         self._changed(("view", view.name, 0, 0))
@@ -152,28 +155,48 @@ class Catalog:
 
     def remove_query(self, query_id: str) -> None:
         """Remove a query; a prepared one with all its members; or one member of it."""
+        self.removable(query_id)
+        self._before_removal()
+        self.ending.pop(query_id, None)
+        if self.ending and query_id in self.queries.prepared:
+            own = [name for name in self.ending if name.startswith(f"{query_id}/")]
+            for name in own:
+                del self.ending[name]
+        if self._template(query_id) is None:
+            roster = self.queries.roster_of(query_id)
+            assert roster is not None
+            roster.drop(query_id)
+        else:
+            self._forget(query_id)
+        self._members = None
+
+    def removable(self, query_id: str) -> Template:
+        """The template of a query, or of the prepared one that it is a member of; raises if it
+        is not there or is read by others."""
         template = self._template(query_id)
         if template is None:
-            self._drop_member(query_id)
-            return
+            return self._template_of_member(query_id)
         for name in template.publishes:
             others = self._readers.get(name, set()) - {query_id}
             if others:
                 readers = listing(sorted(others))
                 message = f"query {query_id!r} publishes {name!r}, which is read by: {readers}"
                 raise BraidError("E135", message, "drop those first")
-        self._before_removal()
-        self._forget(query_id)
-        self._members = None
+        return template
 
-    def _drop_member(self, member: str) -> None:
+    def _template_of_member(self, member: str) -> Template:
         roster = self.queries.roster_of(member)
         if roster is None:
             hint = alternatives("queries", member, [*self.queries.prepared, *self.queries.single])
             raise BraidError("E134", f"there is no query {member!r}", hint)
+        return roster.template
+
+    def end_query(self, query_id: str, at: int) -> None:
+        """A query is to end at a time: until then it is there, but nobody else may begin to
+        read it. The earliest time counts."""
+        self.removable(query_id)
         self._before_removal()
-        roster.drop(member)
-        self._members = None
+        self.ending[query_id] = min(at, self.ending.get(query_id, at))
 
     def members(self) -> list[Members]:
         """All queries by template, each after those that publish what it reads.
@@ -233,6 +256,7 @@ class Catalog:
         other.streams = dict(self.streams)
         other.views = dict(self.views)
         other.constraints = dict(self.constraints)
+        other.ending = dict(self.ending)
         other.queries = self.queries.copy()
         other.functions = self.functions.copy()
         other.document_templates = self.document_templates
@@ -243,7 +267,7 @@ class Catalog:
         return other
 
     def _become(self, other: Catalog) -> None:
-        for name in ("streams", "views", "constraints", "queries"):
+        for name in ("streams", "views", "constraints", "queries", "ending"):
             setattr(self, name, getattr(other, name))
         for name in ("_publishers", "_readers", "_sources"):
             setattr(self, name, getattr(other, name))
@@ -263,9 +287,18 @@ class Catalog:
             if taken is not None:
                 message = f"query {query_id!r} publishes {name!r}, and {taken}"
                 raise BraidError("E132", message)
+        self.check_sources(query_id, (*template.reads, *template.views))
         cycle = self._cycle(query_id, template)
         if cycle is not None:
             raise BraidError("E133", f"queries read each other in a cycle: {' -> '.join(cycle)}")
+
+    def check_sources(self, reader: str, names: Iterable[str]) -> None:
+        """What ends cannot be read: the reader would have to end with it."""
+        for name in names:
+            at = self.ending.get(self._publishers.get(name, ""))
+            if at is not None:
+                message = f"{reader!r} reads {name!r}, whose query ends at {at}"
+                raise BraidError("E139", message, "drop it later, after its readers")
 
     def _link(self, query_id: str, template: Template) -> None:
         for output in template.outputs:

@@ -24,6 +24,7 @@ from braid.lang.notices import Warnings, unbounded
 from braid.lang.outlines import Outline, outline_of
 from braid.lang.parser import parse
 from braid.lang.problems import Problem, Problems
+from braid.lang.ranges import ranges_of, warnings_of
 from braid.lang.scopes import Bound as BoundStream
 from braid.lang.skeletons import Bound, Known
 from braid.lang.tables import Table
@@ -129,6 +130,7 @@ def bind_query(
         shape = catalog.skeletons.parsed(source.outline, statement, source.piece.tokens)
     if shape is None or source.outline is None:
         query_ = Query(source.id, source.text, ready, view_names(sources.items()), mode)
+        warnings = (*warnings, *warnings_of(ranges_of(ready)))
         return Registered(query_, notices(source.id, warnings))
     tokens = source.piece.tokens
     bound = Bound(outputs, ready, constants.traces, tokens, sources, warnings, mode)

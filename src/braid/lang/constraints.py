@@ -1,18 +1,18 @@
 """Declarations of constraints, from CREATE CONSTRAINT or from Python, checked against the streams.
 
-Only declared streams have constraints: what queries make of them follows from their inputs, and is
-observed where it is joined.
+Declared streams have constraints, and those that queries publish. Views have none: what they are
+follows from their inputs, and is observed where it is joined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from braid.algebra.constraint_modes import safe_mode
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
-from braid.algebra.schema import TICKS
-from braid.algebra.streams import Stream
+from braid.algebra.schema import TICKS, Schema
 from braid.algebra.templates import Output
 from braid.algebra.types import Kind, common_type, kind_of, sql_name
 from braid.errors import ConfigError
@@ -23,6 +23,17 @@ from braid.lang.problems import Gather, Problem, Problems, alternatives
 
 if TYPE_CHECKING:
     from braid.lang.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A stream, declared or published, as far as a constraint is about it."""
+
+    name: str
+    schema: Schema
+    unit: str
+    time: Sequence[str] = ()
+
 
 _ORDERED = (ConstraintKind.ASCENDING, ConstraintKind.DESCENDING)
 _HIGHEST = 2**63
@@ -117,10 +128,11 @@ def _check_name(name: syntax.Ident, catalog: Catalog) -> None:
         raise Problem("E195", f"there is a constraint {name.name!r} already", name.at, hint)
 
 
-def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> Stream:
-    found = catalog.streams.get(name.name)
+def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> _Source:
+    found, declared = catalog.source(name.name), catalog.streams.get(name.name)
     if found is not None:
-        return found
+        time = () if declared is None else tuple(declared.time)
+        return _Source(found.stream, found.schema, found.unit, time)
     taken = catalog.taken(name.name)
     if taken is not None:
         hint = "declare it for the streams that this is made of"
@@ -131,7 +143,7 @@ def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> St
     raise Problem("E105", f"there is no stream {name.name!r}", name.at, hint, silent=silent)
 
 
-def _attributes(stream: Stream, names: Sequence[syntax.Ident]) -> tuple[str, ...]:
+def _attributes(stream: _Source, names: Sequence[syntax.Ident]) -> tuple[str, ...]:
     gather = Gather()
     seen: set[str] = set()
     for name in names:
@@ -150,7 +162,7 @@ def _attributes(stream: Stream, names: Sequence[syntax.Ident]) -> tuple[str, ...
     return tuple(name.name for name in names)
 
 
-def _check_types(kind: ConstraintKind, stream: Stream, node: syntax.CreateConstraint) -> None:
+def _check_types(kind: ConstraintKind, stream: _Source, node: syntax.CreateConstraint) -> None:
     for name in node.attributes:
         type_ = stream.schema.type_of(name.name)
         if kind_of(type_) is Kind.OPAQUE:
@@ -165,7 +177,7 @@ def _check_types(kind: ConstraintKind, stream: Stream, node: syntax.CreateConstr
         raise Problem("E197", message, node.attributes[1].at, hint)
 
 
-def _check_pairs(stream: Stream, target: Stream, node: syntax.CreateConstraint) -> None:
+def _check_pairs(stream: _Source, target: _Source, node: syntax.CreateConstraint) -> None:
     assert node.target is not None
     if len(node.attributes) != len(node.target_attributes):
         count, theirs = len(node.attributes), len(node.target_attributes)
@@ -181,7 +193,7 @@ def _check_pairs(stream: Stream, target: Stream, node: syntax.CreateConstraint) 
             raise Problem("E197", f"these can never be equal: {types}", other.at)
 
 
-def _within(within: syntax.Within | None, stream: Stream) -> tuple[int, bool]:
+def _within(within: syntax.Within | None, stream: _Source) -> tuple[int, bool]:
     """k, and whether it counts time."""
     if within is None:
         return 0, False

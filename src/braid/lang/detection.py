@@ -161,7 +161,8 @@ class _Reader:
     def settings(self, labels: tuple[str, ...]) -> Settings:
         counts = "BITMAPS" not in self._given
         batch, within = self._batch()
-        return Settings(labels, batch, within, self._buckets(counts), counts, self._packing())
+        buckets, packing = self._buckets(counts), self._packing()
+        return Settings(labels, batch, within, buckets, counts, packing, self._memory())
 
     def _packing(self) -> float | None:
         verify, packing = self._given.get("VERIFY"), self._given.get("PACKING")
@@ -226,15 +227,22 @@ class _Reader:
             raise Problem("E206", message, given.at, hint)
         return tuple(numbers) if len(numbers) == edges else (numbers[0],) * edges
 
-    def _fitting(self, given: syntax.Setting, counts: bool) -> int:
-        """The most buckets with which all synopses, as matrices, take no more than the limit."""
+    def _memory(self) -> int | None:
+        given = self._given.get("MEMORY")
+        return None if given is None else self._limit(given)
+
+    def _limit(self, given: syntax.Setting) -> int:
         amount, unit = given.values
         assert isinstance(unit, syntax.Ident)
         size = _BYTES.get(unit.name.upper())
         if size is None:
             hint = "units: bytes, KB, MB, GB"
             raise Problem("E207", f"{unit.name!r} is not a unit of memory", unit.at, hint)
-        limit = int(Decimal(_number(amount)) * size)
+        return int(Decimal(_number(amount)) * size)
+
+    def _fitting(self, given: syntax.Setting, counts: bool) -> int:
+        """The most buckets with which all synopses, as matrices, take no more than the limit."""
+        limit = self._limit(given)
         edges = len(self._graph.edges)
         least = self._graph.memory((1,) * edges, counts)
         if limit < least:

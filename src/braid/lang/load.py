@@ -168,10 +168,11 @@ def _load(file: _File) -> Loaded:
         if isinstance(statement, syntax.CreateStream):
             _create_stream(file, statement)
     for segment in _segments(statements):
+        _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
+        # After the queries: what these publish has constraints as well.
         for statement in segment:
             if isinstance(statement, syntax.CreateConstraint):
                 _create_constraint(file, statement)
-        _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
         for statement in segment:
             if isinstance(statement, _Drop):
                 _drop(file, statement)
@@ -408,11 +409,20 @@ def _is_new(file: _File, job: _Job, known: Mapping[str, _Job], makers: Mapping[s
                 at = job.places().publishes[name]
                 code = "E130" if job.is_view else "E132"
                 raise Problem(code, f"there is a stream {name!r} already: {taken}", at)
+        if file.catalog.ending:
+            _check_sources(file.catalog, job)
     except Problem as error:
         file.failed.update(set(job.publishes) - makers.keys())
         file.fail(error, job.shown)
         return False
     return True
+
+
+def _check_sources(catalog: Catalog, job: _Job) -> None:
+    try:
+        catalog.check_sources(job.shown, job.reads)
+    except BraidError as error:
+        raise Problem(error.code, error.message, job.at, error.hint) from None
 
 
 def _ordered(file: _File, jobs: Mapping[str, _Job], makers: Mapping[str, _Job]) -> Iterator[_Job]:

@@ -1,14 +1,17 @@
 """Tokens -> syntax tree.
 
-The LALR tables are built when the first text is parsed, so that importing this costs nothing.
+The LALR tables are made or loaded when the first text is parsed: importing this costs nothing.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, UnexpectedToken, v_args
@@ -447,8 +450,26 @@ def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junctio
 
 @cache
 def _parser() -> Lark:
+    """Its tables are kept where compiled code is: to make them takes longer than all the rest of
+    a query's way through here."""
     grammar = resources.files("braid.lang").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer=_Feed, start="statement", transformer=_Builder())
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer=_Feed,
+        start="statement",
+        transformer=_Builder(),
+        cache=_tables() or False,
+    )
+
+
+def _tables() -> str | None:
+    """The file with the tables of the grammar; none where there is none and nothing can be written.
+    It says itself which grammar it is of, and is made anew for another one."""
+    file = Path(__file__).parent / "__pycache__" / "grammar.tables"
+    with suppress(OSError):
+        file.parent.mkdir(exist_ok=True)
+    return str(file) if file.exists() or os.access(file.parent, os.W_OK) else None
 
 
 def parse(piece: Piece) -> syntax.Statement:

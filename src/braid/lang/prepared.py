@@ -265,7 +265,7 @@ def _refuse_empty_ranges(
             array = derived(array, type_)
         return array
 
-    for found in ranges_of(statement.template):
+    for found in ranges_of(statement.template.outputs):
         empty = empty_rows(found, column, len(refusals.good))
         refusals.add(empty, "E210", f"nothing can be in the range of {found.attribute!r}")
 

@@ -27,6 +27,7 @@ from braid.lang.lifting import Outputs, Places, expressions_of, lift
 from braid.lang.notices import Warnings
 from braid.lang.outlines import Outline
 from braid.lang.parts import functions_in
+from braid.lang.ranges import Range, ranges_of, warnings_of
 from braid.lang.replay import Misfit, Replay
 from braid.lang.tracing import Trace
 from braid.lang.views import View, view_names
@@ -60,6 +61,7 @@ class _Variant:
     sources: tuple[tuple[str, Read | View], ...]
     functions: tuple[tuple[str, Function], ...]
     warnings: Warnings
+    ranges: tuple[Range, ...] = ()
 
     def holds(self, catalog: Catalog) -> bool:
         """Whether the names in it still mean what they meant."""
@@ -178,7 +180,13 @@ class Skeletons:
             shape = self._new(outline.key, Shape(*made.known))
         template = self._shared(Template(made.outputs, made.types))
         variant = _Variant(
-            template, made.replays, made.guards, made.sources, made.functions, made.warnings
+            template,
+            made.replays,
+            made.guards,
+            made.sources,
+            made.functions,
+            made.warnings,
+            ranges_of(template.outputs),
         )
         shape.know(outline.texts, variant, {*shape.pinned, *made.pinned}, catalog)
         return _named(variant, made.values, outline.publish)
@@ -227,6 +235,7 @@ class Skeletons:
             tuple(bound.sources.items()),
             tuple(functions_in(_expressions(outputs), catalog.functions)),
             bound.warnings,
+            ranges_of(template.outputs),
         )
         shape.know(outline.texts, variant, lifted.pinned, catalog)
         return _named(variant, lifted.values, own)
@@ -261,4 +270,7 @@ def _expressions(outputs: Outputs) -> Iterator[Expression]:
 
 def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> Known:
     template = variant.template if name is None else variant.template.publishing(name)
-    return Known(template, values, variant.warnings)
+    warnings = variant.warnings
+    if variant.ranges:
+        warnings = (*warnings, *warnings_of(variant.ranges, values))
+    return Known(template, values, warnings)

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Watching
 from braid.kernels.runtime import address
-from braid.mops.batch import Batch
+from braid.mops.batch import Batch, Later
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.index import Form
@@ -41,6 +42,7 @@ class Context:
     selection: Form = Form.ADAPTIVE
     selection_join: Choice = field(default_factory=Choice)
     aside_above: int = ASIDE_ABOVE
+    watching: Watching = field(default_factory=Watching)
     share: tuple[int, int] = (0, 1)
 
     def addresses(self, parameters: Words) -> Words:
@@ -60,9 +62,9 @@ class Held:
 class Logic(Protocol):
     """A running m-op."""
 
-    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch | dict[str, Batch]:
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch | Mapping[str, Batch | Later]:
         """The output for whole epochs of input, by port if it has several; every later event
-        ends at `bound` or after it."""
+        ends at `bound` or after it. What comes later is made before the next call."""
         ...
 
     def admit(self, recipe: Any, constants: Constants, origins: Sequence[Origin | None]) -> Origin:

@@ -9,6 +9,7 @@ nodes that are many and written as bits. Whoever does not know sets gets them sp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,10 @@ class Batch:
         """The rows of a channel that is read as one member's: one for each pair."""
         assert self.sets is None
         return self.rows if self.index is None else self.rows[self.index]
+
+
+#: What a port will have; it is made when it is read, once.
+Later = Callable[[], Batch]
 
 
 def plain(rows: Rows) -> Batch:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from braid.mops.base import Context, Logic
+from braid.mops.buffer import BufferLogic
+from braid.mops.constraint_changes import ChangesJoinLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import DetectionLogic
 from braid.mops.documents import DocumentsLogic
@@ -20,10 +22,11 @@ from braid.mops.to_stream import ToStreamLogic
 from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
-from braid.plan.constraint_join import ConstraintJoinSpec
+from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
+    BufferSpec,
     GroupSpec,
     JoinSpec,
     NothingSpec,
@@ -63,6 +66,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return PublishLogic(spec)
         case WindowSpec():
             return WindowLogic(spec, context)
+        case ConstraintJoinSpec() if CHANGES in spec.windows:
+            return ChangesJoinLogic(spec, context)
         case ConstraintJoinSpec():
             return ConstraintJoinLogic(spec, context)
         case SelectionJoinSpec():
@@ -73,6 +78,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return JoinLogic(spec, context)
         case GroupSpec():
             return GroupLogic(spec, context)
+        case BufferSpec():
+            return BufferLogic(spec, context)
         case NothingSpec():
             return NothingLogic(spec, context)
         case DocumentsSpec():

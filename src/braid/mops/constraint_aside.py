@@ -85,11 +85,7 @@ class Aside:
     def write(self) -> None:
         """Write what waits in the buffer, if it is enough to be worth it."""
         if self._store[stores.BUFFER_ROWS] >= PIECE:
-            waiting = self._waiting()
-            records = self._cancelled(waiting)
-            self._store[stores.ASIDE] -= len(waiting) - len(records)
-            if len(records):
-                self._add_piece(records)
+            self._add_piece(self._waiting())
             self._empty_buffer()
         if any(self._crowded(index) for index in self._indexes):
             self._filter_anew()
@@ -125,25 +121,8 @@ class Aside:
         """Make one piece of several, so that few have to be looked through."""
         records = np.concatenate([self._left(piece) for piece in pieces])
         self._drop(pieces)
-        left = self._cancelled(records)
-        self._store[stores.ASIDE] -= len(records) - len(left)
-        records = left
         if len(records):
             self._add_piece(records, tier)
-
-    def _cancelled(self, records: Rows) -> Rows:
-        """Rows that come and go, without those that have done both."""
-        if not self._store[stores.CHANGES] or not len(records):
-            return records
-        last = int(self._store[stores.WIDTH]) - 1
-        content = np.ascontiguousarray(records[:, 2:last])
-        rows = content.view([("", np.int64)] * content.shape[1]).ravel()
-        _, first, which = np.unique(rows, return_index=True, return_inverse=True)
-        weights = np.zeros(len(first), np.int64)
-        np.add.at(weights, which.ravel(), records[:, last])
-        found = records[first].copy()
-        found[:, last] = weights
-        return found[weights != 0]
 
     def _drop(self, pieces: list[Piece]) -> None:
         for piece in pieces:
@@ -240,11 +219,8 @@ class Aside:
             return 0
         records = np.concatenate(found)
         self._store[stores.ASIDE] -= len(records)
-        records = self._cancelled(records[~self._over(records, now)])
+        records = records[~self._over(records, now)]
         records = records[np.argsort(records[:, self._number_at], kind="stable")]
-        if self._store[stores.CHANGES]:
-            weights = records[:, int(self._store[stores.WIDTH]) - 1]
-            self._store[stores.NEGATIVES] += np.count_nonzero(weights < 0)
         flags = int(self._store[stores.WIDTH]) + stores.FLAGS
         records[:, flags] = records[:, flags] & (1 << stores.MASKED) - 1 | stores.RETURNED
         self._store[stores.RETURNS] += len(records)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.algebra.types import Kind, kind_of
-from braid.kernels.k_going import canonical_floats, combined, drop_equal
+from braid.kernels.k_going import canonical_floats, combined, drop_equal, go_once
 from braid.kernels.strings import hash_codes
 from braid.mops.columns import Rows, nulls_of
 from braid.mops.scratch import Place, Scratch
@@ -39,8 +39,16 @@ class Calendar:
         self._span, self._width, self._file = max(1, span), width, file
         self._parts: dict[int, list[Words]] = {}
         self._written: dict[int, list[Place]] = {}
+        #: Of each part the smallest number, and entries in all.
+        self._oldest: dict[int, int] = {}
+        self.count = 0
+
+    def oldest(self, none: int) -> int:
+        """No entry has a smaller number."""
+        return min(self._oldest.values(), default=none)
 
     def add(self, entries: Words) -> None:
+        self.count += len(entries)
         parts = entries[:, 0] // self._span
         order = np.arange(len(parts))
         if not (parts[1:] >= parts[:-1]).all():
@@ -51,6 +59,9 @@ class Calendar:
                 part = int(parts[own[0]])
                 waiting = self._parts.setdefault(part, [])
                 waiting.append(entries[own])
+                if self._width > 2:
+                    oldest = int(entries[own, 2].min())
+                    self._oldest[part] = min(oldest, self._oldest.get(part, oldest))
                 if sum(map(len, waiting)) >= _ENOUGH:
                     self._written.setdefault(part, []).append(self._file.write(*waiting))
                     del self._parts[part]
@@ -75,8 +86,12 @@ class Calendar:
             entries = self._take(part)
             now = entries[:, 0] < before
             found.append(entries[now])
+            self.count -= int(np.count_nonzero(now))
+            self._oldest.pop(part, None)
             if not now.all():
                 self._parts[part] = [entries[~now]]
+                if self._width > 2:
+                    self._oldest[part] = int(entries[~now, 2].min())
         return np.concatenate(found) if found else np.empty((0, self._width), np.int64)
 
     def all(self) -> Words:
@@ -99,8 +114,10 @@ class Going:
         self._width = 2 if len(spans) == 1 else 3
         self._calendars = [Calendar(s // _PARTS, self._width, self._file) for s in spans]
         self._next = 0
-        #: Whether something has gone already, by number: there is more than one way to go.
-        self._gone: set[int] | None = set() if len(self._calendars) > 1 else None
+        #: Whether something has gone already, by number from the first on: there is more than one
+        #: way to go. Numbers before the first are of nothing that is still due.
+        self._many = len(self._calendars) > 1
+        self._gone, self._first = np.zeros(0, np.uint8), 0
 
     # ---- values ----
 
@@ -139,6 +156,8 @@ class Going:
         if len(rows):
             numbers = np.arange(self._next, self._next + len(rows))
             self._next += len(rows)
+            if self._many:
+                self._gone = np.append(self._gone, np.zeros(len(rows), np.uint8))
             for calendar, own in zip(self._calendars, leaves.T, strict=True):
                 entries = np.empty((len(rows), self._width), np.int64)
                 entries[:, 0], entries[:, 1] = own, hashes
@@ -156,30 +175,28 @@ class Going:
         for calendar, (before, times) in zip(self._calendars[1:], ends, strict=True):
             due = calendar.due(before + len(times) + 1)
             found.append(np.column_stack([times[due[:, 0] - before - 1], due[:, 1:]]))
-        if self._gone is None:
+        if not self._many:
             return found[0]
-        return self._once(np.concatenate(found))
+        going = np.concatenate(found)
+        going = going[go_once(going, self._gone, self._first)]
+        if len(self._gone) > 1024 and self._waiting < len(self._gone):
+            self._forget_past()
+        return going
 
-    def _once(self, going: Words) -> Words:
-        """What is due in several ways goes when the first is; the others then mean nothing."""
-        assert self._gone is not None
-        going = going[np.lexsort((going[:, 0], going[:, 2]))]
-        first = np.ones(len(going), np.bool_)
-        first[1:] = going[1:, 2] != going[:-1, 2]
-        going = going[first]
-        over = np.array([number in self._gone for number in going[:, 2].tolist()], np.bool_)
-        self._gone.update(going[:, 2].tolist())
-        if len(self._gone) > 1024 and len(self._gone) > 4 * sum(
-            len(c.all()) for c in self._calendars
-        ):
-            waiting = np.concatenate([c.all()[:, 2] for c in self._calendars])
-            self._gone &= set(waiting.tolist())
-        return going[~over] if len(going) else going
+    @property
+    def _waiting(self) -> int:
+        return sum(calendar.count for calendar in self._calendars)
+
+    def _forget_past(self) -> None:
+        """Forget what has gone of numbers before all that are still due."""
+        first = min(calendar.oldest(self._next) for calendar in self._calendars)
+        self._gone = self._gone[first - self._first :].copy()
+        self._first = first
 
     # ---- state ----
 
     def saved(self) -> list[Words]:
-        gone = np.array(sorted(self._gone or ()), np.int64)
+        gone = self._first + np.flatnonzero(self._gone)
         return [*(calendar.all() for calendar in self._calendars), gone]
 
     def take(self, saved: Sequence[Words]) -> None:
@@ -187,14 +204,17 @@ class Going:
             calendar.due(2**63 - 1)
             if len(entries):
                 calendar.add(entries.reshape(-1, self._width))
-        if self._gone is not None:
-            self._gone = set(saved[-1].tolist())
-            numbers = [int(e.reshape(-1, 3)[:, 2].max(initial=-1)) for e in saved[:-1]]
-            self._next = 1 + max(numbers)
+        if self._many:
+            numbers = np.concatenate([e.reshape(-1, 3)[:, 2] for e in saved[:-1]])
+            self._next = 1 + int(numbers.max(initial=-1))
+            self._first = int(numbers.min(initial=self._next))
+            self._gone = np.zeros(self._next - self._first, np.uint8)
+            gone = saved[-1][(saved[-1] >= self._first) & (saved[-1] < self._next)]
+            self._gone[gone - self._first] = 1
 
     @property
     def nbytes(self) -> int:
-        return sum(calendar.nbytes for calendar in self._calendars) + 64 * len(self._gone or ())
+        return sum(calendar.nbytes for calendar in self._calendars) + self._gone.nbytes
 
     @property
     def file_bytes(self) -> int:

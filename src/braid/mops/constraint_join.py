@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from braid.algebra.constraints import ConstraintMode
-from braid.algebra.expressions import Source, is_true
-from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
@@ -22,17 +21,19 @@ from braid.kernels import memory
 from braid.kernels.instances import mix
 from braid.kernels.k_aside import known_place
 from braid.kernels.k_join import pass_time, run
-from braid.kernels.runtime import address, always
-from braid.mops import codegen
+from braid.kernels.runtime import address
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_aside import Aside
 from braid.mops.constraint_going import Going
+from braid.mops.constraint_output import Output
+from braid.mops.constraint_report import Broken
+from braid.mops.constraint_resting import PLAIN, Resting
 from braid.mops.constraint_state import SAVED, STORES, Stores
 from braid.mops.constraint_watch import Watch
-from braid.mops.join_plan import keys_of, residual_of
+from braid.mops.join_plan import keys_of
 from braid.mops.membership import Origin, nobody
 from braid.mops.values import Words
 from braid.mops.window import last_order, seen_since
@@ -70,49 +71,19 @@ class ConstraintJoinLogic:
         self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
         self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
         self._frame[frames.BUDGET] = _ROUND
-        self._watch = Watch(spec, self._held, self._keys)
+        self._watch = Watch(spec, self._held, self._keys, context.watching)
         told = bool(spec.declared) or spec.mode is not ConstraintMode.EXACT
+        self._resting: Resting | None = None
         if context.aside_above and not told:
             self._watch.rest()
+            self._resting = Resting(spec, context) if spec.netted else None
         self.stopped: dict[int, int] = {}
 
     # ---- what is compiled ----
 
     def _compile(self) -> None:
-        residual = residual_of(self._spec)
-        self._residual: Any = always
-        constants: list[int] = []
-        layout = Layout(residual.columns)
-        self._asked: Words = np.zeros(layout.width, np.int64)
-        if not is_true(self._spec.residual):
-            places = {Source.INPUT: codegen.Place("e", layout)}
-            function = codegen.predicate(self._spec.residual, places)
-            self._residual = function.compiled
-            constants = [self._word(p.value) for p in function.parameters]
-        shown = [place(name) for name in residual.columns]
-        triples = [
-            w
-            for target, (i, name) in enumerate(shown)
-            for w in (i, self._spec.inputs[i].layout.column(name), target)
-        ]
-        frame, out = self._frame, self._spec.output.layout
-        frame[frames.CONSTANTS_AT] = self._kept(constants)
-        frame[frames.ASKED_AT], frame[frames.ASKED_BASE] = address(self._asked), layout.base
-        frame[frames.SHOWN_AT], frame[frames.SHOWN] = self._kept(triples), len(shown)
-        if not shown and not is_true(self._spec.residual):
-            # A residual of constants only is asked once, of nothing.
-            strings = address(self._context.values.strings.description)
-            asked = (np.int64(0), frame[frames.ASKED_AT], frame[frames.CONSTANTS_AT], strings)
-            self._never = not self._residual(*asked)
-        else:
-            self._never = False
-        columns = [(i, self._spec.inputs[i].layout.column(name)) for _, i, name in self._spec.emit]
-        frame[frames.EMIT_AT] = self._kept([w for pair in columns for w in pair])
-        frame[frames.EMITTED] = len(columns)
-        frame[frames.OUT_BASE], frame[frames.OUT_WIDTH] = out.base, out.width
-
-    def _word(self, value: int | str) -> int:
-        return self._context.values.strings.pin(value) if isinstance(value, str) else value
+        self._made = Output(self._spec, self._context, self._frame)
+        self._residual, self._never = self._made.residual, self._made.never
 
     def _kept(self, values: Sequence[int]) -> int:
         part = np.array([*values, 0], np.int64)
@@ -148,6 +119,26 @@ class ConstraintJoinLogic:
         width = self._spec.output.layout.width
         if self.stopped or self._never:
             return Batch(np.empty((0, width), np.int64))
+        if self._resting is not None:
+            found = self._resting.on_batch(inputs, bound)
+            self.stopped = dict(self._resting.stopped)
+            if self._resting.nbytes > self._context.aside_above:
+                self._wake(self._resting)
+            return found
+        return Batch(self._joined(inputs, bound))
+
+    def _wake(self, resting: Resting) -> None:
+        """Take what the plain join holds; what comes of it is known, but not when it goes."""
+        self._resting = None
+        if not self._watch.is_awake:
+            self._watch.resume()
+        rows = resting.rows
+        if any(map(len, rows)):
+            last = max(int(own[-1, 1]) for own in rows if len(own))
+            self._joined([Batch(own) for own in rows], last)
+
+    def _joined(self, inputs: Sequence[Batch], bound: int) -> Rows:
+        width = self._spec.output.layout.width
         rows = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
         before = self._held.stores[:, stores.ARRIVALS].copy()
         for feed, own in zip(self._held.feeds, rows, strict=True):
@@ -170,15 +161,11 @@ class ConstraintJoinLogic:
             ends = [(int(before[i]), rows[i][:, 1]) for i in by_rows]
             out = self._going.news(out, leaves, bound, ends)
         frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM, frames.GOING_AT]] = 0
-        return Batch(out)
+        return out
 
     def _in_order(self, number: int, batch: Batch) -> Rows:
         inside, shape = self._spec.windows[number], self._spec.inputs[number]
-        birth = None if inside.kind == "changes" else self._spec.birth
-        rows = seen_since(batch, False, birth).rows
-        if inside.kind == "changes":
-            # What goes finds what has come, also at the same instant.
-            return np.ascontiguousarray(rows[np.lexsort((rows[:, -1] < 0, rows[:, 1]))])
+        rows = seen_since(batch, False, self._spec.birth).rows
         if inside.kind == "rows":
             order = last_order(rows, shape, inside.order, self._context.values)
             rows = rows if order is None else np.ascontiguousarray(rows[order])
@@ -186,7 +173,9 @@ class ConstraintJoinLogic:
 
     def _run(self) -> None:
         while True:
+            started = perf_counter()
             status = run(self._frame, self._residual)
+            self._watch.choice.seconds += perf_counter() - started
             if status == 0:
                 return
             if status == 1:
@@ -219,22 +208,33 @@ class ConstraintJoinLogic:
             self._give_up(int(self._frame[frames.NOW]))
 
     def _give_up(self, at: int) -> None:
-        self.stopped = {0: at}
+        self.stopped, self._resting = {0: at}, None
         for number, aside in enumerate(self._aside):
             self._held.forget(number)
             aside.forget()
+
+    @property
+    def mode(self) -> ConstraintMode:
+        return self._spec.mode
+
+    def broken(self) -> list[Broken]:
+        """Declared constraints that were broken since this was last asked."""
+        return self._watch.breaks.news(self._context.values)
 
     # ---- state ----
 
     @property
     def instances(self) -> int:
         """Rows in memory."""
+        if self._resting is not None:
+            return sum(self._resting.counts)
         return int(self._held.stores[:, stores.COUNT].sum())
 
     @property
     def state_bytes(self) -> int:
-        going = 0 if self._going is None else self._going.nbytes
-        return self._held.nbytes + going + sum(a.nbytes for a in self._aside) + self._watch.nbytes
+        rest = 0 if self._going is None else self._going.nbytes
+        rest += 0 if self._resting is None else self._resting.nbytes
+        return self._held.nbytes + rest + sum(a.nbytes for a in self._aside) + self._watch.nbytes
 
     @property
     def index_bytes(self) -> int:
@@ -252,9 +252,28 @@ class ConstraintJoinLogic:
         state |= self._watch.saved()
         budget = self._context.instance_budget
         state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
+        if self._resting is not None:
+            state |= self._resting.snapshot()
         return state
 
     def restore(self, state: State) -> None:
+        if any(name.startswith(PLAIN) for name in state):
+            self._restore_plain(state)
+        else:
+            self._resting = None
+            self._restore_rows(state)
+        self.stopped = {}
+        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
+            self._give_up(int(state["stopped"][0]))
+
+    def _restore_plain(self, state: State) -> None:
+        """Go on resting if that is still asked for; nothing has been learnt so far."""
+        resting = self._resting or Resting(self._spec, self._context)
+        resting.restore(state)
+        if self._resting is None:
+            self._wake(resting)
+
+    def _restore_rows(self, state: State) -> None:
         saved = state[STORES]
         self._frame[frames.NOW] = saved[-1]
         self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
@@ -268,12 +287,11 @@ class ConstraintJoinLogic:
             names = sorted(name for name in state if name.startswith("going"))
             self._going.take([state[name] for name in names])
         self._watch.take(state)
-        self.stopped = {}
-        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
-            self._give_up(int(state["stopped"][0]))
 
     def held(self) -> Held | None:
         """All rows that are held, in memory and aside, with the columns that have codes."""
+        if self._resting is not None:
+            return self._resting.held()
         carried = self._carried()
         if not carried:
             return None
@@ -305,6 +323,9 @@ class ConstraintJoinLogic:
 
     def replace_held(self, rows: Rows) -> None:
         """Take rows back with new codes: hashes of keys are others then."""
+        if self._resting is not None:
+            self._resting.replace_held(rows)
+            return
         carried = self._carried()
         base = Layout(tuple(name for _, _, name in carried)).base
         now, first = int(self._frame[frames.NOW]), 0
@@ -329,6 +350,8 @@ class ConstraintJoinLogic:
     def describe(self) -> dict[str, Any]:
         names = [stores.COUNT, stores.ASIDE, stores.EVICTED, stores.RETURNS, stores.PEAK]
         held = self._held.stores[:, names].tolist()
+        if self._resting is not None:
+            held = [[rows, 0, 0, 0, rows] for rows in self._resting.counts]
         return {
             "mode": self._spec.mode.value,
             "watches": self._watch.is_awake,

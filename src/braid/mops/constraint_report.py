@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_watch as kernel
-from braid.mops.values import Words
+from braid.mops.values import Values, Words
 
 #: Values of k that are remembered.
-_HISTORY = 16
+_HISTORY = 32
 
 _NAMES = {
     kernel.WAITS: "references",
@@ -19,11 +24,50 @@ _NAMES = {
 }
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Of a constraint: bytes of the rows that it lets go, the part of memory that it saves and of the
+    time that it takes, how often it was given up since it was not worth that."""
+
+    width: int
+    saved: float
+    cost: float
+    refused: int
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A declared constraint that an event has broken: the first one that did, of which stream, when,
+    its value, and by how much (not of a key)."""
+
+    constraint: str
+    said: str
+    stream: str
+    event: int
+    at: int
+    attribute: str
+    value: str
+    distance: int | None = None
+    unit: str = "rows"
+
+    def describe(self) -> str:
+        """What has happened, in words."""
+        which = (
+            f"event {self.event:,} of {self.stream}, {self.attribute} = {self.value} at {self.at}"
+        )
+        how = "is the second of its key"
+        if self.distance is not None:
+            how = f"misses it by {self.distance:,} {self.unit}"
+        return f"constraint '{self.constraint}' ({self.said}) does not hold: {which}, {how}"
+
+
 @dataclass
 class Found:
     """What was found out about a constraint in the course of time."""
 
     declared: str | None = None
+    #: The name of the declared constraint.
+    name: str | None = None
     history: list[tuple[int, int | None]] = field(default_factory=list)
 
     def note(self, now: int, k: int) -> None:
@@ -33,15 +77,46 @@ class Found:
             self.history = [*self.history[1 - _HISTORY :], (now, shown)]
 
 
+def saved_history(found: Sequence[Found]) -> Words:
+    """What was found in the course of time: the watch, when, k (-1 without end)."""
+    return np.array(
+        [
+            word
+            for number, one in enumerate(found)
+            for now, k in one.history
+            for word in (number, now, -1 if k is None else k)
+        ],
+        np.int64,
+    )
+
+
+def take_history(found: Sequence[Found], saved: Words) -> None:
+    for one in found:
+        one.history = []
+    for number, now, k in saved.reshape(-1, 3).tolist():
+        found[number].history.append((now, None if k < 0 else k))
+
+
+def shown_value(word: int, type_: pa.DataType, values: Values) -> str:
+    """A value of an event as it is written in a message."""
+    if kind_of(type_) is Kind.STRING:
+        return repr(values.strings.array(np.array([word], np.int64), None)[0].as_py())
+    if kind_of(type_) in (Kind.DATE, Kind.TIMESTAMP) and pa.types.is_temporal(type_):
+        stored = pa.array([word], pa.int64())
+        width = pa.int32() if pa.types.is_date32(type_) else pa.int64()
+        return str(stored.cast(width).cast(type_)[0])
+    return str(word)
+
+
 def shown_watch(
-    watch: Words, found: Found, input_: int, about: str | int, width: int
+    watch: Words, found: Found, input_: int, about: str | int, measured: Measured
 ) -> dict[str, Any] | None:
     """A constraint as `explain` and statistics show it; None if there is nothing to say.
 
     `input`: whose events it is about; `waiting`: the input whose rows wait for them, or `column`.
     """
     k, gone = int(watch[kernel.K]), int(watch[kernel.GONE])
-    if k >= kernel.ENDLESS and not gone and not found.history and found.declared is None:
+    if k >= kernel.ENDLESS and not (gone or found.history or measured.refused or found.declared):
         return None
     waits = watch[kernel.KIND] == kernel.WAITS
     shown: dict[str, Any] = {
@@ -52,7 +127,10 @@ def shown_watch(
         "unit": "time" if watch[kernel.TIMED] else "rows",
         "history": [list(entry) for entry in found.history],
         "rows": gone,
-        "bytes": gone * width,
+        "bytes": gone * measured.width,
+        "saved": round(measured.saved, 4),
+        "cost": round(measured.cost, 4),
+        "refused": measured.refused,
         "increases": int(watch[kernel.BROKEN]),
     }
     if found.declared is not None:

@@ -32,7 +32,6 @@ SAVED = [
     stores.PEAK,
     stores.EVICTED,
     stores.RETURNS,
-    stores.NEGATIVES,
 ]
 
 
@@ -111,7 +110,6 @@ class Stores:
             store[stores.RECORD] = record
             store[stores.STRIDE] = 8 * (record + stores.LINKS + stores.LINK_WORDS * len(own))
             store[stores.SIZE] = inside.size
-            store[stores.CHANGES] = inside.kind == "changes"
             store[stores.BY_ROWS] = inside.kind == "rows"
             keeps = self._spec.keeps[number]
             store[stores.KEEPS] = shape.layout.column(KEEPS) if keeps else -1

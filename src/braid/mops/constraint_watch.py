@@ -1,7 +1,7 @@
 """What a join finds out about arrivals, and what it does about it.
 
 For every two inputs with a common key it is watched how long rows wait for their partners; for
-every column of a key, whether it ascends, descends or clusters (`kernels/k_watch.py`). From time to
+every column of a key, whether it ascends, descends or clusters (`kernels/k_arrivals.py`). From time to
 time what is held is gone through (`kernels/k_collect.py`): a row leaves memory
 
 - after its only result, if rows of its input have one at most: then the input *covers* the others;
@@ -16,19 +16,25 @@ Which of these it is does not matter for the answer in exact mode, only for what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isqrt
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
 from braid.algebra.types import Kind, kind_of
+from braid.kernels import k_arrivals as arrivals
 from braid.kernels import k_collect as ways
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as kernel
 from braid.kernels.runtime import address
 from braid.mops.base import State
-from braid.mops.constraint_report import Found, shown_watch
+from braid.mops.constraint_broken import Breaks
+from braid.mops.constraint_choice import Choice, Paces
+from braid.mops.constraint_refused import RefusedKeys
+from braid.mops.constraint_report import Found, saved_history, shown_watch, take_history
 from braid.mops.constraint_state import Stores
 from braid.mops.join_plan import Key
 from braid.mops.values import Words
@@ -46,17 +52,23 @@ _LONGEST_REST = 64
 _ROUND = 1024
 #: Events over which distances are taken into account: W.
 _WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000, kernel.CLUSTERS: 1000}
-#: k_e = c * k_u, of 1024; only where results are lost by leaving too early.
-_FACTOR = {kernel.WAITS: 1024, kernel.ASCENDS: 1229, kernel.DESCENDS: 1229, kernel.CLUSTERS: 1229}
-#: How many of 1024 rows are kept though they are not needed, to see larger distances: p = 0.01.
-SAMPLES = 10
+#: k_e = c * k_u; only where results are lost by leaving too early.
+_FACTOR = {kernel.WAITS: 1.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2, kernel.CLUSTERS: 1.2}
 #: Rows of tables.
-_RUNS, _VALUES, _MOST_VALUES = 128, 2048, 8192
-#: Words of a filter of keys that were refused.
-_REFUSED = 2048
-#: A constraint with a larger k is not used, whatever windows hold.
+_RUNS, _VALUES, _MOST_VALUES = 128, 2048, 16_384
+#: A k that is larger is not used: at least, and before it is known what windows hold.
 _LEAST_THRESHOLD, _FIRST_THRESHOLD = 1024, 16_384
+#: Events for which results of rows are not counted after they were in vain; two to this many times.
+_UNCOUNTED, _LONGEST_UNCOUNTED = 8192, 5
 
+#: What is saved of an index.
+_EQUALS = [
+    stores.EQUALS,
+    stores.SEEN,
+    stores.EQUAL_NUMBER,
+    stores.EQUAL_AT,
+    stores.EQUAL_VALUE,
+]
 _KINDS = {
     ConstraintKind.ASCENDING: kernel.ASCENDS,
     ConstraintKind.DESCENDING: kernel.DESCENDS,
@@ -68,10 +80,13 @@ _ORDERED = (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION, Kind.DECIMAL
 class Watch:
     """Which constraints hold, for one join."""
 
-    def __init__(self, spec: ConstraintJoinSpec, held: Stores, keys: Sequence[Key]) -> None:
+    def __init__(
+        self, spec: ConstraintJoinSpec, held: Stores, keys: Sequence[Key], watching: Watching
+    ) -> None:
         self._spec, self._held, self._keys = spec, held, keys
+        self._watching = watching
         held.stores[:, stores.COVERS] = stores.WATCHED
-        held.frame[frames.SAMPLES] = SAMPLES
+        held.frame[frames.SAMPLES] = round(1024 * watching.sample)
         self.is_awake = True
         self._since = np.zeros(len(spec.inputs), np.int64)
         #: Of each input: rows that had come back and left in the last round, for how many rounds
@@ -79,17 +94,22 @@ class Watch:
         self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
             4, -1
         )
-        #: Rows that come and go leave after their only result, and for no other reason: what waits
-        #: is often taken away before its partner comes.
-        self._changes = any(window.kind == "changes" for window in spec.windows)
         self._make_watches()
-        if self._changes:
-            held.stores[:, stores.ITS_WATCHES] = 0
-            self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
         self._found = [Found() for _ in self._what]
-        self._broken_keys: dict[str, int] = {}
+        self.breaks = Breaks(spec, held, keys, self._watches, self._found)
+        self._paces = Paces()
+        self.choice = Choice(held, len(self._what), watching.worth)
+        #: Of each input: events until which results of its rows are not counted, how often they were
+        #: in vain; events after which it was last seen what comes of looking.
+        self._uncounted, self._vain = np.zeros((2, len(spec.inputs)), np.int64)
+        self._looked = 0
+        #: Inputs whose rows that have been in a result have left.
+        self._covered = np.zeros(len(spec.inputs), np.bool_)
         self._declare()
-        self._make_refused()
+        self._refused = RefusedKeys(held, needed=any(spec.keeps))
+        if any(spec.keeps):
+            for index, record in enumerate(held.indexes):
+                record[stores.IS_ONE] = self._is_one(index, declared=True)
 
     # ---- when ----
 
@@ -133,13 +153,17 @@ class Watch:
             watch = self._watches[number]
             watch[kernel.KIND], watch[kernel.INPUT], watch[kernel.COLUMN] = kind, input_, column
             watch[kernel.K] = kernel.ENDLESS
+            watch[kernel.EXAMPLE] = column
+            if kind == kernel.WAITS:
+                edge = next(e for e in self._held.edges[column] if e.second == input_)
+                watch[kernel.EXAMPLE] = self._keys[edge.keys[0]].columns[input_][0]
             watch[kernel.STARTED] = 0 if kind == kernel.WAITS else -1
-            watch[kernel.WINDOW] = _WINDOW[kind]
-            watch[kernel.FACTOR] = 1024 if exact else _FACTOR[kind]
+            watch[kernel.WINDOW] = self._watching.window or _WINDOW[kind]
+            factor = self._watching.margin or (1.0 if exact else _FACTOR[kind])
+            watch[kernel.FACTOR] = round(1024 * factor)
             watch[kernel.THRESHOLD] = _FIRST_THRESHOLD
             if kind != kernel.WAITS:
                 rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
-                rows = 2 if self._changes else rows
                 self._tables[number] = np.full((rows, 2), -1, np.int64)
                 watch[kernel.ROOM] = rows
         self._point()
@@ -156,22 +180,16 @@ class Watch:
 
     # ---- what was declared ----
 
-    def _attribute(self, number: int, column: int) -> str | None:
-        """What a column of an input is called in the stream that it is of."""
-        name = self._spec.inputs[number].layout.names[column]
-        return dict(self._spec.names[number][1]).get(name)
-
     def _declare(self) -> None:
-        self._keyed = [c for c in self._spec.declared if c.kind is ConstraintKind.KEY]
         for constraint in self._spec.declared:
             for number, (kind, input_, other) in enumerate(self._what):
                 if self._says(constraint, kind, input_, other):
                     watch = self._watches[number]
                     watch[kernel.K], watch[kernel.DECLARED] = constraint.k, 1
-                    watch[kernel.TIMED] = constraint.timed and kind != kernel.CLUSTERS
+                    watch[kernel.TIMED] = constraint.timed
                     watch[kernel.FACTOR] = 1024
-                    watch[kernel.THRESHOLD] = kernel.ENDLESS - 1
                     self._found[number].declared = constraint.describe()
+                    self._found[number].name = constraint.name
         for number in range(len(self._spec.inputs)):
             if len(self._reached(number, declared=True)) == len(self._spec.inputs):
                 self._held.stores[number, stores.COVERS] = stores.DONE_WITH
@@ -187,8 +205,8 @@ class Watch:
             edge = next(e for e in self._held.edges[other] if e.second == input_)
             pairs = {
                 (
-                    self._attribute(other, self._keys[k].columns[other][0]),
-                    self._attribute(input_, self._keys[k].columns[input_][0]),
+                    self.breaks.attribute(other, self._keys[k].columns[other][0]),
+                    self.breaks.attribute(input_, self._keys[k].columns[input_][0]),
                 )
                 for k in edge.keys
             }
@@ -197,16 +215,14 @@ class Watch:
             )
         if _KINDS.get(constraint.kind) != kind or constraint.stream != names[input_][0]:
             return False
-        return constraint.attributes == (self._attribute(input_, other),)
+        return constraint.attributes == (self.breaks.attribute(input_, other),)
 
     # ---- the join graph ----
 
     def _is_one(self, index: int, *, declared: bool) -> bool:
         """Whether a key that is looked up in an input is of one row at most."""
-        number, keys = self._held.lookups[index]
-        stream = self._spec.names[number][0]
-        names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
-        kept = [c for c in self._keyed if c.name not in self._broken_keys]
+        stream, names = self.breaks.names_of(index)
+        kept = [c for c in self.breaks.keyed if c.name not in self.breaks.keys]
         if any(c.stream == stream and set(c.attributes) <= names for c in kept):
             return True
         if declared:
@@ -244,23 +260,34 @@ class Watch:
     def _ways(self, number: int) -> tuple[Words, bool]:
         """How rows of an input can leave; see `k_collect.py`."""
         found: list[list[int]] = []
-        edges = () if self._changes else self._held.edges[number]
+        edges = self._held.edges[number]
         for place, edge in enumerate(edges):
             waits = self._what.index((kernel.WAITS, edge.second, number))
             found.append([waits, place, -1, ways.WAITING])
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
                 found.append([watch, place, own, ways.WAITING])
         found = [way for way in found if self._is_usable(way[0])]
-        deciding, alone = ([], False) if self._changes else self._deciding(number)
+        deciding, alone = self._deciding(number)
+        asked: list[list[int]] = []
         for place in deciding:
             edge = self._held.edges[number][place]
-            for watch, own in self._of_values(edge.keys, edge.second, number, order=False):
-                found.append([watch, place, own, ways.ASKED])
+            own_ways = [
+                [watch, place, own, ways.ASKED]
+                for watch, own in self._of_values(edge.keys, edge.second, number, order=False)
+                if self._is_usable(watch)
+            ]
+            if not own_ways:
+                # All of them must be done with a row.
+                asked = []
+                break
+            asked += own_ways
+        found += asked
         return np.array(found, np.int64).reshape(-1, ways.BY_WORDS), alone
 
     def _is_usable(self, number: int) -> bool:
         watch = self._watches[number]
-        return bool(watch[kernel.K] <= watch[kernel.THRESHOLD])
+        threshold = kernel.TIME_THRESHOLD if watch[kernel.TIMED] else kernel.THRESHOLD
+        return bool(watch[kernel.DECLARED] == 1 or watch[kernel.K] <= watch[threshold])
 
     def _of_values(
         self, keys: Sequence[int], other: int, number: int, *, order: bool
@@ -280,11 +307,17 @@ class Watch:
 
     def act(self) -> None:
         """Judge what has been seen, and let rows leave."""
-        if self._keyed:
-            self._note_broken_keys()
+        if self.breaks.keyed and self.breaks.note_keys():
+            # What they promised is watched now.
+            self._held.stores[:, stores.COVERS] = stores.WATCHED
         for number, store in enumerate(self._held.stores):
             self._judge_results(number, store)
-        came = self._held.stores[:, stores.ARRIVALS].sum()
+        came = int(self._held.stores[:, stores.ARRIVALS].sum())
+        if came - self._looked >= _ROUND:
+            self._looked = came
+            self._paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
+            kernel.judge_looking(self._held.frame)
+            self._note_history()
         held = self._held.stores[:, stores.COUNT].sum()
         events = int(came - self._since.sum())
         due = bool(self._held.frame[frames.DUE])
@@ -293,22 +326,37 @@ class Watch:
             if due:
                 self._make_room()
             return
-        self._since = self._held.stores[:, stores.ARRIVALS].copy()
+        self._since = self._arrivals.copy()
         self.collect(events)
+
+    @property
+    def _arrivals(self) -> Words:
+        return self._held.stores[:, stores.ARRIVALS]
 
     def collect(self, events: int) -> None:
         """Go through what is held, after so many events."""
         if len(self._spec.inputs) > 2:
             self._held.choose_orders()
         self._set_thresholds()
-        self._renew_refused()
+        for index, record in enumerate(self._held.indexes):
+            record[stores.IS_ONE] = self._is_one(index, declared=False)
+            if record[stores.IS_ONE]:
+                self._refused.renew(index)
         for number, store in enumerate(self._held.stores):
             if self._is_resting(number, store, events):
                 continue
             open_, alone = self._ways(number)
-            if store[stores.COUNT] and (len(open_) or store[stores.COVERS] == stores.DONE_WITH):
+            covered = store[stores.COVERS] == stores.DONE_WITH
+            if store[stores.COUNT] and (len(open_) or (covered and not self._covered[number])):
+                started = perf_counter()
                 ways.collect(self._held.frame, number, open_, int(alone))
+                self.choice.walked(open_[:, ways.BY_WATCH].tolist(), perf_counter() - started)
+            self._covered[number] = covered
+        self.choice.evaluate(self._watches)
         self._make_room()
+        self._note_history()
+
+    def _note_history(self) -> None:
         now = int(self._held.frame[frames.NOW])
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
@@ -329,36 +377,43 @@ class Watch:
 
     def _judge_results(self, number: int, store: Any) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
+        if store[stores.COVERS] == 0:
+            if store[stores.ARRIVALS] < self._uncounted[number]:
+                return
+            store[stores.COVERS] = stores.WATCHED
         first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
-        if first + again < _JUDGED[self._spec.mode] or self._resting[number]:
+        # Rows whose results were not counted for a while seem to have had none.
+        enough = max(
+            _JUDGED[self._spec.mode], self._vain[number] and 4 * isqrt(store[stores.COUNT])
+        )
+        if first + again < enough or self._resting[number]:
             return
         often = _OFTEN if self._spec.mode is ConstraintMode.EXACT else 0
-        holds = 100 * again <= often * first
-        store[stores.COVERS] = stores.DONE_WITH if holds else stores.WATCHED
-        store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
-
-    def _note_broken_keys(self) -> None:
-        """Declared keys of which two rows have been seen; what they promised is then watched."""
-        for index, (number, keys) in enumerate(self._held.lookups):
-            stream = self._spec.names[number][0]
-            names = {self._attribute(number, self._keys[k].columns[number][0]) for k in keys}
-            for constraint in self._keyed:
-                said = constraint.stream == stream and set(constraint.attributes) <= names
-                known = constraint.name in self._broken_keys
-                if said and not known and self._held.indexes[index, stores.EQUALS]:
-                    self._broken_keys[constraint.name] = int(self._held.frame[frames.NOW])
-                    self._held.stores[:, stores.COVERS] = stores.WATCHED
+        if 100 * again <= often * first:
+            store[stores.COVERS] = stores.DONE_WITH
+            store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
+        else:
+            wait = _UNCOUNTED << min(int(self._vain[number]), _LONGEST_UNCOUNTED)
+            self._vain[number] += 1
+            self._uncounted[number] = store[stores.ARRIVALS] + wait
+            store[[stores.COVERS, stores.FIRST, stores.AGAIN]] = 0
 
     def _set_thresholds(self) -> None:
         """A constraint is of no use if rows have left their windows before it lets them go."""
         for watch in self._watches:
-            store = self._held.stores[watch[kernel.INPUT]]
+            number = int(watch[kernel.INPUT])
+            store = self._held.stores[number]
             size = int(store[stores.SIZE])
-            if watch[kernel.DECLARED] != 1:
-                inside = int(store[stores.COUNT] + store[stores.ASIDE])
-                inside = size if store[stores.BY_ROWS] else inside
-                inside = int(store[stores.ARRIVALS]) if size < 0 else inside
-                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside // 4)
+            inside: int | None = size
+            if size < 0:
+                inside = int(store[stores.ARRIVALS])
+            elif not store[stores.BY_ROWS]:
+                inside = self._paces.inside(number, size)
+            part = self._watching.threshold
+            if inside is not None:
+                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, int(inside * part))
+            if size > 0 and not store[stores.BY_ROWS]:
+                watch[kernel.TIME_THRESHOLD] = max(1, int(size * part))
 
     def _make_room(self) -> None:
         """Forget clusters that are over and have been used; tables that are full all the same are
@@ -367,50 +422,22 @@ class Watch:
             watch = self._watches[number]
             if watch[kernel.KIND] != kernel.CLUSTERS:
                 continue
-            kernel.forget_ended(self._held.frame, number)
-            full = 2 * watch[kernel.ENTRIES] >= len(table) or watch[kernel.SLEPT] == 1
+            if not watch[kernel.ENTRIES] and not watch[kernel.HIGHEST]:
+                continue
+            arrivals.forget_ended(self._held.frame, number)
+            full = 2 * watch[kernel.ENTRIES] >= len(table) or watch[kernel.HIGHEST] == 1
+            watch[kernel.HIGHEST] = 0
             if full and len(table) < _MOST_VALUES:
-                self._tables[number] = np.full((4 * len(table), 2), -1, np.int64)
-                watch[kernel.ROOM] = 4 * len(table)
+                self._tables[number] = np.full((2 * len(table), 2), -1, np.int64)
+                watch[kernel.ROOM] = 2 * len(table)
                 watch[[kernel.SLEEPS_UNTIL, kernel.SLEPT, kernel.ENTRIES]] = 0
+                watch[[kernel.PHASE, kernel.STARTED]] = kernel.PROVES, -1
+                watch[kernel.PROVED] = self._since[watch[kernel.INPUT]]
             elif full:
                 watch[[kernel.K, kernel.ENTRIES]] = kernel.ENDLESS, 0
                 watch[kernel.SLEEPS_UNTIL] = self._since[watch[kernel.INPUT]] + 16_000
                 table[:] = -1
         self._point()
-
-    def _renew_refused(self) -> None:
-        """Which keys are of one row at most; filters of refused keys that are full are renewed."""
-        for index, record in enumerate(self._held.indexes):
-            record[stores.IS_ONE] = self._is_one(index, declared=False)
-            if (
-                index not in self._refused
-                or not record[stores.IS_ONE]
-                or record[stores.REFUSED_KEYS] < self._refused_room
-            ):
-                continue
-            before = self._refused[index][0]
-            self._refused[index] = (np.zeros(self._refused_room, np.int64), before)
-            record[stores.REFUSED_KEYS] = 0
-            self._point_refused(index)
-
-    def _make_refused(self) -> None:
-        self._refused: dict[int, tuple[Words, Words]] = {}
-        #: One key for each word.
-        self._refused_room = _REFUSED
-        for index in range(len(self._held.lookups)):
-            # Who has waited in vain is refused as well, so every input may have some.
-            if any(self._spec.keeps):
-                empty = np.zeros(_REFUSED, np.int64)
-                self._refused[index] = (empty, empty.copy())
-                self._held.indexes[index, stores.REFUSED_MASK] = _REFUSED - 1
-                self._held.indexes[index, stores.IS_ONE] = self._is_one(index, declared=True)
-                self._point_refused(index)
-
-    def _point_refused(self, index: int) -> None:
-        now, before = self._refused[index]
-        self._held.indexes[index, stores.REFUSED_AT] = address(now)
-        self._held.indexes[index, stores.REFUSED_BEFORE_AT] = address(before)
 
     def forget_codes(self) -> None:
         """What is known of strings is known by codes."""
@@ -420,20 +447,14 @@ class Watch:
             if kind == kernel.CLUSTERS and kind_of(type_) is Kind.STRING:
                 table[:] = -1
                 self._watches[number, kernel.ENTRIES] = 0
-        self._forget_refused()
-
-    def _forget_refused(self) -> None:
-        for index, filters in self._refused.items():
-            for filter_ in filters:
-                filter_[:] = 0
-            self._held.indexes[index, stores.REFUSED_KEYS] = 0
+        self._refused.forget()
 
     # ---- state ----
 
     @property
     def nbytes(self) -> int:
         tables = sum(table.nbytes for table in self._tables.values())
-        return self._watches.nbytes + tables + sum(2 * f.nbytes for f, _ in self._refused.values())
+        return self._watches.nbytes + tables + self._refused.nbytes
 
     def saved(self) -> State:
         tables = [t.ravel() for t in self._tables.values()]
@@ -441,8 +462,11 @@ class Watch:
             "watches": self._watches.copy(),
             "awake": np.array([self.is_awake], np.int64),
             "tables": np.concatenate(tables) if tables else np.empty(0, np.int64),
-            "equals": self._held.indexes[:, [stores.EQUALS, stores.SEEN]].copy(),
+            "equals": self._held.indexes[:, _EQUALS].copy(),
             "lost": self._held.frame[frames.LOST : frames.LOST + 1].copy(),
+            "history": saved_history(self._found),
+            "measured": self.choice.state(),
+            "broken_keys": self.breaks.saved(),
         }
 
     def take(self, state: State) -> None:
@@ -455,14 +479,18 @@ class Watch:
             table = state["tables"][at : at + 2 * rows].reshape(rows, 2)
             self._tables[number] = np.ascontiguousarray(table).copy()
             at += 2 * rows
-        self._held.indexes[:, [stores.EQUALS, stores.SEEN]] = state["equals"].reshape(-1, 2)
+        self._held.indexes[:, _EQUALS] = state["equals"].reshape(-1, len(_EQUALS))
         self._held.frame[frames.LOST] = state["lost"][0]
+        take_history(self._found, state["history"])
+        self.choice.take(state["measured"])
+        self.breaks.take(state["broken_keys"])
         self._point()
-        self._forget_refused()
+        self._refused.forget()
 
     def describe(self) -> dict[str, Any]:
         covers = self._held.stores[:, stores.COVERS]
-        lost = int(self._held.frame[frames.LOST]) * (1024 - SAMPLES) // SAMPLES
+        sampled = int(self._held.frame[frames.SAMPLES])
+        lost = int(self._held.frame[frames.LOST]) * (1024 - sampled) // max(sampled, 1)
         exact = self._spec.mode is ConstraintMode.EXACT
         return {
             "one_result": [bool(c == stores.DONE_WITH) for c in covers],
@@ -471,7 +499,10 @@ class Watch:
                 for number, found in enumerate(self._found)
                 if (shown := self._shown(number, found)) is not None
             ],
-            "broken_keys": dict(self._broken_keys),
+            "broken_keys": {
+                name: int(self._held.indexes[index, stores.EQUAL_AT])
+                for name, index in self.breaks.keys.items()
+            },
             "lost": 0 if exact else lost,
         }
 
@@ -480,6 +511,8 @@ class Watch:
         about: str | int = other
         if kind != kernel.WAITS:
             about = self._spec.inputs[input_].layout.names[other]
-        left = other if kind == kernel.WAITS else input_
+        # Rows that leave because of a column are those of the inputs that join it.
+        left = other if kind == kernel.WAITS else self._held.edges[input_][0].second
         width = 8 * int(self._held.stores[left, stores.RECORD])
-        return shown_watch(self._watches[number], found, input_, about, width)
+        measured = self.choice.measured(number, width)
+        return shown_watch(self._watches[number], found, input_, about, measured)

@@ -10,7 +10,7 @@ Nothing is forgotten that a batch which waits may still need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,22 @@ from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
-from braid.mops.detection_hash import Hashed
-from braid.mops.detection_log import Arrived, Ended, Log, LogKey
+from braid.mops.detection_arrivals import Arriving
+from braid.mops.detection_log import NOTHING, Log, LogKey
 from braid.mops.detection_query import Answers, Detector
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words
-from braid.mops.window import last_order, seen_since
+from braid.mops.window import seen_since
 from braid.plan.detection import DetectionRecipe, DetectionSpec
 from braid.plan.layout import END, MASK, START, Layout
 
 #: How many equations `describe` shows.
 _SHOWN = 4
+#: After so many rounds what has left windows is dropped of logs that nothing comes to as well.
+_SWEEP = 32
+#: An instant after all others: the input has ended.
+_END = 2**62
 
 
 class DetectionLogic:
@@ -47,8 +51,11 @@ class DetectionLogic:
         self._detectors: dict[int, Detector] = {}
         self._logs: dict[LogKey, Log] = {}
         self._labels: dict[str, int] = {}
+        self._rounds = 0
         #: Members that would keep something of more events than the budget, and since when.
         self.stopped: dict[int, int] = {}
+        #: Those of them whose MEMORY was too little.
+        self.out_of_memory: set[int] = set()
 
     # ---- members ----
 
@@ -63,7 +70,10 @@ class DetectionLogic:
         numbers, new = self.nodes.add(signatures(what, count, [*columns, *sizes]))
         for row in new.tolist():
             own = [int(size[row]) for size in sizes]
-            self._detectors[int(numbers[row])] = self._detector(recipe, own, sources, row)
+            number = int(numbers[row])
+            detector = self._detectors[number] = self._detector(recipe, own, sources, row)
+            for log in detector.logs:
+                log.readers.add(number)
         for label in recipe.settings.labels:
             self._labels[label] = self._context.values.strings.pin(label)
         return origin_of(self.nodes, numbers)
@@ -94,6 +104,7 @@ class DetectionLogic:
         gone = self.nodes.release(numbers)
         for number in gone.tolist():
             self.stopped.pop(number, None)
+            self.out_of_memory.discard(number)
             self._remove(number)
         return gone
 
@@ -102,79 +113,67 @@ class DetectionLogic:
         detector = self._detectors.pop(number, None)
         for log in detector.logs if detector is not None else ():
             log.uses -= 1
-        self._logs = {key: log for key, log in self._logs.items() if log.uses}
+            log.readers.discard(number)
+            if not log.uses:
+                self._logs.pop(log.key, None)
 
     # ---- events ----
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        """Only logs that something comes to, or whose batch ends, and those who read them."""
         sources = zip(inputs, self._spec.sources, strict=True)
         batches = [seen_since(batch, s.membered, self._spec.birth) for batch, s in sources]
-        ended = {key: self._take(log, batches, bound) for key, log in self._logs_in(batches)}
+        self._arriving = [
+            Arriving(batch, source, self._context.values)
+            for batch, source in zip(batches, self._spec.sources, strict=True)
+        ]
+        ended = {
+            key: log.take(*self._arriving[key.source].of(log), bound)
+            for key, log in self._logs.items()
+            if self._arriving[key.source].has(log.node) or log.is_due(bound)
+        }
+        readers = sorted({n for key in ended for n in self._logs[key].readers})
         found = [
-            (number, detector.answer([ended[log.key] for log in detector.logs]))
-            for number, detector in self._detectors.items()
-            if any(len(ended[log.key].began) for log in detector.logs)
+            (number, detector.answer([ended.get(log.key, NOTHING) for log in detector.logs]))
+            for number in readers
+            if any(len(ended[k].began) for k in self._keys_of(number) if k in ended)
+            for detector in (self._detectors[number],)
         ]
         written = self._written(found)
-        self._forget(bound)
-        self._give_up(bound)
+        self._rounds += 1
+        if self._rounds % _SWEEP == 0 or bound >= _END:
+            self._forget(self._logs, self._detectors, bound)
+        else:
+            self._forget(ended, readers, bound)
+        self._give_up(readers, bound)
         return written
 
-    def _logs_in(self, batches: Sequence[Batch]) -> Iterator[tuple[LogKey, Log]]:
-        """All logs; what they have in common is computed once for each source."""
-        self._hashed = [
-            Hashed(batch.rows, source, self._context.values)
-            for batch, source in zip(batches, self._spec.sources, strict=True)
-        ]
-        self._orders = [
-            last_order(batch.rows, source.shape, source.order, self._context.values)
-            if source.order and len(batch.rows)
-            else None
-            for batch, source in zip(batches, self._spec.sources, strict=True)
-        ]
-        return iter(self._logs.items())
+    def _keys_of(self, number: int) -> list[LogKey]:
+        return [log.key for log in self._detectors[number].logs]
 
-    def _take(self, log: Log, batches: Sequence[Batch], bound: int) -> Ended:
-        source = log.key.source
-        batch, order, hashed = batches[source], self._orders[source], self._hashed[source]
-        chosen = self._chosen(batch, log, order)
-        kept = hashed.kept(chosen)
-        arrived = Arrived(np.ascontiguousarray(batch.rows[chosen, END]), kept)
-        buckets = {d: hashed.buckets(d)[chosen] for ds in log.dimensions for d in ds}
-        columns = () if log.keys is None else log.keys.columns
-        keys = {name: hashed.words(name)[chosen] for name in columns}
-        return log.take(arrived, buckets, keys, bound)
-
-    @staticmethod
-    def _chosen(batch: Batch, log: Log, order: Words | None) -> Words:
-        """The rows of a log's node, in order."""
-        if batch.index is None or batch.members is None:
-            return np.arange(len(batch.rows)) if order is None else order
-        rows = batch.index[batch.members == log.node].astype(np.int64)
-        if order is None:
-            return rows
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return rows[np.argsort(place[rows], kind="stable")]
-
-    def _forget(self, bound: int) -> None:
+    def _forget(self, keys: Collection[LogKey], readers: Collection[int], bound: int) -> None:
         """Drop what no batch can need that is under way with another input, or that may begin."""
-        horizons = dict.fromkeys(self._logs, bound)
-        for detector in self._detectors.values():
+        horizons = dict.fromkeys(keys, bound)
+        for reader in readers:
+            detector = self._detectors[reader]
             since = [log.waits_since for log in detector.logs]
             for number, log in enumerate(detector.logs):
-                waiting = [s for i, s in enumerate(since) if i != number and s is not None]
-                horizons[log.key] = min(horizons[log.key], *waiting, bound)
-        for key, log in self._logs.items():
-            log.forget(horizons[key])
+                if log.key in horizons:
+                    waiting = [s for i, s in enumerate(since) if i != number and s is not None]
+                    horizons[log.key] = min(horizons[log.key], *waiting, bound)
+        for key, horizon in horizons.items():
+            self._logs[key].forget(horizon)
 
-    def _give_up(self, bound: int) -> None:
-        """Members that keep something of too many events put out nothing from now on."""
+    def _give_up(self, readers: Collection[int], bound: int) -> None:
+        """Members that keep something of too many events, or more bytes than their MEMORY, put out
+        nothing from now on."""
         budget = self._context.instance_budget
-        held = {n: sum(log.count for log in d.logs) for n, d in self._detectors.items()}
-        for number in [n for n, count in held.items() if count > budget]:
+        held = {n: sum(log.count for log in self._detectors[n].logs) for n in readers}
+        short = {n for n in readers if self._detectors[n].holds_too_much}
+        for number in [n for n, count in held.items() if count > budget or n in short]:
             self._remove(number)
             self.stopped[number] = bound
+        self.out_of_memory |= short
 
     def _written(self, found: list[tuple[int, Answers]]) -> Batch:
         layout = self._spec.output.layout
@@ -211,7 +210,14 @@ class DetectionLogic:
             name = self._name(log.key)
             state |= {f"{name}/{part}": array for part, array in log.saved().items()}
         nodes, budget = list(self.stopped), self._context.instance_budget
-        times = np.array([(at, budget) for at in self.stopped.values()], np.int64).reshape(-1, 2)
+        # One that was out of memory stays so, whatever the budget.
+        times = np.array(
+            [
+                (at, _END if node in self.out_of_memory else budget)
+                for node, at in self.stopped.items()
+            ],
+            np.int64,
+        ).reshape(-1, 2)
         state["stopped"] = np.concatenate([self.nodes.signatures[nodes], times], axis=1)
         return state
 
@@ -231,6 +237,8 @@ class DetectionLogic:
             if number >= 0 and self._context.instance_budget <= budget:
                 self._remove(number)
                 self.stopped[number] = at
+                if budget == _END:
+                    self.out_of_memory.add(number)
 
     @staticmethod
     def _name(key: LogKey) -> str:

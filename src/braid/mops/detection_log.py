@@ -19,6 +19,7 @@ from braid.algebra.detection import END_OF_TICKS, END_OF_TIME, NEVER
 from braid.algebra.schema import TICKS
 from braid.kernels import detection as kernel
 from braid.mops.base import State
+from braid.mops.detection_chains import FEW, BucketChains
 from braid.mops.detection_keys import Keys
 from braid.mops.detection_room import room, shifted
 from braid.mops.values import Words
@@ -52,15 +53,24 @@ class Ended(NamedTuple):
     high: Words
 
 
+_NONE = np.zeros(0, np.int64)
+#: No batch has ended.
+NOTHING = Ended(_NONE, _NONE, _NONE, _NONE)
+
+
 class Log:
     def __init__(self, key: LogKey, node: int, unit: str) -> None:
         self.key = key
         self.node = node
         self.uses = 0
+        #: The detections that read it.
+        self.readers: set[int] = set()
         self._last = END_OF_TICKS if unit == TICKS else END_OF_TIME
         #: Synopses by how they are hashed, with the entry of each event.
         self.dimensions: list[tuple[Dimension, ...]] = []
         self.cells: list[np.ndarray] = []
+        #: Chains by the buckets of each synopsis, if batches are of few events.
+        self.chains: list[BucketChains] = []
         #: What answers are verified by, if any are.
         self.keys: Keys | None = None
         #: The number of the first event that is kept, and of the next one.
@@ -89,7 +99,13 @@ class Log:
             assert self.next == self.first, "a log that has begun gets no more synopses"
             self.dimensions.append(dimensions)
             self.cells.append(np.zeros(0, np.int32))
+            if self.has_chains:
+                self.chains.append(BucketChains(dimensions))
         return self.dimensions.index(dimensions), False
+
+    @property
+    def has_chains(self) -> bool:
+        return self.key.batch <= FEW
 
     def keep(self, columns: Sequence[str]) -> int:
         """Verification needs these columns; the number of the chains by them."""
@@ -107,6 +123,13 @@ class Log:
     def waits_since(self) -> int | None:
         """When the batch under way began."""
         return int(self._under_way[kernel.FIRST]) if self._under_way[kernel.OPEN] else None
+
+    def is_due(self, bound: int) -> bool:
+        """Whether the batch under way ends before an instant though nothing comes."""
+        since, within = self.waits_since, self.key.within
+        if since is None:
+            return False
+        return (max(since, self._last) if within is None else since + within) < bound
 
     # ---- events ----
 
@@ -149,9 +172,12 @@ class Log:
                 cells = (cells << kernel.HALF) | buckets[dimension][arrived.counting]
             self.cells[number] = room(self.cells[number], held, count)
             self.cells[number][held : held + count] = cells
+            if self.has_chains:
+                own = self.cells[number]
+                self.chains[number].hang(own, held, held + count, self.first)
         if self.keys is not None:
-            own = {name: keys[name][arrived.counting] for name in self.keys.columns}
-            self.keys.append(held, self.first, (ends, self._left(ends)), own)
+            words = {name: keys[name][arrived.counting] for name in self.keys.columns}
+            self.keys.append(held, self.first, (ends, self._left(ends)), words)
             if self.key.kind == "rows":
                 self.keys.place(held, self._rows + 1 + arrived.counting)
 
@@ -227,11 +253,15 @@ class Log:
             self._move(first)
             self._begins, self._leaves = self._begins[gone:].copy(), self._leaves[gone:].copy()
             self._lasts = self._lasts[gone:].copy()
+        # As if `take` were called with nothing: it is not, unless something comes.
+        self._over = len(self._begins) - int(self._under_way[kernel.OPEN])
         self._ends = self._ended = np.zeros(0, np.int64)
 
     def _move(self, first: int) -> None:
         low, high = first - self.first, self.next - self.first
         self.cells = [shifted(array, low, high) for array in self.cells]
+        for chains in self.chains:
+            chains.move(low, high)
         if self.keys is not None:
             self.keys.move(low, high)
         self.first = first
@@ -245,7 +275,8 @@ class Log:
     @property
     def synopsis_bytes(self) -> int:
         batches = self._begins.nbytes + self._lasts.nbytes + self._leaves.nbytes
-        return batches + sum(array.nbytes for array in self.cells)
+        chains = sum(chains.nbytes for chains in self.chains)
+        return batches + chains + sum(array.nbytes for array in self.cells)
 
     @property
     def key_bytes(self) -> int:
@@ -275,6 +306,9 @@ class Log:
         self.cells = [
             state[f"cells{n}"].view(np.int32)[:held].copy() for n in range(len(self.cells))
         ]
+        for chains, cells in zip(self.chains, self.cells, strict=False):
+            chains.move(0, 0)
+            chains.rehang(cells, held, self.first)
         if self.keys is not None:
             self.keys.load(state, held, self.first)
         self.forget(-(2**63))

@@ -9,6 +9,7 @@ import numpy as np
 
 from braid.kernels import detection as kernel
 from braid.kernels.detection_bits import find_paths
+from braid.kernels.detection_follow import follow_paths
 from braid.kernels.detection_verify import STEP, verify
 from braid.kernels.runtime import address
 from braid.mops.detection_keys import Keys
@@ -47,6 +48,17 @@ class Detector:
         self._make_positions()
         if recipe.settings.may_verify:
             self._make_edges()
+
+    @property
+    def held_bytes(self) -> int:
+        """What its logs hold, of others who read them as well."""
+        logs = {id(log): log for log in self.logs}.values()
+        return sum(log.synopsis_bytes + log.key_bytes for log in logs)
+
+    @property
+    def holds_too_much(self) -> bool:
+        limit = self.recipe.settings.memory
+        return limit is not None and self.held_bytes > limit
 
     @property
     def nbytes(self) -> int:
@@ -171,13 +183,37 @@ class Detector:
             cells = self.logs[input_].cells[synopsis]
             self._positions[place, kernel.CELLS] = address(cells)
         lows, highs = lows[rows], highs[rows]
-        counts = np.zeros((len(rows), len(self._starts) - 1), np.int64)
-        evaluate = kernel.count_paths if counts_events else find_paths
-        evaluate(self._positions, self._starts, asking[rows], lows, highs, self._room, counts)
+        counts = self._counted(asking[rows], lows, highs)
         found = np.zeros(len(rows), np.int64)
         kernel.least_bounds(counts, self._on, highs - lows, found)
         bounds[rows] = found
         return bounds
+
+    def _counted(self, asking: Words, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+        """The sequences of each path for each batch: from the batch outwards where that takes less
+        than to multiply all synopses out."""
+        positions, starts = self._positions, self._starts
+        counts = np.zeros((len(asking), len(starts) - 1), np.int64)
+        done = np.zeros(len(asking), np.bool_)
+        if self.logs[0].has_chains:
+            links = np.array(
+                [
+                    self.logs[input_].chains[synopsis].links(self.logs[input_].first, bool(turned))
+                    for (input_, synopsis), turned in zip(
+                        self._synopses, positions[:, kernel.FLIPPED], strict=True
+                    )
+                ],
+                np.int64,
+            )
+            room = self._room
+            follow_paths(positions, links, starts, asking, lows, highs, room, counts, done)
+        left = np.flatnonzero(~done)
+        if len(left):
+            some = np.zeros((len(left), len(starts) - 1), np.int64)
+            evaluate = kernel.count_paths if self.recipe.settings.counts else find_paths
+            evaluate(positions, starts, asking[left], lows[left], highs[left], self._room, some)
+            counts[left] = some
+        return counts
 
     def _packing(self, sizes: np.ndarray) -> np.ndarray:
         """The mean of events by entries, added up in the order of the positions."""

@@ -68,12 +68,15 @@ class EncodeLogic(Stateless):
                 member = self._sets.member(np.array(nodes, np.int64))
                 index.append(np.arange(first, first + len(own), dtype=np.int32))
                 members.append(np.full(len(own), member, np.int32))
+        sets = self._sets if len(self._sets) else None
+        if len(rows) == len(index) == 1:
+            return Batch(rows[0], index[0], members[0], sets)  # each part is in order
         none = [np.empty(0, np.int32)]
         return in_order(
-            rows[0] if len(rows) == 1 else np.concatenate(rows),
+            np.concatenate(rows),
             np.concatenate(index or none),
             np.concatenate(members or none),
-            self._sets if len(self._sets) else None,
+            sets,
         )
 
 

@@ -44,6 +44,11 @@ class Fanout:
             batch.rows, (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
         )
 
+    @property
+    def lists(self) -> tuple[Words, Words]:
+        """The first node that continues each input node, and the one after each; -1: none."""
+        return self._heads, self._next
+
     def same(self) -> Words | None:
         """The nodes that go on under their own numbers, if all that go on do."""
         nodes = np.flatnonzero(self._heads >= 0)

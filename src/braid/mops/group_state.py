@@ -17,6 +17,8 @@ from braid.mops.batch import Index
 from braid.mops.columns import Rows, nulls_of, set_nulls
 from braid.mops.group_layout import GroupLayout, text_layout
 from braid.mops.values import Words
+from braid.plan.layout import Layout
+from braid.plan.relational import WEIGHT
 
 _LEAST_CHAINS = 16
 
@@ -44,9 +46,14 @@ class GroupState:
         if not sys.is_finalizing():
             self._release()
 
-    def framed(self, output_of: Words, input_of: Words, strings: int) -> Words:
-        """Everything that the kernels need, with where the tables are now."""
+    def framed(
+        self, output_of: Words, input_of: Words, strings: int, rows: Layout | None = None
+    ) -> Words:
+        """Everything that the kernels need, with where the tables are now. `rows`: how the rows
+        that come lie, if they have more columns than there were."""
         frame = self._frame
+        if rows is not None:
+            frame[at.IN_BASE], frame[at.IN_WEIGHT] = rows.base, rows.word(WEIGHT)
         frame[at.MAP], frame[at.MAP_SIZE] = address(output_of), len(output_of)
         frame[at.INPUTS], frame[at.STRINGS] = address(input_of), strings
         return frame
@@ -62,10 +69,15 @@ class GroupState:
         keys = np.empty((len(rows), self._layout.key_words), np.int64)
         hashes = np.empty(len(rows), np.int64)
         kernel.follow(self._frame, numbers, rows, index, members, keys, hashes)
-        count, stopped = int(numbers[at.OUT_COUNT]), int(numbers[at.STOPPED])
+        count = int(numbers[at.OUT_COUNT])
+        return out[:count], nodes[:count], self.taken_stops()
+
+    def taken_stops(self) -> Rows:
+        """The nodes that stopped since this was asked, with times."""
+        numbers, stopped = self.numbers, int(self.numbers[at.STOPPED])
         halted = memory.taken(numbers[at.STOPPED_AT], 2 * stopped).reshape(stopped, 2)
         numbers[at.STOPPED_AT] = numbers[at.STOPPED] = numbers[at.STOPPED_ROOM] = 0
-        return out[:count], nodes[:count], halted
+        return halted
 
     # ---- what is there ----
 

@@ -41,6 +41,8 @@ from braid.plan.relational import JoinRecipe, JoinSpec
 
 #: Deltas before which orders are not chosen again.
 _ROUND = 8192
+#: After so many deltas, or as many as there are rows, bands are fitted to the values.
+_FIT_ROUND = 256
 
 
 class JoinLogic:
@@ -64,6 +66,7 @@ class JoinLogic:
         self._order: list[list[Probe]] = []
         self._measured: dict[Lookup, tuple[int, int, int]] = {}
         self._since = 0
+        self._unfitted = 0
         self.nodes = Nodes()
         self._sides = [Side(membered) for membered in spec.membered]
         self._askers = Nodes()
@@ -339,6 +342,10 @@ class JoinLogic:
     def _tend(self, deltas: int) -> None:
         """Choose orders again and give memory back, when as many deltas have gone by as there are
         rows: constant work for each."""
+        self._unfitted += deltas
+        if self._bands and self._unfitted >= max(_FIT_ROUND, self.instances):
+            self._unfitted = 0
+            self._holdings.fit_bands()
         self._since += deltas
         if self._since < max(_ROUND, self.instances):
             return

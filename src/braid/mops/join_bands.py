@@ -1,11 +1,16 @@
-"""Bands: columns of two inputs whose difference is bounded on both sides.
+"""Bands: columns of two inputs whose difference is bounded.
 
-    A.x BETWEEN B.x - 5 AND B.x + 5,   abs(A.x - B.x) <= 5,   A.x >= B.x AND A.x < B.x + 10
+    A.x BETWEEN B.x - 5 AND B.x + 5,   abs(A.x - B.x) <= 5,   A.x >= B.x AND A.x < B.x + 10,
+    A.x < B.x,   A.x >= B.x + 10
 
 Where no equality leads to an input, a band does: its rows are hashed by `x // width`, with a width
 as large as the widest band of a member, so that a probe looks at the two or three hashes that its
 own band touches. What is found is asked like anything else; a band only says where to look. So
 bounds may be too wide: floats are rounded, and a member may ask for less than another.
+
+A difference that is bounded on one side only has stretches that are *fitted* to the values that are
+held, a few rows in each: a probe looks at those up to its own, or from its own on. What lies beyond
+the first or the last one is in it. As values move on, they are fitted again.
 """
 
 from __future__ import annotations
@@ -35,6 +40,12 @@ _COLUMNS = (Kind.INTEGER, Kind.TIMESTAMP, Kind.FLOAT)
 _CONSTANTS = (Kind.INTEGER, Kind.DURATION, Kind.FLOAT)
 #: Bounds beyond this are none.
 _FAR = 2.0**52
+#: Further than any integer.
+_NO_BOUND = 2**63 - 1
+#: Stretches lie below this.
+_HIGHEST = 2.0**60
+#: Of how many values at most widths are fitted, from how many rows on, how many lie in a stretch.
+_SAMPLE, _LEAST_FITTED, _IN_ONE = 4096, 64, 16
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class Band:
         return self._least(self.below, parameters), self._least(self.above, parameters)
 
     def _least(self, sums: tuple[Sum, ...], parameters: Words) -> float:
+        if not sums:
+            return np.inf
         words = parameters.view(np.float64) if self.floating else parameters.astype(np.float64)
         totals = np.full((len(sums), max(1, len(words))), 0.0)
         for total, terms in zip(totals, sums, strict=True):
@@ -77,17 +90,23 @@ def bands_of(spec: JoinSpec) -> tuple[Band, ...]:
                 continue
             most = tuple((-sign, c) for sign, c in terms if not isinstance(c, Ref))
             bounds.setdefault((larger, smaller), []).append(most)
-    return tuple(
+    found = [
         Band(
             place(first.name),
             place(second.name),
             kind_of(first.type) is Kind.FLOAT,
-            tuple(above),
-            tuple(bounds[second, first]),
+            tuple(bounds.get((first, second), ())),
+            tuple(bounds.get((second, first), ())),
         )
-        for (first, second), above in bounds.items()
-        if place(first.name) < place(second.name) and (second, first) in bounds
-    )
+        for first, second in dict.fromkeys(map(_in_order, bounds))
+    ]
+    # What is bounded on both sides leads to fewer rows.
+    return tuple(sorted(found, key=lambda band: not (band.above and band.below)))
+
+
+def _in_order(columns: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
+    first, second = columns
+    return columns if place(first.name) < place(second.name) else (second, first)
 
 
 def _not_above_zero(part: Expression) -> Iterator[Terms]:
@@ -127,12 +146,40 @@ def _negated(terms: Terms) -> Terms:
     return [(-sign, what) for sign, what in terms]
 
 
-def band_words(band: Band, below: float, above: float) -> tuple[int, int, int]:
-    """The width of hashes, and what is below and above a value, as words; no width if the band is
-    too wide for any."""
-    if not (abs(below) < _FAR and abs(above) < _FAR):
+def band_words(band: Band, below: float, above: float) -> tuple[int | None, int, int]:
+    """The width of hashes, and what is below and above a value, as words; no width (0) if the band
+    is too wide for any. None: it is fitted, because there is no bound on one side."""
+    sides = [side for side in (below, above) if side != np.inf]
+    if not sides or not all(abs(side) < _FAR for side in sides):
         return 0, 0, 0
+    if len(sides) == 1:
+        return None, _side_word(band, below), _side_word(band, above)
     if band.floating:
         width = below + above
         return float_word(width if width > 0 else 1.0), float_word(below), float_word(above)
     return max(1, ceil(below + above) + 1), ceil(below) + 1, ceil(above) + 1
+
+
+def _side_word(band: Band, side: float) -> int:
+    if band.floating:
+        return float_word(side)
+    return _NO_BOUND if side == np.inf else ceil(side) + 1
+
+
+def fitted(words: Words, floating: bool) -> tuple[int, int, int]:
+    """The width of stretches for values that are held, as a word, and the first and the last of
+    them: most have a few values each."""
+    some = words[:: 1 + len(words) // _SAMPLE]
+    values = some.view(np.float64) if floating else some.astype(np.float64)
+    values = values[np.isfinite(values)]
+    if len(words) < _LEAST_FITTED or not len(values):
+        return 0, 0, 0
+    low, high = np.quantile(values, [0.01, 0.99]).tolist()
+    wanted = max(2, len(words) // _IN_ONE)
+    width = (high - low) / wanted
+    if floating:
+        width = width if 0.0 < width < np.inf else 1.0
+    else:
+        width = max(1, ceil(width))
+    first = int(np.clip(low // width, -_HIGHEST, _HIGHEST))
+    return (float_word(width) if floating else int(width)), first, first + wanted

@@ -5,7 +5,7 @@ Everything lies behind addresses, in a *frame* that kernels read (`kernels/joins
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from braid.kernels import joins_state as moving
 from braid.kernels import joins_store as slots
 from braid.kernels import memory
 from braid.kernels.runtime import address
-from braid.mops.columns import Rows
+from braid.mops.columns import Rows, nulls_of
+from braid.mops.join_bands import fitted
 from braid.mops.join_plan import Key, Lookup, Probe
 from braid.mops.values import Words
 from braid.plan.specs import Shape
@@ -53,7 +54,8 @@ class Holdings:
         self._steps: Words = np.zeros((count, max(1, count - 1), kernel.STEP_WORDS), np.int64)
         self._parts: list[Words] = []
         bands = sum(key.band is not None for key in keys)
-        self._widths = [0] * bands
+        #: None: fitted to what is held, of each index by itself.
+        self._widths: list[int | None] = [0] * bands
         self._bands: Words = np.zeros((bands, 4), np.int64)
         for shape, store in zip(shapes, self._stores, strict=True):
             store[slots.FREE_HEAD] = self._no_slot
@@ -118,8 +120,7 @@ class Holdings:
         record[:] = 0
         record[slots.KEYS] = len(columns) // 2
         record[slots.COLUMNS_AT] = address(columns)
-        band = self._band_of(what)
-        record[slots.BAND] = 0 if band is None else self._widths[band]
+        self._lay_band(what)
         # The one that finds equal rows stays the first of its input.
         if isinstance(what, int):
             record[slots.FOLLOWING] = -1
@@ -195,7 +196,7 @@ class Holdings:
         first = next(i for i, own in enumerate(columns) if own)
         return int(address(self._bands)) + 8 * (4 * band + (0 if lookup[0] == first else 2))
 
-    def size_bands(self, words: Sequence[tuple[int, int, int]]) -> None:
+    def size_bands(self, words: Sequence[tuple[int | None, int, int]]) -> None:
         """The width of each band, and how far the first column may be below and above the second."""
         widths = [width for width, _, _ in words]
         changed = widths != self._widths
@@ -203,15 +204,43 @@ class Holdings:
         for around, (_, below, above) in zip(self._bands, words, strict=True):
             around[:] = below, above, above, below
         if changed:
-            self._widen()
-            for number in range(len(self._shapes)):
-                self._rehash(number)
+            self._lay_bands(range(len(self._shapes)))
 
-    def _widen(self) -> None:
-        for lookup, number in self._numbers.items():
-            band = self._band_of(lookup)
-            if band is not None:
-                self._indexes[number, slots.BAND] = self._widths[band]
+    def fit_bands(self) -> None:
+        """Fit those again that are bounded on one side: other values may be held by now."""
+        fitted_ = [
+            lookup[0]
+            for lookup in self._numbers
+            if not isinstance(lookup, int) and self._is_fitted(lookup)
+        ]
+        self._lay_bands(sorted(set(fitted_)))
+
+    def _is_fitted(self, lookup: Lookup) -> bool:
+        band = self._band_of(lookup)
+        return band is not None and self._widths[band] is None
+
+    def _lay_bands(self, inputs: Iterable[int]) -> None:
+        for number in inputs:
+            for lookup in self._numbers:
+                if not isinstance(lookup, int) and lookup[0] == number:
+                    self._lay_band(lookup)
+            self._rehash(number)
+
+    def _lay_band(self, lookup: Lookup | int) -> None:
+        """Say how wide the stretches of an index are, and which are the first and the last."""
+        record, band = self._indexes[self._numbers[lookup]], self._band_of(lookup)
+        width, first, last = 0 if band is None else self._widths[band], 0, 0
+        if width is None:
+            assert not isinstance(lookup, int)
+            (key,) = lookup[1]
+            (column,) = self._keys[key].columns[lookup[0]]
+            rows = self.rows(lookup[0])
+            nulls = nulls_of(rows, column)
+            words = np.ascontiguousarray(rows[:, self._shapes[lookup[0]].layout.base + column])
+            words = words if nulls is None else words[~nulls]
+            width, first, last = fitted(words, self._keys[key].floating)
+        record[slots.BAND], record[slots.FIRST_STRETCH] = width, first
+        record[slots.LAST_STRETCH] = last
 
     def _rehash(self, number: int) -> None:
         moving.rehash(self.frame, number)

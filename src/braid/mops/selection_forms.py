@@ -65,7 +65,12 @@ class Rates(NamedTuple):
 class Chooser:
     """The form in use, and the tree that it searches if it does."""
 
-    def __init__(self, choice: str, asked: Sequence[Asked], living: Callable[[], Words]) -> None:
+    def __init__(
+        self, choice: str, asked: Sequence[Asked], living: Callable[[], Words], *, complete: bool
+    ) -> None:
+        why = "nothing else has been tried yet" if choice == ADAPTIVE else "it was asked for"
+        if complete and choice == ADAPTIVE:
+            choice, why = OWN, "who wants an event has to be known when it leaves anyhow"
         self._choice = choice
         self._asked = asked
         self._living = living
@@ -73,7 +78,7 @@ class Chooser:
         self._tree: BoxTree | None = None
         self._stale = True
         self.moved = True
-        self.why = "nothing else has been tried yet" if choice == ADAPTIVE else "it was asked for"
+        self.why = why
         self.costs: dict[str, float] = {}
         self.rates = Rates(0.0, 0.0)
         self._counted: Words = np.zeros(3, np.int64)

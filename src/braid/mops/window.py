@@ -22,7 +22,15 @@ from braid.mops.constants import Constants, float_keys
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Values, Words
-from braid.mops.window_buffers import Buffer, LastRows, Leaving, Members, Ranges, nothing_leaves
+from braid.mops.window_buffers import (
+    Buffer,
+    LastRows,
+    Leaving,
+    Members,
+    Ranges,
+    Slots,
+    nothing_leaves,
+)
 from braid.plan.layout import END, START
 from braid.plan.relational import WindowRecipe, WindowSpec
 from braid.plan.specs import Shape
@@ -56,6 +64,17 @@ class WindowLogic:
         keys[:, 0] = [layout.column(name) for name in spec.keys]
         keys[:, 1] = [kind is Kind.FLOAT for kind in kinds]
         return LastRows(self._members, layout, keys)
+
+    @property
+    def output(self) -> Shape:
+        return self._spec.output
+
+    def widen(self, spec: WindowSpec) -> None:
+        """Have more columns, after those that are there; nothing is held yet."""
+        assert not self.instances, "rows that are held do not have the new columns"
+        self._spec, self._layout = spec, spec.input.layout
+        if self._buffer is not None:
+            self._buffer.slots = Slots(self._layout.width)
 
     # ---- members ----
 

@@ -25,6 +25,7 @@ from braid.kernels.joins_state import split_pairs
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.bit_sets import BitSets
+from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.join import JoinLogic
 from braid.mops.join_rings import Rings, with_sizes
@@ -117,6 +118,15 @@ class WindowJoinLogic(JoinLogic):
         return Batch(rows.reshape(-1, width), index, members, sets)
 
     # ---- state ----
+
+    @property
+    def counts(self) -> list[int]:
+        """Events that are held of each input."""
+        return self._rings.counts()
+
+    def events(self, number: int) -> Rows:
+        """Those of an input, the oldest first."""
+        return self._rings.rows(number)
 
     @property
     def index_bytes(self) -> int:

@@ -8,7 +8,7 @@ need not wait any longer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import (
@@ -24,7 +24,7 @@ from braid.algebra.expressions import (
     walk,
 )
 from braid.algebra.joins import JoinParts
-from braid.algebra.nodes import Node, Read, walk_nodes
+from braid.algebra.nodes import Node, walk_nodes
 from braid.algebra.relations import (
     Join,
     KeepRows,
@@ -35,12 +35,12 @@ from braid.algebra.relations import (
     Window,
     WindowKind,
     row_expressions,
+    walk_rows,
 )
 from braid.algebra.types import Kind, kind_of
 from braid.optimizer.join_sides import Items, Sides
 from braid.optimizer.operators import K_JOIN, Channel, Operator, signature
 from braid.optimizer.planning import Planning
-from braid.optimizer.relation_shapes import bottom
 from braid.plan.constraint_join import CHANGES, KEEPS, ORDER, ConstraintJoinSpec, WindowInside
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.predicates import Lifter
@@ -57,11 +57,8 @@ class Input:
     window: Window
     items: Items
     asked: tuple[Expression, ...]
-
-    @property
-    def stream(self) -> str | None:
-        """The declared stream that it is, if it is one with nothing chosen of it."""
-        return self.window.input.stream if isinstance(self.window.input, Read) else None
+    #: The stream that it is, declared or published, if it is one with nothing chosen of it.
+    stream: str | None = None
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
@@ -160,7 +157,7 @@ def joins_below(node: Node, mode: ConstraintMode) -> bool:
     streams = (part for part in walk_nodes(node) if isinstance(part, ToStream))
     asked = (part.relation for part in streams if part.kind is StreamKind.ISTREAM)
     if mode is ConstraintMode.MONITORED:
-        return any(isinstance(bottom(relation), Join) for relation in asked)
+        return any(isinstance(part, Join) for relation in asked for part in walk_rows(relation))
     return any(map(could_be, asked))
 
 
@@ -193,12 +190,10 @@ def may_use_constraints(walk: Planning, relation: Relation) -> bool:
     return could_be(relation) and (walk.is_alone or not has_parameters(relation))
 
 
-def may_use_changes(walk: Planning, join: Join, sides: Sides, only_coming: bool) -> bool:
-    """Whether a join of relations that come and go uses constraints: where rows may be dropped, and
-    only what comes is asked. Putting them aside gains little: what goes brings many back."""
+def may_use_changes(walk: Planning, join: Join, sides: Sides) -> bool:
+    """Whether a join of relations that come and go uses constraints: where rows may be dropped.
+    Putting them aside gains little: what goes brings many back."""
     if not walk.has_rule("k_join") or walk.constraints[0] is not ConstraintMode.MONITORED:
-        return False
-    if not only_coming:
         return False
     return can_be_hashed(join, sides) and (walk.is_alone or not has_parameters(join))
 
@@ -222,11 +217,11 @@ def changes_join(
     only_coming: bool,
 ) -> Channel:
     """A join of relations that come and go, as a join that uses constraints. `only_coming`: only
-    what comes is asked of it; whoever else reads it must get all that goes."""
-    mode = walk.constraints[0] if only_coming else ConstraintMode.EXACT
+    what comes is asked of it; whoever else reads it must get what goes of what has come."""
+    mode = walk.constraints[0]
     residual = conjunction(sides.rest)
     inside = tuple(CHANGES for _ in channels)
-    definition = (sides.equalities, residual, emit, inside, mode)
+    definition = (sides.equalities, residual, emit, inside, mode, only_coming)
     operator = Operator(K_JOIN, channels, definition, ())
     spec = ConstraintJoinSpec(
         tuple(channel.shape for channel in channels),
@@ -238,6 +233,7 @@ def changes_join(
         tuple(False for _ in channels),
         mode,
         tuple((None, ()) for _ in channels),
+        only_coming=only_coming,
     )
     return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
 
@@ -248,8 +244,10 @@ def constraint_join(
     parts: JoinParts,
     sides: Sides,
     emit: tuple[tuple[str, int, str], ...],
+    netted: tuple[tuple[str, ...], ...],
 ) -> Channel | None:
-    """The join with its windows and its constants inside; None if it cannot be one."""
+    """The join with its windows and its constants inside; None if it cannot be one. `netted`: see
+    `ConstraintJoinSpec`."""
     if not can_be_hashed(join, sides):
         return None
     inputs = []
@@ -258,7 +256,7 @@ def constraint_join(
         if input_ is None:
             return None
         inputs.append(input_)
-    known = tuple(inputs)
+    known = tuple(replace(i, stream=walk.stream_of(i.window.input)) for i in inputs)
     mode, declared = walk.constraints
     inside, own = tuple(i.inside for i in known), of_streams(declared, known)
     residual = conjunction(sides.rest)
@@ -282,6 +280,7 @@ def constraint_join(
             tuple((input_.stream, input_.names) for input_ in known),
             own,
             walk.birth,
+            netted=netted,
         )
         return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
 

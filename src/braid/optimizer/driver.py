@@ -69,6 +69,7 @@ from braid.plan.lower import lower
 from braid.plan.plan import source_channel
 from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
 from braid.plan.rearrange import rearrange
+from braid.plan.relational import ColumnsRecipe, GroupingRecipe
 from braid.plan.routes import (
     Bound,
     Exit,
@@ -149,6 +150,8 @@ class Driver:
     #: What joins may do with constraints unless their query says it, and those that were declared.
     mode: ConstraintMode = ConstraintMode.EXACT
     declared: tuple[Constraint, ...] = ()
+    #: By what makes them: the names of published streams that readers do not read as they are.
+    made: dict[Node, str] = field(default_factory=dict)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
@@ -196,6 +199,10 @@ class _Walk:
     mode: ConstraintMode
     stages: list[Stage] = field(default_factory=list)
     frozen: bool = False
+
+    def stream_of(self, node: Node) -> str | None:
+        """The stream that an expression is, declared or published, whoever makes it."""
+        return node.stream if isinstance(node, Read) else self.driver.made.get(node)
 
     @property
     def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:
@@ -261,12 +268,15 @@ class _Walk:
     ) -> Channel:
         self.needs_one(sharing, operator)
         mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
-        output = f"{mop}/{recipe.port}" if isinstance(recipe, SelectRecipe) else mop
+        output = mop
+        if isinstance(recipe, SelectRecipe | GroupingRecipe | ColumnsRecipe):
+            output = f"{mop}/{recipe.port}"
         inputs = tuple(c.signature for c in operator.inputs)
         origins = tuple(c.stage for c in operator.inputs)
-        self.stages.append(Stage(mop, spec, inputs, output, recipe, origins, sharing.rules))
+        stage = Stage(mop, spec, inputs, output, recipe, origins, sharing.rules)
+        self.stages.append(stage)
         number = len(self.stages) - 1
-        return Channel(output, spec.output, number if membered and not self.frozen else None)
+        return Channel(output, stage.shape, number if membered and not self.frozen else None)
 
     # ---- the operators ----
 

@@ -15,7 +15,8 @@ Rstream speaks whenever an event occurs on a stream under its windows, also one 
 refuses: so it reads these streams as they are beside the rows.
 
 Under an Istream a join of windows by time has them inside (`rules/window_joins.py`): its inputs
-are then walked as streams, without weights.
+are then walked as streams, without weights. So has one with boxes whoever reads it: it tells what
+goes as well (`rules/selection_joins.py`).
 
 A window keeps rows, and its state has to be found again by a plan that reads more attributes of
 a stream. So what it keeps never depends on what others read: a projection names it.
@@ -56,6 +57,7 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
+from braid.optimizer.buffers import buffered, can_be_buffered, grouping_of, groupings
 from braid.optimizer.constraint_joins import (
     changes_join,
     constraint_join,
@@ -251,6 +253,9 @@ class Relations:
         below, above = _through(window, asked)
         node, order = window.input, ()
         names = tuple(n for n in node.schema.names if n in needed | _names(*above))
+        if self._inside is None and self._walk.has_rule("s_buffer") and can_be_buffered(window):
+            told = self._streams if speaks else None
+            return self._selected(buffered(self._walk, window, names, below, told), above, port)
         if window.kind is WindowKind.ROWS:
             # Which of several events of one instant are the last depends on all their values.
             values = tuple(n for n in node.schema.names if not n.startswith(PREFIX))
@@ -306,22 +311,26 @@ class Relations:
             sides.need(*place(ref.name))
         for _, number, name in emit:
             sides.need(number, name)
+        by_time = join is self._coming and of_time(join) and sides.tell_events_apart
         if join is self._constrained:
-            found = constraint_join(self._walk, join, parts, sides, emit)
+            netted = sides.netted(self._shown) if by_time else ()
+            found = constraint_join(self._walk, join, parts, sides, emit, netted)
             if found is not None:
                 return found
-        by_time = join is self._coming and of_time(join) and sides.tell_events_apart
-        boxes = self._walk.boxes(join) if by_time and not asked else None
+        boxes = self._walk.boxes(join) if not asked else None
+        if not by_time and (join is self._coming or not self._walk.has_rule("s_window_join")):
+            boxes = None
         for number, below in enumerate(join.inputs if boxes is not None else ()):
             for name in columns_of(below):
                 sides.need(number, name)
         definition = (sides.equalities, residual, emit, sides.definition)
         constants = tuple(lifter.constants)
-        if by_time:
-            netted = sides.netted(self._shown)
-            return self._window_join(join, parts, sides, (*definition, netted), constants, boxes)
+        if by_time or boxes is not None:
+            netted = sides.netted(self._shown) if by_time else tuple(() for _ in join.inputs)
+            inside = (*definition, netted, not by_time)
+            return self._window_join(join, parts, sides, inside, constants, boxes, speaks)
         only = join is self._only_coming
-        if may_use_changes(self._walk, join, sides, only):
+        if may_use_changes(self._walk, join, sides):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
                 return changes_join(self._walk, channels, sides, emit, only)
@@ -358,16 +367,17 @@ class Relations:
         definition: tuple[Any, ...],
         constants: tuple[Any, ...],
         boxes: tuple[Clause, ...] | None,
+        speaks: bool,
     ) -> Channel:
         """The join with its windows inside, and what is asked of single inputs if it is boxes."""
-        equalities, residual, emit, _, netted = definition
+        equalities, residual, emit, _, netted, complete = definition
         kind = WINDOW_JOIN if boxes is None else SELECTION_JOIN
         definition = (*definition, self._walk.birth if boxes is None else None)
         self._inside, read = [], []
         for number, below in enumerate(join.inputs):
             reader = signature((kind, definition, number))
             own = parts.selections[number] if boxes is None else ()
-            read.append(self._side(below, sides.items(number), own, reader, False))
+            read.append(self._side(below, sides.items(number), own, reader, speaks))
         sizes, self._inside = tuple(self._inside), None
         channels = tuple(read)
         told = (*constants, *sizes, *((*boxes, self._walk.birth) if boxes is not None else ()))
@@ -379,7 +389,9 @@ class Relations:
         )
         recipe = WindowJoinRecipe(constants, sizes)
         if boxes is not None:
-            spec = SelectionJoinSpec(shapes, equalities, residual, emit, membered, netted)
+            spec = SelectionJoinSpec(
+                shapes, equalities, residual, emit, membered, netted, complete=complete
+            )
             recipe = SelectionJoinRecipe(constants, sizes, boxes, self._walk.birth)
         sharing = self._walk.sharing(operator)
         return self._walk.add(operator, sharing, spec, recipe, membered=True)
@@ -397,6 +409,9 @@ class Relations:
     # ---- groups ----
 
     def _group(self, relation: GroupRows, speaks: bool) -> Channel:
+        found = grouping_of(relation) if self._walk.has_rule("s_grouping") else None
+        if found is not None:
+            return groupings(self._walk, found, self._streams if speaks else None)
         keys = tuple(key.name for key in relation.keys if isinstance(key, Ref))
         args = (arg.name for a in relation.aggregates for arg in a.args if isinstance(arg, Ref))
         names = tuple(dict.fromkeys((*keys, *args)))

@@ -44,7 +44,11 @@ class ConstraintJoinSpec(JoinSpec):
     constraints of these streams. The output has only what comes, less what goes at the same instant.
 
     If the inputs are relations (`changes`, all of them), they come and go with weights as in a
-    `JoinSpec`, and so does the output: whoever reads it gets all that goes.
+    `JoinSpec`, and so does the output: whoever reads it gets all that goes, unless only what comes
+    is asked (`only_coming`).
+
+    `netted`: where all windows are by time and a `WindowJoinSpec` could be there instead, what that
+    would have; while little is held, that join is run.
     """
 
     windows: tuple[WindowInside, ...] = ()
@@ -53,6 +57,8 @@ class ConstraintJoinSpec(JoinSpec):
     names: tuple[tuple[str | None, tuple[tuple[str, str], ...]], ...] = ()
     declared: tuple[Constraint, ...] = ()
     birth: int | None = None
+    only_coming: bool = False
+    netted: tuple[tuple[str, ...], ...] = ()
 
     def describe(self) -> str:
         return f"constraint {super().describe()}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
-from braid.plan.relational import WindowJoinSpec, WindowSpec
+from braid.plan.relational import BufferSpec, WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
 
@@ -48,7 +48,7 @@ class Plan:
     def add(self, stage: Stage) -> bool:
         """Take a stage in; whether its m-op is new."""
         self._check(stage)
-        self.channels[stage.output] = stage.spec.output
+        self.channels[stage.output] = stage.shape
         if stage.mop in self.mops:
             return False
         self.mops[stage.mop] = Mop(stage.mop, stage.spec, stage.inputs, stage.made_by)
@@ -58,7 +58,7 @@ class Plan:
         for channel in stage.inputs:
             assert channel in self.channels, f"{stage.mop} reads {channel} before it is made"
         known = self.channels.get(stage.output)
-        assert known is None or known == stage.spec.output, f"{stage.output} has two shapes"
+        assert known is None or known == stage.shape, f"{stage.output} has two shapes"
         mop = self.mops.get(stage.mop)
         assert mop is None or mop.spec == stage.spec, f"{stage.mop} is two operators"
         assert mop is None or mop.inputs == stage.inputs, f"{stage.mop} reads two things"
@@ -107,9 +107,9 @@ def moved_by_time(mops: Mapping[str, Mop], order: Iterable[str]) -> tuple[str, .
     for signature in order:
         mop = mops[signature]
         spec = mop.spec
-        leaves = isinstance(spec, WindowSpec) and spec.kind in ("range", "now")
-        leaves |= isinstance(spec, WindowJoinSpec | DetectionSpec | ConstraintJoinSpec)
-        if leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
+        by_time = isinstance(spec, WindowSpec | BufferSpec) and spec.kind in ("range", "now")
+        leaves = isinstance(spec, WindowJoinSpec | DetectionSpec | ConstraintJoinSpec)
+        if by_time or leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
             moved[signature] = None
     return tuple(moved)
 

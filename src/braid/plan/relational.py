@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from braid.algebra.expressions import Expression, is_true
+from braid.algebra.expressions import Expression, Ref, is_true
 from braid.algebra.nodes import Aggregate
 from braid.algebra.schema import Attribute, Schema
 from braid.algebra.text import show
@@ -167,6 +167,12 @@ class GroupSpec:
     membered: bool = False
     distinct: bool = False
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns of the input that are asked for."""
+        args = (arg.name for a in self.aggregates for arg in a.args if isinstance(arg, Ref))
+        return tuple(dict.fromkeys((*self.keys, *args)))
+
     @cached_property
     def output(self) -> Shape:
         if self.distinct:
@@ -187,6 +193,73 @@ class GroupSpec:
         )
         by = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"group{by} {{{', '.join(shown)}}}"
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """For each member: its window over the input, which is a stream, as the rows that come and go
+    or as groups of these. Columns, keys, aggregates and the size of the window are each member's own.
+
+    One buffer holds the events of all windows, with those columns that some member asks for.
+    Members that ask for the same columns, or for the same groups, are a port: its rows have a
+    shape of their own (see the recipes). `kind`, `keys`, `order` and `birth` are those of the
+    windows (see `WindowSpec`).
+    """
+
+    input: Shape
+    kind: str
+    keys: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    membered: bool = False
+    birth: int | None = None
+
+    @cached_property
+    def output(self) -> Shape:
+        """What its windows say to its ports."""
+        return with_weight(self.input.schema)
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        partition = f" of each {', '.join(self.keys)}" if self.keys else ""
+        return f"windows {self.kind}{partition} of any columns, groups inside"
+
+
+@dataclass(frozen=True)
+class GroupingRecipe:
+    """By what a member groups and what it asks of groups, which names the `port`; and how long
+    its window is."""
+
+    port: str
+    group: GroupSpec
+    size: Constant | int | None = None
+
+    @property
+    def output(self) -> Shape:
+        return self.group.output
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.group.named
+
+
+@dataclass(frozen=True)
+class ColumnsRecipe:
+    """Which columns a member needs, which name the `port`; and how long its window is."""
+
+    port: str
+    columns: Schema
+    size: Constant | int | None = None
+
+    @property
+    def output(self) -> Shape:
+        return with_weight(self.columns)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.columns.names
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from braid.algebra.schema import Schema
 from braid.plan.detection import DetectionRecipe
 from braid.plan.documents import DocumentsRecipe
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
-from braid.plan.relational import JoinRecipe, WindowRecipe
-from braid.plan.specs import Spec
+from braid.plan.relational import ColumnsRecipe, GroupingRecipe, JoinRecipe, WindowRecipe
+from braid.plan.specs import Shape, Spec
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ Recipe = (
     | StreamRecipe
     | PlainRecipe
     | WindowRecipe
+    | GroupingRecipe
+    | ColumnsRecipe
     | JoinRecipe
     | DetectionRecipe
     | DocumentsRecipe
@@ -94,6 +96,13 @@ class Stage:
     recipe: Recipe
     origins: tuple[int | None, ...]
     made_by: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """What lies in the rows of the channel that it writes."""
+        if isinstance(self.recipe, GroupingRecipe | ColumnsRecipe):
+            return self.recipe.output
+        return self.spec.output
 
 
 @dataclass(frozen=True)
@@ -117,3 +126,18 @@ class Route:
 
     stages: tuple[Stage, ...]
     exits: tuple[Exit, ...]
+
+    def exits_after(self, stage: int) -> tuple[int, ...]:
+        """The exits whose results depend on what a stage puts out, by their places."""
+        after, channels = {stage}, {self.stages[stage].output}
+        for number in range(stage + 1, len(self.stages)):
+            later = self.stages[number]
+            read = zip(later.inputs, later.origins, strict=True)
+            if any(channel in channels if o is None else o in after for channel, o in read):
+                after.add(number)
+                channels.add(later.output)
+        return tuple(
+            place
+            for place, exit_ in enumerate(self.exits)
+            if (exit_.channel in channels if exit_.stage is None else exit_.stage in after)
+        )

@@ -23,8 +23,9 @@ def answer(
 ) -> Answers:
     """Every output of every query. What reads a published stream is evaluated after it.
 
-    A sum that does not fit its type ends its query: the answer is what stands before that
-    instant, and `failures` says where. Without `failures`, `Overflow` is raised.
+    A sum that does not fit its type ends the output that it is in, and those outputs of the same
+    query that read this one: the answer is what stands before that instant, and `failures` says
+    where. Without `failures`, `Overflow` is raised.
     """
     published = {o.publish: o for q in queries for o in q.outputs if o.publish is not None}
     known = dict(streams)
@@ -37,6 +38,12 @@ def answer(
 
     def _until_overflow(output: Output) -> list[Event]:
         until: int | None = None
+        query = owners[id(output)][0]
+        for name in reads(output.node):
+            error = failures.get((query, name)) if failures is not None else None
+            if failures is not None and error is not None and error.instant is not None:
+                until = error.instant if until is None else min(until, error.instant)
+                failures[owners[id(output)]] = error
         while True:
             try:
                 return evaluate(output.node, known, udfs, limit, until)

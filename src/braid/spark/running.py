@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from braid.engine.statistics import counted, merged
-from braid.errors import BraidError, CheckpointError, ConfigError
+from braid.errors import BraidError, CheckpointError, ConfigError, Notice
 from braid.plan.distribution import Standing
 from braid.spark import emit
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
@@ -74,6 +74,9 @@ class BatchWriter:
         self._changed = threading.Condition(self._lock)
         self._progress = Progress()
         self._suspended: dict[str, str] = {}
+        #: In the order in which they came. Shards find the same out by different events, which are
+        #: said after a colon: the first one is kept.
+        self._notices: dict[tuple[str, str], Notice] = {}
         #: By engine: workers change shards, and an engine tells what it has done itself.
         self._statistics: dict[str, dict[str, Any]] = {}
         #: By shard, the engine that ran it last.
@@ -129,6 +132,11 @@ class BatchWriter:
         with self._lock:
             return dict(self._suspended)
 
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        with self._lock:
+            return tuple(self._notices.values())
+
     def wait_for(self, ready: Callable[[Progress], bool], timeout: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: ready(self._progress), timeout)
@@ -165,6 +173,9 @@ class BatchWriter:
             self._time = datetime.now(UTC).isoformat(timespec="seconds")
             for shard in stats:
                 self._suspended.update(shard["suspended"])
+                for code, query, message in shard["notices"]:
+                    about = (query, message.partition(": ")[0])
+                    self._notices.setdefault(about, Notice(code, query, message))
             old = self._progress
             self._progress = replace(
                 old,
@@ -260,6 +271,11 @@ class Running:
     def suspended(self) -> dict[str, str]:
         """Queries that exceeded their budget of instances, with the reason."""
         return self._writer.suspended
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What was found while it ran that users of queries should know, each once."""
+        return self._writer.notices
 
     @property
     def is_active(self) -> bool:

@@ -22,11 +22,12 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
-from braid.algebra.constraints import ConstraintMode
+from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
 from braid.engine.constraints import constraint_mode
+from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, Explanation
 from braid.engine.options import Options
 from braid.engine.shard import Shard
@@ -65,7 +66,7 @@ class Session:
     on: all by default, "none", the names of some, or a mapping that switches some off.
     `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
     "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
-    aside. `selection_join`, `member_set_bytes`: how selection joins find members, and what each may
+    aside; `watching`: how joins find out which constraints hold, e.g. {"margin": 1.5}. `selection_join`, `member_set_bytes`: how selection joins find members, and what each may
     keep of lists.
     """
 
@@ -79,6 +80,7 @@ class Session:
         rules: Mapping[str, bool] | Iterable[str] | str | None = None,
         constraints: str | ConstraintMode = "exact",
         aside_above: int = ASIDE_ABOVE,
+        watching: Watching | Mapping[str, Any] | None = None,
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
     ) -> None:
@@ -93,6 +95,7 @@ class Session:
             rules=enabled(rules),
             mode=constraint_mode(constraints),
             aside_above=aside_above,
+            watching=watching_of(watching),
             selection_join=Choice(selection_join, member_set_bytes),
         )
         if instance_budget is not None:

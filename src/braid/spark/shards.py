@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from braid.spark.live import Live, Outcome, split_pages
 from braid.spark.routing import document_shards
 
 #: What figures show: queries with most matches, m-ops, queries that came or went.
-MOST_QUERIES, MOST_MOPS, MOST_CHANGED = 20, 1_000, 1_000
+MOST_QUERIES, MOST_MOPS, MOST_CHANGED, MOST_NOTICES = 20, 1_000, 1_000, 100
 
 
 @dataclass
@@ -265,6 +265,7 @@ def add_stats(
         "suspended": suspended,
         "watermarks": {clock: time for clock, time in watermarks.items() if time > NEVER},
         "statistics": figures,
+        "notices": [astuple(notice) for notice in hosted.shard.notices[-MOST_NOTICES:]],
     }
     if outcome is not None and hosted.live is not None:
         said["suspended"] = {**suspended, **outcome.lost}

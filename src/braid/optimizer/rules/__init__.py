@@ -18,6 +18,7 @@ from braid.optimizer.rules.merge_projections import S_PI
 from braid.optimizer.rules.merge_streams import S_BETA, S_UNION
 from braid.optimizer.rules.merge_to_streams import S_STREAM
 from braid.optimizer.rules.selection_joins import S_SELECTION_JOIN
+from braid.optimizer.rules.share_buffers import S_BUFFER, S_GROUPING
 from braid.optimizer.rules.share_documents import S_XML
 from braid.optimizer.rules.share_joins import C_JOIN, S_JOIN
 from braid.optimizer.rules.share_synopses import S_DETECT
@@ -48,6 +49,8 @@ RULES: tuple[Rule, ...] = (
     S_SELECTION_JOIN,
     S_ALPHA,
     C_ALPHA,
+    S_BUFFER,
+    S_GROUPING,
     S_STREAM,
     S_XML,
 )

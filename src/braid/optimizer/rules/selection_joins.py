@@ -5,10 +5,11 @@
     A -> a in [2, 9], b < 8 -\\                     =>                                     -> Q2
     B -> c > 2               --> join k = k -> Q2
 
-For an Istream of a join over windows by time on streams, if each query asks nothing of a stream by
-itself but comparisons of attributes with constants, at least three in all. The m-op holds each event
-once and finds who wants it in one index over all attributes; births of queries are data too. Which
-attributes a query restricts does not matter, nor do its windows.
+For a join over windows by time on streams, if each query asks nothing of a stream by itself but
+comparisons of attributes with constants, at least three in all. The m-op holds each event once and
+finds who wants it in one index over all attributes; births of queries are data too. Which attributes a
+query restricts does not matter, nor do its windows. Where Istream reads it, it tells what comes; where
+groups or others do, what goes as well, so that they have every query's rows at each instant.
 
 >>> S_SELECTION_JOIN.name
 's_selection_join'

@@ -1,0 +1,45 @@
+"""Why a query puts out nothing more, though nobody has dropped it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A sum in it does not fit its type, it needs more memory than it was given, or it has too
+    many instances. `streams`: which of its outputs have ended, if it has others that go on."""
+
+    at: int
+    overflow: bool
+    memory: bool = False
+    streams: tuple[str | None, ...] = ()
+
+    def with_earlier(self, other: Stop) -> Stop:
+        """The first of two reasons, with the outputs that end for either."""
+        first = min(self, other, key=lambda stop: (stop.at, stop.overflow))
+        return replace(first, streams=tuple(dict.fromkeys((*self.streams, *other.streams))))
+
+    def reason(self, budget: int) -> str:
+        """What a user is told; `budget` is how many instances a query may have."""
+        if self.overflow:
+            return (
+                f"E307: a sum in it does not fit its type at {self.at}{_only(self.streams)}: "
+                "cast what is summed to DOUBLE, or shorten the window"
+            )
+        if self.memory:
+            return (
+                f"E211: what its windows hold takes more than its MEMORY at {self.at}: give it "
+                "more, or shorten the windows; larger batches and VERIFY NEVER take less"
+            )
+        return (
+            f"more than {budget} instances at {self.at}, in it or in what it reads: bound the "
+            "pattern with DUR or the join with windows, or raise instance_budget"
+        )
+
+
+def _only(streams: Sequence[str | None]) -> str:
+    """Which outputs of a query have ended, if not all."""
+    named = [repr(name) if name is not None else "its own results" for name in streams]
+    return f"; of its outputs {' and '.join(named)} ended" if named else ""

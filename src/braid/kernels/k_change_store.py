@@ -1,0 +1,236 @@
+"""What a join holds of relations that come and go, in as few bytes as it can.
+
+A slot is a row without its times: null bits, columns, and one word with the weight and flags. Rows
+are spoken of by the address that they would have with their times, so that columns are where
+they are in all rows. An index has two halves of a word for each slot, the next and the previous slot
+of its chain, and heads of half a word, one for two rows at least; hashes are not kept, keys are
+compared.
+
+The first index of an input chains equal rows. It is there only if it is needed: where the chains
+of another one are short, a row that goes is found in one of those (`heads_at`: 0 until then).
+
+Numbers of stores and indexes are those of `k_store.py`; what is not used of them stays 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.kernels.k_store import (
+    BASE,
+    CAPACITY,
+    COUNT,
+    FIRST_INDEX,
+    FOUND,
+    FREE_HEAD,
+    HEADS_AT,
+    HIGH,
+    INDEX_WORDS,
+    INDEXES,
+    LINK_AT,
+    MASK,
+    PEAK,
+    PROBES,
+    SLOTS_AT,
+    STRIDE,
+    WIDTH,
+    hash_key,
+    same_key,
+)
+from braid.kernels.memory import release, resized
+from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
+
+#: Bits of the last word below the weight: the row has been in a result; it would not be here but
+#: for being sampled.
+IN_RESULT, SAMPLED, FLAG_BITS = 1, 2, 2
+#: The times that rows are held without, in bytes.
+_TIMES = 16
+
+
+@kernel()
+def row_at(store: int, slot: int) -> int:
+    return load_int(store, SLOTS_AT) + slot * load_int(store, STRIDE) - _TIMES
+
+
+@kernel()
+def slot_of(store: int, row: int) -> int:
+    return (row + _TIMES - load_int(store, SLOTS_AT)) // load_int(store, STRIDE)
+
+
+@kernel()
+def tail_of(store: int, row: int) -> int:
+    """The weight and the flags of a row that is held; 0 if nothing is."""
+    return load_int(row, load_int(store, WIDTH) - 1)
+
+
+@kernel()
+def set_tail(store: int, row: int, tail: int) -> None:
+    store_int(row, load_int(store, WIDTH) - 1, tail)
+
+
+# ---- chains ----
+
+
+@kernel()
+def head_of(index: int, hash_: int) -> int:
+    return np.int64(load_half(load_int(index, HEADS_AT), hash_ & load_int(index, MASK)))
+
+
+@kernel()
+def next_slot(index: int, slot: int) -> int:
+    return np.int64(load_half(load_int(index, LINK_AT), 2 * slot))
+
+
+@kernel()
+def _chain(index: int, slot: int, hash_: int) -> None:
+    heads, links = load_int(index, HEADS_AT), load_int(index, LINK_AT)
+    bucket = hash_ & load_int(index, MASK)
+    first = np.int64(load_half(heads, bucket))
+    store_half(links, 2 * slot, first)
+    store_half(links, 2 * slot + 1, -1)
+    if first >= 0:
+        store_half(links, 2 * first + 1, slot)
+    store_half(heads, bucket, slot)
+
+
+@kernel()
+def _unchain(index: int, slot: int, hash_: int) -> None:
+    links = load_int(index, LINK_AT)
+    following = np.int64(load_half(links, 2 * slot))
+    previous = np.int64(load_half(links, 2 * slot + 1))
+    if following >= 0:
+        store_half(links, 2 * following + 1, previous)
+    if previous >= 0:
+        store_half(links, 2 * previous, following)
+    else:
+        store_half(load_int(index, HEADS_AT), hash_ & load_int(index, MASK), following)
+
+
+@kernel()
+def hang_all(index: int, store: int, heads: int) -> None:
+    """Chain all rows of an input in an index, with so many chains (a power of two)."""
+    at = resized(load_int(index, HEADS_AT), heads // 2)
+    store_int(index, HEADS_AT, at)
+    store_int(index, MASK, heads - 1)
+    links = resized(load_int(index, LINK_AT), load_int(store, CAPACITY))
+    store_int(index, LINK_AT, links)
+    for k in range(heads):
+        store_half(at, k, -1)
+    for slot in range(load_int(store, HIGH)):
+        row = row_at(store, slot)
+        if tail_of(store, row) != 0:
+            _chain(index, slot, hash_key(row, load_int(store, BASE), index))
+
+
+@kernel()
+def _hang_in_all(indexes: int, store: int, heads: int) -> None:
+    first = load_int(store, FIRST_INDEX)
+    for number in range(first, first + load_int(store, INDEXES)):
+        index = indexes + number * (8 * INDEX_WORDS)
+        if load_int(index, HEADS_AT) != 0:
+            hang_all(index, store, heads)
+
+
+# ---- rows ----
+
+
+@kernel()
+def _grow(indexes: int, store: int) -> None:
+    room = load_int(store, CAPACITY)
+    room += max(np.int64(16), room // 16)
+    words = room * load_int(store, STRIDE) // 8
+    store_int(store, SLOTS_AT, resized(load_int(store, SLOTS_AT), words))
+    store_int(store, CAPACITY, room)
+    first = load_int(store, FIRST_INDEX)
+    for number in range(first, first + load_int(store, INDEXES)):
+        index = indexes + number * (8 * INDEX_WORDS)
+        if load_int(index, HEADS_AT) != 0:
+            store_int(index, LINK_AT, resized(load_int(index, LINK_AT), room))
+
+
+@kernel()
+def add_row(indexes: int, store: int, row: int, tail: int) -> int:
+    """Hold a row, which is not among those that are held; its slot."""
+    slot = load_int(store, FREE_HEAD)
+    if slot >= 0:
+        store_int(store, FREE_HEAD, load_int(row_at(store, slot), 2))
+    else:
+        slot = load_int(store, HIGH)
+        if slot == load_int(store, CAPACITY):
+            _grow(indexes, store)
+        store_int(store, HIGH, slot + 1)
+    to, last = row_at(store, slot), load_int(store, WIDTH) - 1
+    for word in range(2, last):
+        store_int(to, word, load_int(row, word))
+    store_int(to, last, tail)
+    count = load_int(store, COUNT) + 1
+    store_int(store, COUNT, count)
+    store_int(store, PEAK, max(count, load_int(store, PEAK)))
+    first, base = load_int(store, FIRST_INDEX), load_int(store, BASE)
+    heads = load_int(indexes + (first + 1) * (8 * INDEX_WORDS), MASK) + 1
+    if count > 2 * heads:
+        _hang_in_all(indexes, store, 2 * heads)
+        return slot
+    for number in range(first, first + load_int(store, INDEXES)):
+        index = indexes + number * (8 * INDEX_WORDS)
+        if load_int(index, HEADS_AT) != 0:
+            _chain(index, slot, hash_key(to, base, index))
+    return slot
+
+
+@kernel()
+def remove_row(indexes: int, store: int, slot: int) -> None:
+    row, base = row_at(store, slot), load_int(store, BASE)
+    first = load_int(store, FIRST_INDEX)
+    for number in range(first, first + load_int(store, INDEXES)):
+        index = indexes + number * (8 * INDEX_WORDS)
+        if load_int(index, HEADS_AT) != 0:
+            _unchain(index, slot, hash_key(row, base, index))
+    set_tail(store, row, 0)
+    store_int(row, 2, load_int(store, FREE_HEAD))
+    store_int(store, FREE_HEAD, slot)
+    store_int(store, COUNT, load_int(store, COUNT) - 1)
+
+
+@kernel()
+def find_equal(indexes: int, store: int, row: int) -> int:
+    """The slot of an equal row, or -1."""
+    if load_int(store, COUNT) == 0:
+        return np.int64(-1)
+    equal = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
+    index, base = equal, load_int(store, BASE)
+    if load_int(index, HEADS_AT) == 0:
+        index += 8 * INDEX_WORDS
+    slot, steps = head_of(index, hash_key(row, base, index)), np.int64(0)
+    while slot >= 0 and not same_key(equal, row_at(store, slot), row, base):
+        slot = next_slot(index, slot)
+        steps += 1
+    # How long chains are tells whether equal rows need an index of their own.
+    store_int(equal, PROBES, load_int(equal, PROBES) + 1)
+    store_int(equal, FOUND, load_int(equal, FOUND) + steps)
+    return slot
+
+
+@kernel()
+def compacted(indexes: int, store: int) -> None:
+    """Give the memory of free slots back."""
+    count, stride = load_int(store, COUNT), load_int(store, STRIDE)
+    room = count + max(np.int64(16), count // 16)
+    to, place = resized(np.int64(0), room * stride // 8), np.int64(0)
+    for slot in range(load_int(store, HIGH)):
+        row = row_at(store, slot)
+        if tail_of(store, row) == 0:
+            continue
+        target = to + place * stride - _TIMES
+        for word in range(2, load_int(store, WIDTH)):
+            store_int(target, word, load_int(row, word))
+        place += 1
+    release(load_int(store, SLOTS_AT))
+    store_int(store, SLOTS_AT, to)
+    store_int(store, CAPACITY, room)
+    store_int(store, HIGH, count)
+    store_int(store, FREE_HEAD, -1)
+    heads = np.int64(16)
+    while 2 * heads < count:
+        heads *= 2
+    _hang_in_all(indexes, store, heads)

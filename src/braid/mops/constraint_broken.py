@@ -1,0 +1,133 @@
+"""Declared constraints that the data break: which, and the first event that did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.algebra.constraints import Constraint, ConstraintKind
+from braid.kernels import k_store as stores
+from braid.kernels import k_watch as kernel
+from braid.mops.constraint_report import Broken, Found, shown_value
+from braid.mops.constraint_state import Stores
+from braid.mops.join_plan import Key
+from braid.mops.values import Values, Words
+from braid.plan.constraint_join import ConstraintJoinSpec
+
+
+class Breaks:
+    """What has been broken of what was declared, and what of that has been told.
+
+    `what`: of each watch its kind, its input, and the column or the input that waits.
+    """
+
+    def __init__(
+        self,
+        spec: ConstraintJoinSpec,
+        held: Stores,
+        keys: Sequence[Key],
+        watches: Words,
+        found: Sequence[Found],
+    ) -> None:
+        self._spec, self._held, self._keys = spec, held, keys
+        self._watches, self._found = watches, found
+        self.keyed = [c for c in spec.declared if c.kind is ConstraintKind.KEY]
+        #: Declared keys that are broken: the index that found it.
+        self.keys: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    def names_of(self, index: int) -> tuple[str | None, set[str | None]]:
+        """The stream that is looked up by an index, and the attributes of its key."""
+        number, keys = self._held.lookups[index]
+        names = {self.attribute(number, self._keys[k].columns[number][0]) for k in keys}
+        return self._spec.names[number][0], names
+
+    def attribute(self, number: int, column: int) -> str | None:
+        """What a column of an input is called in the stream that it is of."""
+        name = self._spec.inputs[number].layout.names[column]
+        return dict(self._spec.names[number][1]).get(name)
+
+    def note_keys(self) -> bool:
+        """Take note of keys of which two rows have been seen; whether there is a new one."""
+        new = False
+        for index in range(len(self._held.lookups)):
+            stream, names = self.names_of(index)
+            for constraint in self.keyed:
+                said = constraint.stream == stream and set(constraint.attributes) <= names
+                known = constraint.name in self.keys
+                if said and not known and self._held.indexes[index, stores.EQUALS]:
+                    self.keys[constraint.name] = index
+                    new = True
+        return new
+
+    def news(self, values: Values) -> list[Broken]:
+        """What is broken and has not been told yet."""
+        found = [
+            self._of_watch(number, values)
+            for number in np.flatnonzero(self._watches[:, kernel.DECLARED] == 2).tolist()
+            if self._found[number].name not in self._told
+        ]
+        for constraint in self.keyed:
+            if constraint.name in self.keys and constraint.name not in self._told:
+                found.append(self._of_key(constraint, values))
+        self._told |= {broken.constraint for broken in found}
+        return found
+
+    def _of_watch(self, number: int, values: Values) -> Broken:
+        watch, found = self._watches[number], self._found[number]
+        event, at, value, distance, column, input_ = watch[
+            [
+                kernel.BREAKER,
+                kernel.BROKEN_AT,
+                kernel.BROKEN_VALUE,
+                kernel.BROKEN_BY,
+                kernel.EXAMPLE,
+                kernel.INPUT,
+            ]
+        ].tolist()
+        unit = "units of time" if watch[kernel.TIMED] else "rows"
+        return Broken(
+            str(found.name),
+            str(found.declared),
+            str(self._spec.names[input_][0]),
+            event,
+            at,
+            str(self.attribute(input_, column)),
+            self._shown(input_, column, value, values),
+            distance,
+            unit,
+        )
+
+    def _of_key(self, constraint: Constraint, values: Values) -> Broken:
+        index = self.keys[constraint.name]
+        number, keys = self._held.lookups[index]
+        column = self._keys[keys[0]].columns[number][0]
+        words = [stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
+        event, at, value = self._held.indexes[index, words].tolist()
+        return Broken(
+            constraint.name,
+            constraint.describe(),
+            constraint.stream,
+            event,
+            at,
+            str(self.attribute(number, column)),
+            self._shown(number, column, value, values),
+        )
+
+    def _shown(self, number: int, column: int, word: int, values: Values) -> str:
+        return shown_value(word, self._spec.inputs[number].schema.attributes[column].type, values)
+
+    # ---- state ----
+
+    def saved(self) -> Words:
+        return np.array([self.keys.get(c.name, -1) for c in self.keyed], np.int64)
+
+    def take(self, saved: Words) -> None:
+        """What was broken has been told; what has been declared since then is not in it."""
+        for constraint, index in zip(self.keyed, saved.tolist(), strict=False):
+            if index >= 0:
+                self.keys[constraint.name] = index
+        watched = self._watches[:, kernel.DECLARED] == 2
+        told = {str(self._found[number].name) for number in np.flatnonzero(watched).tolist()}
+        self._told = told | set(self.keys)

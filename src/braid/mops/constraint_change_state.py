@@ -1,0 +1,179 @@
+"""What a join with constraints holds of relations that come and go; see `k_change_store.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.algebra.types import Kind, kind_of
+from braid.kernels import k_changes as kernel
+from braid.kernels import k_frame as frames
+from braid.kernels import k_store as stores
+from braid.kernels import memory
+from braid.kernels.runtime import address
+from braid.mops.columns import Rows
+from braid.mops.join_plan import Key, Lookup, Orders
+from braid.mops.values import Words
+from braid.plan.constraint_join import ConstraintJoinSpec
+
+#: Words that are saved of a store.
+SAVED = [
+    stores.ARRIVALS,
+    stores.COVERS,
+    stores.AGAIN,
+    stores.FIRST,
+    stores.PEAK,
+    stores.EVICTED,
+]
+
+#: Rows that are looked at for each that goes, from which on equal rows have an index of their own;
+#: and after how many that is asked.
+_LONG, _ASKED = 6, 256
+
+
+class ChangeStores:
+    """The rows in memory and their indexes, for kernels to find."""
+
+    def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
+        self._spec, self._keys = spec, keys
+        self.count = count = len(spec.inputs)
+        self.frame: Words = np.zeros(kernel.CHANGES_FRAME, np.int64)
+        self.feeds: Words = np.zeros((count, frames.FEED_WORDS), np.int64)
+        self.stores: Words = np.zeros((count, stores.STORE_WORDS), np.int64)
+        self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
+        self._bound: Words = np.zeros(count, np.int64)
+        self._parts: list[Words] = []
+        self._planner = Orders(keys, count)
+        self._orders = self._planner.chosen([0] * count)
+        self._describe_stores()
+        self._plan_probes()
+        self._point()
+        for number in range(count):
+            self.forget(number)
+
+    # ---- what is described ----
+
+    def _kept(self, values: Sequence[int]) -> int:
+        part = np.array([*values, 0], np.int64)
+        self._parts.append(part)
+        return int(address(part))
+
+    def _describe_stores(self) -> None:
+        """An index for every way in which an input is looked up, after the one of equal rows."""
+        wanted = {probe.lookup for order in self._orders for probe in order}
+        own = [sorted(lookup for lookup in wanted if lookup[0] == n) for n in range(self.count)]
+        self.lookups: list[Lookup | None] = []
+        for lookups in own:
+            self.lookups += [None, *lookups]
+        self.indexes: Words = np.zeros((len(self.lookups), stores.INDEX_WORDS), np.int64)
+        first = 0
+        for number, (shape, store) in enumerate(zip(self._spec.inputs, self.stores, strict=True)):
+            store[stores.WIDTH], store[stores.BASE] = shape.layout.width, shape.layout.base
+            store[stores.STRIDE] = 8 * (shape.layout.width - 2)
+            store[stores.SIZE] = store[stores.KEEPS] = -1
+            store[stores.FIRST_INDEX], store[stores.INDEXES] = first, 1 + len(own[number])
+            for place, lookup in enumerate([None, *own[number]]):
+                columns = self._columns(number, lookup)
+                record = self.indexes[first + place]
+                record[stores.INDEX_STORE], record[stores.KEYS] = number, len(columns) // 2
+                record[stores.COLUMNS_AT] = self._kept(columns)
+            first += 1 + len(own[number])
+
+    def _columns(self, number: int, lookup: Lookup | None) -> list[int]:
+        """Pairs of a column and whether it is a float; those of a whole row without one."""
+        if lookup is None:
+            kinds = [kind_of(a.type) for a in self._spec.inputs[number].schema][:-1]
+            return [w for k, kind in enumerate(kinds) for w in (k, int(kind is Kind.FLOAT))]
+        keys = [self._keys[k] for k in lookup[1]]
+        return [w for key in keys for w in (key.columns[number][0], int(key.floating))]
+
+    def choose_orders(self) -> None:
+        """Probe what finds least first, as far as there are indexes for it."""
+        for lookup, record in zip(self.lookups, self.indexes, strict=True):
+            if lookup is not None:
+                measured = int(record[stores.PROBES]), int(record[stores.FOUND])
+                self._planner.measured(lookup, *measured)
+                record[[stores.PROBES, stores.FOUND]] = 0
+        orders = self._planner.chosen([int(c) for c in self.stores[:, stores.COUNT]])
+        known = all(probe.lookup in self.lookups for order in orders for probe in order)
+        if known and orders != self._orders:
+            self._orders = orders
+            self._plan_probes()
+            self._point()
+
+    def _plan_probes(self) -> None:
+        steps = np.zeros((self.count, self.count - 1, frames.STEP_WORDS), np.int64)
+        for driver, order in enumerate(self._orders):
+            for step, probe in zip(steps[driver], order, strict=True):
+                step[frames.STEP_INPUT] = probe.lookup[0]
+                step[frames.STEP_INDEX] = self.lookups.index(probe.lookup)
+                step[frames.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
+        self._steps: Words = steps
+
+    def _point(self) -> None:
+        frame = self.frame
+        frame[frames.INPUTS] = self.count
+        frame[frames.STORES_AT] = address(self.stores)
+        frame[frames.INDEXES_AT] = address(self.indexes)
+        frame[frames.FEEDS_AT] = address(self.feeds)
+        frame[frames.STEPS_AT] = address(self._steps)
+        frame[frames.LEVELS_AT] = address(self._levels)
+        frame[frames.BOUND_AT] = address(self._bound)
+
+    # ---- rows ----
+
+    def forget(self, number: int) -> None:
+        """Hold nothing of an input."""
+        store = self.stores[number]
+        store[[stores.COUNT, stores.HIGH]] = 0
+        first = int(store[stores.FIRST_INDEX])
+        for index in range(first, first + int(store[stores.INDEXES])):
+            if self.indexes[index, stores.HEADS_AT] or self.lookups[index] is not None:
+                kernel.index_changes(self.frame, number, index, 16)
+        kernel.compact_changes(self.frame, number)
+
+    def records(self, number: int) -> Rows:
+        """All rows of an input without their times: null bits, columns, weight and flags."""
+        store = self.stores[number]
+        out = np.empty((int(store[stores.COUNT]), int(store[stores.STRIDE]) // 8), np.int64)
+        kernel.copy_changes(self.frame, number, out)
+        return out
+
+    def take(self, number: int, records: Rows) -> None:
+        kernel.take_changes(self.frame, number, np.ascontiguousarray(records))
+
+    def tidy(self) -> None:
+        """Give memory back that is of rows that have gone; find equal rows faster if that is slow."""
+        for number, store in enumerate(self.stores):
+            if store[stores.CAPACITY] > store[stores.COUNT] + store[stores.COUNT] // 4 + 64:
+                kernel.compact_changes(self.frame, number)
+            index = int(store[stores.FIRST_INDEX])
+            equal = self.indexes[index]
+            if equal[stores.PROBES] < _ASKED:
+                continue
+            if equal[stores.FOUND] > _LONG * equal[stores.PROBES] and not equal[stores.HEADS_AT]:
+                heads = int(self.indexes[index + 1, stores.MASK]) + 1
+                kernel.index_changes(self.frame, number, index, heads)
+            equal[[stores.PROBES, stores.FOUND]] = 0
+
+    @property
+    def nbytes(self) -> int:
+        """All memory that is taken, whether or not a row is in it."""
+        slots = int((self.stores[:, stores.CAPACITY] * self.stores[:, stores.STRIDE]).sum())
+        made = self.indexes[self.indexes[:, stores.HEADS_AT] != 0]
+        capacity = self.stores[made[:, stores.INDEX_STORE], stores.CAPACITY]
+        links = 8 * int(capacity.sum())
+        heads = 4 * int((made[:, stores.MASK] + 1).sum())
+        waiting = 16 * int(self.frame[kernel.PENDING_ROOM] + self.frame[frames.DONE_ROOM])
+        return slots + links + heads + waiting
+
+    def release(self) -> None:
+        """Give all memory back; nothing can be done with it any more."""
+        columns = self.indexes[:, [stores.HEADS_AT, stores.LINK_AT]].ravel().tolist()
+        own = self.frame[[frames.DONE_AT, kernel.PENDING_AT]].tolist()
+        for at in [*self.stores[:, stores.SLOTS_AT].tolist(), *columns, *own]:
+            memory.free(at)
+        self.stores[:, stores.SLOTS_AT] = 0
+        self.indexes[:, [stores.HEADS_AT, stores.LINK_AT]] = 0
+        self.frame[[frames.DONE_AT, kernel.PENDING_AT]] = 0

@@ -1,0 +1,127 @@
+"""Which of the constraints that hold are worth using, by what each saves and what it costs.
+
+Both are measured while a join runs. What is *saved*: of the rows that left because of a constraint
+their bytes, each for the part of its window that was still to come; as a part of all bytes that came.
+What it *costs*: the time of its observations (their number, and how long one takes: it is tried on
+rows that are held) and of the walks over rows that it lets leave; as a part of the time that the join
+took. A constraint that saves less than it costs is given up, and tried again later.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from time import perf_counter
+
+import numpy as np
+
+from braid.kernels import k_arrivals as arrivals
+from braid.kernels import k_store as stores
+from braid.kernels import k_watch as kernel
+from braid.mops.constraint_report import Measured
+from braid.mops.constraint_state import Stores
+from braid.mops.values import Words
+
+#: Events after which it is measured what constraints save and cost, at least.
+EVALUATED = 16_384
+#: What costs less than this part of the time more than it saves is watched all the same.
+_LITTLE = 0.01
+#: Rows on which an observation is tried, and instants that are remembered.
+_TRIED, _PACES = 64, 64
+
+
+class Paces:
+    """How many events of each input come in the time of a window."""
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._arrivals: list[Words] = []
+
+    def note(self, now: int, arrivals: Words) -> None:
+        if self._times and now <= self._times[-1]:
+            return
+        self._times.append(now)
+        self._arrivals.append(arrivals.copy())
+        if len(self._times) > _PACES:
+            del self._times[1::2], self._arrivals[1::2]
+
+    def inside(self, number: int, size: int) -> int | None:
+        """About how many events of an input come in so much time; None if that is not known yet."""
+        if len(self._times) < 2:
+            return None
+        now = self._times[-1]
+        at = min(bisect_left(self._times, now - size), len(self._times) - 2)
+        came = int(self._arrivals[-1][number] - self._arrivals[at][number])
+        return came * size // (now - self._times[at])
+
+
+class Choice:
+    """What each watch of a join has saved and cost."""
+
+    def __init__(self, held: Stores, watches: int, worth: float) -> None:
+        self._held, self._worth = held, worth
+        #: Seconds that the join took since it was last measured, and walks because of each watch.
+        self.seconds = 0.0
+        self._walked = np.zeros(watches, np.float64)
+        self._before: Words | None = None
+        self._came = np.zeros(len(held.stores), np.int64)
+        self._events = 0
+        #: Of each watch: the part of the bytes that it saved, the part of the time that it took, and
+        #: how often it was found not to be worth it.
+        self.saved, self.cost = np.zeros((2, watches), np.float64)
+        self.refused = np.zeros(watches, np.int64)
+
+    def measured(self, number: int, width: int) -> Measured:
+        saved, cost = float(self.saved[number]), float(self.cost[number])
+        return Measured(width, saved, cost, int(self.refused[number]))
+
+    def state(self) -> Words:
+        """What has been measured, to be saved: parts of a million."""
+        parts = [np.round(1e6 * self.saved), np.round(1e6 * self.cost), self.refused]
+        return np.concatenate(parts).astype(np.int64)
+
+    def take(self, saved: Words) -> None:
+        self.saved[:], self.cost[:] = saved.reshape(3, -1)[:2] / 1e6
+        self.refused[:] = saved.reshape(3, -1)[2]
+        self._before = None
+
+    def walked(self, watches: Iterable[int], seconds: float) -> None:
+        """A walk over rows was made because of some watches."""
+        self.seconds += seconds
+        chosen = sorted(set(watches))
+        if chosen:
+            self._walked[chosen] += seconds / len(chosen)
+
+    def evaluate(self, watches: Words) -> None:
+        """Measure, if enough has come, and give up what is not worth its time."""
+        events = int(self._held.stores[:, stores.ARRIVALS].sum())
+        if self._before is not None and events - self._events < EVALUATED:
+            return
+        counted = watches[:, [kernel.OBSERVED, kernel.SAVED]].copy()
+        first = self._held.stores[:, stores.FIRST_INDEX]
+        came = self._held.indexes[first, stores.SEEN].copy()
+        if self._before is not None and self.seconds > 0:
+            self._measure(watches, counted - self._before, came - self._came)
+        self._before, self._came, self._events = counted, came, events
+        self.seconds = 0.0
+        self._walked[:] = 0
+
+    def _measure(self, watches: Words, counted: Words, came: Words) -> None:
+        bytes_ = float((came * self._held.stores[:, stores.STRIDE]).sum())
+        for number, watch in enumerate(watches):
+            observed, saved = (int(word) for word in counted[number])
+            if not observed or not bytes_:
+                continue
+            took = observed * self._seconds_of(number) + self._walked[number]
+            self.saved[number] = saved / bytes_
+            self.cost[number] = min(took / self.seconds, 1.0)
+            used = watch[kernel.PHASE] == kernel.PROVES and watch[kernel.DECLARED] != 1
+            if used and self.saved[number] + _LITTLE < self._worth * self.cost[number]:
+                kernel.give_up(self._held.frame, number, int(self.refused[number]))
+                self.refused[number] += 1
+
+    def _seconds_of(self, number: int) -> float:
+        """How long an observation takes, now and here."""
+        started = perf_counter()
+        tried = arrivals.rehearse(self._held.frame, number, _TRIED)
+        return (perf_counter() - started) / tried if tried else 0.0

@@ -1,0 +1,51 @@
+"""What is remembered of rows that WHERE refused: bits of their keys (`kernels/k_refuse.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.kernels import k_store as stores
+from braid.kernels.runtime import address
+from braid.mops.constraint_state import Stores
+from braid.mops.values import Words
+
+#: Words of a filter of keys that were refused; one key for each.
+_REFUSED = 2048
+
+
+class RefusedKeys:
+    """Two filters of each index, of which the older one is forgotten when the newer one is full."""
+
+    def __init__(self, held: Stores, *, needed: bool) -> None:
+        self._held = held
+        self._filters: dict[int, tuple[Words, Words]] = {}
+        # Who has waited in vain is refused as well, so every input may have some.
+        for index in range(len(held.lookups) if needed else 0):
+            empty = np.zeros(_REFUSED, np.int64)
+            self._filters[index] = (empty, empty.copy())
+            held.indexes[index, stores.REFUSED_MASK] = _REFUSED - 1
+            self._point(index)
+
+    def _point(self, index: int) -> None:
+        now, before = self._filters[index]
+        self._held.indexes[index, stores.REFUSED_AT] = address(now)
+        self._held.indexes[index, stores.REFUSED_BEFORE_AT] = address(before)
+
+    def renew(self, index: int) -> None:
+        """Begin a new filter if one is full."""
+        record = self._held.indexes[index]
+        if index in self._filters and record[stores.REFUSED_KEYS] >= _REFUSED:
+            before = self._filters[index][0]
+            self._filters[index] = (np.zeros(_REFUSED, np.int64), before)
+            record[stores.REFUSED_KEYS] = 0
+            self._point(index)
+
+    def forget(self) -> None:
+        for index, filters in self._filters.items():
+            for filter_ in filters:
+                filter_[:] = 0
+            self._held.indexes[index, stores.REFUSED_KEYS] = 0
+
+    @property
+    def nbytes(self) -> int:
+        return sum(2 * filter_.nbytes for filter_, _ in self._filters.values())

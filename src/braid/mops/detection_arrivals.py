@@ -1,0 +1,58 @@
+"""What comes to the logs of one source: the rows of each node, in order, computed once for all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.mops.batch import Batch
+from braid.mops.detection_hash import Hashed
+from braid.mops.detection_log import Arrived, Log
+from braid.mops.values import Values, Words
+from braid.mops.window import last_order
+from braid.plan.detection import Dimension, Source
+from braid.plan.layout import END
+
+
+class Arriving:
+    """The rows of a batch by the nodes that they are for."""
+
+    def __init__(self, batch: Batch, source: Source, values: Values) -> None:
+        self._rows = batch.rows
+        self._hashed = Hashed(batch.rows, source, values)
+        self._order: Words | None = None
+        if source.order and len(batch.rows):
+            self._order = last_order(batch.rows, source.shape, source.order, values)
+        self._nodes: set[int] | None = None
+        if batch.index is not None and batch.members is not None:
+            self._split(batch.index, batch.members)
+
+    def _split(self, index: np.ndarray, members: np.ndarray) -> None:
+        """Pairs in order of their nodes, and for each node in order of its rows."""
+        rows = index.astype(np.int64)
+        if self._order is not None:
+            place = np.empty(len(self._order), np.int64)
+            place[self._order] = np.arange(len(self._order))
+            by = np.lexsort((place[rows], members))
+        else:
+            by = np.argsort(members, kind="stable")
+        self._members, self._chosen = members[by], rows[by]
+        self._nodes = set(np.unique(self._members).tolist())
+
+    def has(self, node: int) -> bool:
+        """Whether anything has come to a node."""
+        return len(self._rows) > 0 if self._nodes is None else node in self._nodes
+
+    def _rows_of(self, node: int) -> Words:
+        if self._nodes is not None:
+            low, high = np.searchsorted(self._members, [node, node + 1])
+            return self._chosen[low:high]
+        return np.arange(len(self._rows)) if self._order is None else self._order
+
+    def of(self, log: Log) -> tuple[Arrived, dict[Dimension, Words], dict[str, Words]]:
+        """What comes to a log, with its buckets and, to verify, its keys."""
+        chosen, hashed = self._rows_of(log.node), self._hashed
+        ends = np.ascontiguousarray(self._rows[chosen, END])
+        arrived = Arrived(ends, hashed.kept(chosen))
+        buckets = {d: hashed.buckets(d)[chosen] for ds in log.dimensions for d in ds}
+        columns = () if log.keys is None else log.keys.columns
+        return arrived, buckets, {name: hashed.words(name)[chosen] for name in columns}

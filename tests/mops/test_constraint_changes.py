@@ -1,0 +1,252 @@
+"""Joins with constraints over relations that come and go: what is put out is a part of the join."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from braid.algebra.constraints import ConstraintMode, Watching
+from braid.algebra.expressions import TRUE
+from braid.algebra.schema import Attribute, Schema
+from braid.kernels.runtime import COMPILED
+from braid.mops import constraint_change_state, constraint_changes
+from braid.mops.base import Context
+from braid.mops.batch import Batch
+from braid.mops.constraint_changes import ChangesJoinLogic
+from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
+from braid.plan.relational import WEIGHT, Equality
+from braid.plan.specs import Shape
+
+Row = tuple[int, int]
+#: Instant, input, row, weight.
+Change = tuple[int, int, Row, int]
+
+
+def spec(inputs: int, mode: ConstraintMode, *, only_coming: bool) -> ConstraintJoinSpec:
+    """Inputs with a key and a value each, all joined on the key."""
+    names = ("k", "v", WEIGHT)
+    shape = Shape(Schema(tuple(Attribute(name, pa.int64()) for name in names)))
+    equalities = tuple(
+        Equality(0, "k", i, "k", floating=False, null_safe=False) for i in range(1, inputs)
+    )
+    emit = (("k", 0, "k"), *((f"v{i}", i, "v") for i in range(inputs)))
+    every = tuple(range(inputs))
+    return ConstraintJoinSpec(
+        tuple(shape for _ in every),
+        equalities,
+        TRUE,
+        emit,
+        tuple(False for _ in every),
+        tuple(CHANGES for _ in every),
+        tuple(False for _ in every),
+        mode,
+        tuple((None, ()) for _ in every),
+        only_coming=only_coming,
+    )
+
+
+def batch(changes: Sequence[Change]) -> Batch:
+    rows = [(t, t, 0, *row, weight) for t, _, row, weight in changes]
+    return Batch(np.array(rows, np.int64).reshape(-1, 6))
+
+
+def joined(relations: Sequence[Counter[Row]]) -> Counter[tuple[int, ...]]:
+    """The join itself."""
+    found = Counter({(k, v): n for (k, v), n in relations[0].items()})
+    for relation in relations[1:]:
+        found = Counter(
+            {
+                (*one, v): n * m
+                for one, n in found.items()
+                for (k, v), m in relation.items()
+                if k == one[0]
+            }
+        )
+    return +found
+
+
+class Run:
+    """A join that gets changes in batches; what it has put out, instant by instant."""
+
+    def __init__(self, spec_: ConstraintJoinSpec, sample: float = 0.01) -> None:
+        self._spec, self._watching = spec_, Watching(sample=sample)
+        self.logic = ChangesJoinLogic(spec_, Context(watching=self._watching))
+        self.out: list[tuple[int, tuple[int, ...], int]] = []
+
+    def take(self, changes: Sequence[Change], bound: int) -> None:
+        inputs = [batch([c for c in changes if c[1] == i]) for i in range(len(self._spec.inputs))]
+        rows = self.logic.on_batch(inputs, bound).rows
+        self.out += [(int(r[1]), tuple(map(int, r[3:-1])), int(r[-1])) for r in rows]
+
+    def restart(self) -> None:
+        state = self.logic.snapshot()
+        self.logic = ChangesJoinLogic(self._spec, Context(watching=self._watching))
+        self.logic.restore(state)
+
+    def relation(self, until: int) -> Counter[tuple[int, ...]]:
+        found: Counter[tuple[int, ...]] = Counter()
+        for time, row, weight in self.out:
+            if time <= until:
+                found[row] += weight
+        return Counter({row: n for row, n in found.items() if n})
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Rows leave as soon as anything speaks for it; equal rows get an index of their own."""
+    with (
+        patch.object(constraint_changes, "JUDGED", 1),
+        patch.object(constraint_change_state, "_ASKED", 4),
+        patch.object(constraint_change_state, "_LONG", 0),
+    ):
+        yield
+
+
+def truth(changes: Sequence[Change], inputs: int, until: int) -> Counter[tuple[int, ...]]:
+    relations: list[Counter[Row]] = [Counter() for _ in range(inputs)]
+    for time, number, row, weight in changes:
+        if time <= until:
+            relations[number][row] += weight
+    return joined(relations)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[int, list[Change], list[int]]:
+    """Rows come, with weights, and go again, perhaps at the same instant; and where batches end."""
+    inputs = draw(st.integers(2, 3))
+    changes: list[Change] = []
+    for number in range(inputs):
+        for _ in range(draw(st.integers(0, 8))):
+            row = (draw(st.integers(0, 2)), draw(st.integers(0, 2)))
+            comes, stays = draw(st.integers(0, 12)), draw(st.integers(0, 8))
+            copies = draw(st.integers(1, 2))
+            changes.append((comes, number, row, copies))
+            changes += [(comes + stays, number, row, -1)] * draw(st.integers(0, copies))
+    order = draw(st.permutations(range(len(changes))))
+    changes = sorted((changes[k] for k in order), key=lambda change: change[0])
+    return inputs, changes, sorted(draw(st.lists(st.integers(0, 20), max_size=3)))
+
+
+def ran(
+    case: Any,
+    mode: ConstraintMode,
+    *,
+    only_coming: bool,
+    restarts: bool = False,
+    sample: float = 0.0,
+) -> Run:
+    inputs, changes, ends = case
+    run, first = Run(spec(inputs, mode, only_coming=only_coming), sample), -1
+    for end in [*ends, 2**62]:
+        run.take([c for c in changes if first < c[0] <= end], end + 1)
+        first = end
+        if restarts:
+            run.restart()
+    return run
+
+
+EXAMPLES = settings(max_examples=60 if COMPILED else 15, deadline=None)
+
+
+@EXAMPLES
+@given(histories(), st.booleans())
+def test_what_is_put_out_is_the_join(case: Any, restarts: bool) -> None:
+    inputs, changes, _ = case
+    run = ran(case, ConstraintMode.EXACT, only_coming=False, restarts=restarts)
+    for instant in range(22):
+        assert run.relation(instant) == truth(changes, inputs, instant)
+
+
+@EXAMPLES
+@given(histories(), st.booleans(), st.sampled_from([0.0, 0.5]))
+def test_with_rows_dropped_it_is_a_part_of_the_join(
+    case: Any, restarts: bool, sample: float
+) -> None:
+    inputs, changes, _ = case
+    with eager():
+        run = ran(
+            case, ConstraintMode.MONITORED, only_coming=False, restarts=restarts, sample=sample
+        )
+    for instant in range(22):
+        found = run.relation(instant)
+        assert all(n > 0 for n in found.values()), "nothing goes that has not come"
+        assert found <= truth(changes, inputs, instant)
+
+
+@EXAMPLES
+@given(histories(), st.booleans())
+def test_what_comes_for_istream_has_come_to_the_join(case: Any, restarts: bool) -> None:
+    inputs, changes, _ = case
+    with eager():
+        run = ran(case, ConstraintMode.MONITORED, only_coming=True, restarts=restarts)
+    for instant in range(22):
+        found: Counter[tuple[int, ...]] = Counter()
+        for time, row, weight in run.out:
+            if time == instant:
+                found[row] += weight
+        now = truth(changes, inputs, instant)
+        assert all(now[row] for row, n in found.items() if n > 0), "it is there now"
+
+
+def lives(count: int) -> Iterator[Change]:
+    """Rows of input 0 that each meet one row of input 1, which then goes; they never go themselves."""
+    for k in range(count):
+        yield (3 * k, 0, (k, 1), 1)
+        yield (3 * k + 1, 1, (k, 2), 1)
+        yield (3 * k + 2, 1, (k, 2), -1)
+
+
+def test_rows_leave_after_their_result_has_gone() -> None:
+    run = Run(spec(2, ConstraintMode.MONITORED, only_coming=False))
+    changes = list(lives(3000))
+    for first in range(0, len(changes), 300):
+        part = changes[first : first + 300]
+        run.take(part, part[-1][0] + 1)
+    assert len(run.out) == 6000, "all comes and all goes"
+    assert not run.relation(9000)
+    held = run.logic.describe()["inputs"][0]["rows"]
+    assert held < 100, "a sample of them"
+    assert run.logic.state_bytes < 100 * held + 4000
+
+
+def test_rows_that_meet_often_stay() -> None:
+    """Many-many: nothing is gained, and nothing is lost."""
+    run = Run(spec(2, ConstraintMode.MONITORED, only_coming=True))
+    changes = [(t, t % 2, (t % 7, t), 1) for t in range(800)]
+    for first in range(0, len(changes), 100):
+        run.take(changes[first : first + 100], first + 100)
+    assert run.relation(800) == truth(changes, 2, 800)
+    assert run.logic.instances == 800
+
+
+def test_rows_of_one_key_are_found_among_many() -> None:
+    run = Run(spec(2, ConstraintMode.EXACT, only_coming=False))
+    run.take([(0, 0, (1, v), 1) for v in range(2000)], 1)
+    run.take([(1, 0, (1, v), -1) for v in range(1000)], 2)
+    run.take([(2, 0, (1, v), -1) for v in range(1000, 1999)], 3)
+    assert run.logic.instances == 1
+    run.take([(3, 1, (1, 5), 1)], 4)
+    assert run.out == [(3, (1, 1999, 5), 1)]
+
+
+def test_too_many_rows_are_given_up() -> None:
+    run = Run(spec(2, ConstraintMode.MONITORED, only_coming=True))
+    run.logic = ChangesJoinLogic(run._spec, Context(instance_budget=10))
+    run.take([(t, 0, (t, 0), 1) for t in range(20)], 20)
+    assert run.logic.stopped == {0: 19}
+    assert run.logic.instances == 0
+    state = run.logic.snapshot()
+    again = ChangesJoinLogic(run._spec, Context(instance_budget=10))
+    again.restore(state)
+    assert again.stopped == {0: 19}
+    with_more = ChangesJoinLogic(run._spec, Context(instance_budget=100))
+    with_more.restore(state)
+    assert not with_more.stopped
