@@ -123,7 +123,12 @@ def test_joins_show_their_constraints_and_the_k_of_each_over_time(job: Terminal)
         CREATE CONSTRAINT rising ON Orders (id) ASCENDING WITHIN 3 ROWS;
     """)
     engine.query("q", "Select I.id From Orders [Range 99] O, Items [Range 99] I Where O.id = I.id")
-    engine.process({"Orders": {"id": [5, 6, 7, 8, 9, 1], "t": [1, 2, 3, 4, 5, 6]}})
+    engine.process(
+        {
+            "Orders": {"id": [5, 6, 7, 8, 9, 1, 2], "t": [1, 2, 3, 4, 5, 6, 9]},
+            "Items": {"id": [0], "t": [9]},
+        }
+    )
     shard = statistics(engine._running())
     join = next(m for m in shard["mops"] if "one_result" in m["detail"])
     declared = next(c for c in join["detail"]["constraints"] if "declared" in c)

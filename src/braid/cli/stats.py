@@ -115,7 +115,7 @@ def _print_all(total: dict[str, Any], progress: dict[str, Any]) -> None:
     show.out.print(_mop_table(total["mops"]))
     for mop in total["mops"]:
         for line in _detail_lines(mop):
-            show.out.print(Text(line))
+            show.out.print(Text(line), soft_wrap=True)
     show.out.print()
 
 
