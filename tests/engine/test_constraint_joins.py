@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import braid
 from braid.algebra.constraints import ConstraintMode
 from braid.kernels.runtime import COMPILED
-from braid.mops import constraint_aside, constraint_join, constraint_watch
+from braid.mops import constraint_aside, constraint_choice, constraint_join, constraint_watch
 from braid.optimizer import driver, relations
 from braid.optimizer.constraint_joins import can_be_hashed
 
@@ -84,6 +84,10 @@ def eager() -> Iterator[None]:
         patch.object(constraint_watch, "_OFTEN", 50),
         patch.object(constraint_watch, "_ROUND", 2),
         patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
+        patch.object(constraint_watch, "_LEAST_THRESHOLD", 2),
+        patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),
+        patch.object(constraint_watch, "_UNCOUNTED", 3),
+        patch.object(constraint_choice, "EVALUATED", 6),
     ):
         yield
 
@@ -262,3 +266,16 @@ def test_joins_that_rest_equal_plain_ones(
                 running.constraint("told", "key", "C", "a")
         running.finish()
     assert found + results(running) == wanted
+
+
+def test_a_join_of_relations_is_found_again_after_a_restart() -> None:
+    running = braid.Engine(constraints="monitored", idle_timeout=None)
+    running.execute(STREAMS)
+    running.query("q", CHANGING[4].format("[Range 5]", "[Range 5]", ""))
+    running.process(tables([("A", 1, (1, 1, 1)), ("C", 1, (1, 1, 2))]))
+    running.process(tables([("A", 2, (3, 1, 1))]))
+    again = braid.Engine.restore(running.snapshot())
+    assert "its rows come and go" in str(again.explain())
+    again.process(tables([("B", 3, (1, 1, 0))]))
+    again.finish()
+    assert [row[-2:] for row in results(again)] == [(1, 2)]

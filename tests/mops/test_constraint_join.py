@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import braid
-from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
-from braid.mops import constraint_watch
+from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
 from braid.mops.base import Context
 from braid.mops.batch import Batch
 from braid.mops.constraint_join import ConstraintJoinLogic
@@ -49,8 +47,8 @@ class Join:
             engine._catalog.add_constraint(constraint)
         specs = (mop.spec for mop in engine._running().plan.mops.values())
         (self.spec,) = (spec for spec in specs if isinstance(spec, ConstraintJoinSpec))
-        with patch.object(constraint_watch, "SAMPLES", 0):
-            self.logic = ConstraintJoinLogic(self.spec, Context(aside_above=0))
+        context = Context(aside_above=0, watching=Watching(sample=0.0))
+        self.logic = ConstraintJoinLogic(self.spec, context)
         self.now = 0
         self.streams = [stream for stream, _ in self.spec.names]
 

@@ -31,7 +31,8 @@ def run(
     children: Keys, parents: Keys, mode: str = "monitored", **more: Any
 ) -> tuple[braid.Engine, int]:
     """Of every instant one event of each stream; the engine, and how many results there were."""
-    engine = braid.Engine(constraints=mode, **more)
+    # Whatever is found is followed, whether or not it is worth its time.
+    engine = braid.Engine(constraints=mode, watching={"worth": 0}, **more)
     engine.execute(STREAMS)
     engine.query("q", QUERY)
     found = 0

@@ -283,7 +283,8 @@ def _find_waiting(watch: int, value: int) -> int:
 
 @kernel()
 def _watch_waiting(frame: int, driver: int, edge: int, record: int) -> None:
-    """Rows of another input that wait for the partner which has come."""
+    """Rows of another input that wait for the partner which has come. One that had its partner while
+    nobody watched counts as well: then the distance is overestimated."""
     watch = watch_at(frame, load_int(edge, EDGE_WATCH))
     store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
     other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
@@ -295,8 +296,6 @@ def _watch_waiting(frame: int, driver: int, edge: int, record: int) -> None:
     looks = load_int(watch, PHASE) == LOOKS
     if looks and (hash_ & (_SAMPLED - 1)) != 0:
         return
-    # Whoever came before this began may have had a partner that was not noticed.
-    begun = load_int(watch, STARTED)
     largest, timed = np.int64(0), load_int(watch, TIMED) != 0
     slot = find(index, other, hash_)
     while slot >= 0:
@@ -304,9 +303,9 @@ def _watch_waiting(frame: int, driver: int, edge: int, record: int) -> None:
         since = load_int(row, mark)
         if since >= 0:
             store_int(row, mark, -1)
-            if since >= begun and timed:
+            if timed:
                 largest = max(largest, load_int(frame, NOW) - load_int(row, 1))
-            elif since >= begun:
+            else:
                 largest = max(largest, load_int(store, ARRIVALS) - since)
         slot = following_of(index, other, slot, hash_)
     number = load_int(record, load_int(store, WIDTH) + NUMBER)
