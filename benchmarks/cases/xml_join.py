@@ -79,9 +79,9 @@ CASE = Case(
     name="xml_join",
     about="joins between documents of two and three levels, together and one by one",
     sizes={
-        "small": {"points": (100, 1_000), "deep": 1_000, "documents": 200, "checked": 10, "band": 4_000},
+        "small": {"points": (100, 1_000), "deep": 1_000, "documents": 200, "checked": 10, "band": 1_000},
         "full": {
-            "points": (1_000, 10_000, 100_000), "deep": 100_000, "documents": 2_000, "checked": 4, "band": 20_000,
+            "points": (1_000, 10_000, 100_000), "deep": 100_000, "documents": 2_000, "checked": 4, "band": 5_000,
         },
     },
     variants=variants,

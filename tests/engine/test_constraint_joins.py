@@ -265,3 +265,16 @@ def test_joins_that_rest_equal_plain_ones(
                 running.constraint("told", "key", "C", "a")
         running.finish()
     assert found + results(running) == wanted
+
+
+def test_a_join_of_relations_is_found_again_after_a_restart() -> None:
+    running = braid.Engine(constraints="monitored", idle_timeout=None)
+    running.execute(STREAMS)
+    running.query("q", CHANGING[4].format("[Range 5]", "[Range 5]", ""))
+    running.process(tables([("A", 1, (1, 1, 1)), ("C", 1, (1, 1, 2))]))
+    running.process(tables([("A", 2, (3, 1, 1))]))
+    again = braid.Engine.restore(running.snapshot())
+    assert "its rows come and go" in str(again.explain())
+    again.process(tables([("B", 3, (1, 1, 0))]))
+    again.finish()
+    assert [row[-2:] for row in results(again)] == [(1, 2)]

@@ -99,6 +99,19 @@ def test_what_ends_is_there_until_then() -> None:
     assert ("pair", 30, 31) in found(made)
 
 
+def test_members_that_come_to_what_ends_end_with_it() -> None:
+    made = engine()
+    register(made)
+    made.process({"S": events([(1, 5, 1), (1, 5, 10)])})
+    made.drop("each", at=20)
+    made.query("each", EACH, {"id": ["c"], "floor": [0]})
+    made.process({"S": events([(1, 5, 15), (1, 5, 20), (1, 5, 30)])})
+    assert {(q, e) for q, _, e in found(made) if e >= 15 and q.startswith("each")} == {
+        ("each/a", 15), ("each/b", 15), ("each/c", 15),
+    }  # fmt: skip
+    assert made.queries == ("pair", "same")
+
+
 def test_an_end_before_the_first_event() -> None:
     made = engine()
     register(made)

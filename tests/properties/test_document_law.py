@@ -37,7 +37,9 @@ def test_documents_obey_the_law(data: st.DataObject, workloads: Any) -> None:
     check(data, workloads)
 
 
-@KINDS
+@pytest.mark.parametrize(
+    "workloads", [documents.workloads, document_joins.workloads], ids=["xml", "joins"]
+)
 @given(data=st.data())
 def test_codes_of_values_may_change(data: st.DataObject, workloads: Any) -> None:
     """The table of strings is compacted after every batch."""

@@ -181,6 +181,16 @@ def test_one_pass_feeds_all_sinks(market: Market, tmp_path) -> None:
     assert stored.select("batch").distinct().count() == 2
 
 
+@pytest.mark.parametrize("queries", [{"jump": KEYED, "high": SPREAD}, {"high": SPREAD}])
+def test_results_that_no_sink_takes_are_counted(market: Market, queries: dict[str, str]) -> None:
+    market.write("Stock", stock_rows(60, 0, seed=1), "0")
+    shown, sink = MemorySink(), MemorySink()
+    whole = market.session(queries, streaming=False).start({"matches": shown}).progress
+    some = market.session(queries, streaming=False).start({"High": sink}).progress
+    assert some.matches == whole.matches == len(shown.rows)
+    assert len(sink.rows) == sum(row.query == "high" for row in shown.rows) > 0
+
+
 def test_a_users_own_write_stream_with_ticks_intervals_and_a_function(spark, tmp_path) -> None:
     """What `output` gives is a streaming DataFrame like any other, with its own checkpoint."""
     (tmp_path / "in").mkdir()

@@ -197,6 +197,8 @@ class Engine:
             now = shard.bound(prepared.template.outputs[-1].node.unit)
             births = np.full(len(prepared.members), now if at is None else at)
             self._admit(shard, prepared.members, births, single=False)
+            if self._shard is not None and id in self._catalog.ending:
+                self._shard.drop([id], self._catalog.ending[id])  # those that have just come, too
 
     def _check_time(self, template: Template, at: int | None) -> None:
         if at is None or self._shard is None:

@@ -41,5 +41,6 @@ class Stop:
 
 def _only(streams: Sequence[str | None]) -> str:
     """Which outputs of a query have ended, if not all."""
-    named = [repr(name) if name is not None else "its own results" for name in streams]
+    named = [repr(name) for name in sorted(name for name in streams if name is not None)]
+    named += ["its own results"] if None in streams else []
     return f"; of its outputs {' and '.join(named)} ended" if named else ""

@@ -23,20 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from braid.kernels.clauses import atom_holds
 from braid.kernels.counting import count_waiting
-from braid.kernels.forwarding import (
-    OUT_AT,
-    OUT_ROOM,
-    OUT_ROWS,
-    PAIRS,
-    PAIRS_AT,
-    PAIRS_ROOM,
-    STOPPED,
-    STOPPED_AT,
-    STOPPED_ROOM,
-    ask_ahead,
-    emit,
-)
 from braid.kernels.instances import (
     ADDED,
     ALIAS_COUNT,
@@ -52,6 +40,16 @@ from braid.kernels.instances import (
     CLASSES,
     COUNT,
     DEAD,
+    E_AT,
+    E_ATOMS,
+    E_HIGH,
+    E_LOW,
+    E_NEXT,
+    E_OUT,
+    E_PARAMETERS,
+    E_TEST,
+    EDGE_WORDS,
+    EDGES,
     EMITTED,
     EVENT_BASE,
     FIRST_HEADS,
@@ -68,6 +66,7 @@ from braid.kernels.instances import (
     HASH,
     HEADS_AT,
     HEADS_MASK,
+    INDEXED,
     ITERATES,
     LINK,
     OUT_BASE,
@@ -75,8 +74,14 @@ from braid.kernels.instances import (
     RESIDUAL,
     ROWS_AT,
     S_BOUND,
+    S_EDGE,
     S_GROUP,
+    S_HIGH,
+    S_LOW,
     S_NEXT,
+    S_OUT,
+    S_TEST,
+    SETS,
     SEVERAL,
     STAMP,
     STATE_COUNT,
@@ -89,6 +94,8 @@ from braid.kernels.instances import (
     bind,
     class_of,
     compact_members,
+    compose,
+    first_cell,
     first_state,
     free_slot,
     hash_event,
@@ -96,14 +103,18 @@ from braid.kernels.instances import (
     head_at,
     last_member,
     link_slot,
+    member_at,
+    next_cell,
     one_member,
     rehash,
     same_keys,
+    state_of,
     sweep_slots,
     take_slot,
     unlink,
     with_member,
 )
+from braid.kernels.keys import key_of
 from braid.kernels.memory import release, resized
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
@@ -119,15 +130,17 @@ from braid.kernels.runtime import (
     store_int,
 )
 
-#: Four times the instances beyond the last sweep's that are left: all fit the first cache.
-SLACK = 1024
+#: In a pair: the node is a state whose edges are in an index.
+MANY = np.int64(0x80000000)
 
-#: How many events ahead memory is asked for: chains, and states if there are so many of them
-#: that they are not in the caches anyway.
-AHEAD, SOON, LARGE = 8, 2, 32_768
+#: How many events ahead memory is asked for.
+AHEAD = 8
 
-_PAIR_NODE = np.int64(0xFFFFFFFF)
-_NODE = np.int64(0x3FFFFFFF)
+#: What a run puts out: rows (address, room, number), pairs of row and output node (address,
+#: room, number), states that exceeded their budget (address, number, since when).
+(OUT_AT, OUT_ROOM, OUT_ROWS, PAIRS_AT, PAIRS_ROOM, PAIRS, STOPPED_AT, STOPPED_ROOM, STOPPED) = (
+    range(9)
+)
 
 
 class Run(NamedTuple):
@@ -144,17 +157,96 @@ class Run(NamedTuple):
 
 
 @kernel()
-def _ask_for_heads(pairs: int, p: int, frame: int) -> None:
-    """Ask for the memory that pairs to come need: heads of nodes, states of those with several."""
-    prefetch(load_int(frame, FIRST_HEADS) + 8 * (load_int(pairs, p + AHEAD) & _NODE))
-    states = load_int(frame, STATES)
-    head = head_at(load_int(pairs, p + AHEAD // 2) & _PAIR_NODE, frame)
-    if (head >> 32) == SEVERAL:
-        prefetch(states + first_state(head) * (8 * STATE_WORDS))
-    head = head_at(load_int(pairs, p + AHEAD // 4) & _PAIR_NODE, frame)
-    if (head >> 32) == SEVERAL:
-        following = load_int(states + first_state(head) * (8 * STATE_WORDS), S_NEXT)
-        prefetch(states + following * (8 * STATE_WORDS))
+def _pair(out: int, node: int) -> None:
+    count, room = load_int(out, PAIRS), load_int(out, PAIRS_ROOM)
+    if count == room:
+        room *= 2
+        store_int(out, PAIRS_AT, resized(load_int(out, PAIRS_AT), room))
+        store_int(out, PAIRS_ROOM, room)
+    store_int(load_int(out, PAIRS_AT), count, (load_int(out, OUT_ROWS) << 32) | node)
+    store_int(out, PAIRS, count + 1)
+
+
+@kernel()
+def _forward(
+    node: int, group: int, lasted: int, row: int, frame: int, out: int, accept: Any
+) -> None:
+    """Send the composite at `row` on from all states of a first node in a group."""
+    state = state_of(node, frame)
+    base = load_int(frame, OUT_BASE)
+    while state >= 0:
+        record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
+        bound = load_int(record, S_BOUND)
+        test = load_int(record, S_TEST)
+        holds = load_int(record, S_GROUP) == group and (bound == -1 or lasted <= bound)
+        if holds and test >= 0:
+            key = key_of(row, (test >> 16) & 0xFFFF, base, (test >> 8) & 255)
+            holds = load_int(record, S_LOW) <= key <= load_int(record, S_HIGH)
+            if holds and test >> 32 > 0:
+                _pair(out, (test >> 32) - 1)
+                holds = False
+        if holds:
+            if load_int(record, S_OUT) >= 0:
+                _pair(out, load_int(record, S_OUT))
+            if test == INDEXED:
+                _pair(out, MANY | state)
+            edge = load_int(record, S_EDGE)
+            while edge >= 0:
+                at = load_int(frame, EDGES) + edge * (8 * EDGE_WORDS)
+                count = load_int(at, E_ATOMS)
+                holds = True
+                if count > 0:
+                    test = load_int(at, E_TEST)
+                    key = key_of(row, test >> 16, base, (test >> 8) & 255)
+                    holds = atom_holds(
+                        test & 255,
+                        key,
+                        load_int(at, E_LOW),
+                        load_int(at, E_HIGH),
+                        load_int(frame, SETS),
+                    )
+                    if holds and count > 1:
+                        holds = atoms_hold(count - 1, load_int(at, E_AT), row, base, frame)
+                own = load_int(at, E_PARAMETERS)
+                if holds and own >= 0:
+                    holds = accept(
+                        np.int64(0),
+                        row,
+                        load_int(frame, PARAMETERS) + 8 * own,
+                        load_int(frame, STRINGS),
+                    )
+                if holds:
+                    _pair(out, load_int(at, E_OUT))
+                edge = load_int(at, E_NEXT)
+        state = load_int(record, S_NEXT)
+
+
+@kernel()
+def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept: Any) -> None:
+    """The composite of an instance and an event, if some member goes on with it."""
+    rows, room = load_int(out, OUT_ROWS), load_int(out, OUT_ROOM)
+    words = load_int(frame, OUT_BASE) + load_int(frame, EMITTED)
+    if rows == room:
+        room *= 2
+        store_int(out, OUT_AT, resized(load_int(out, OUT_AT), room * words))
+        store_int(out, OUT_ROOM, room)
+    row = load_int(out, OUT_AT) + rows * (8 * words)
+    compose(row, instance, event, frame)
+    before = load_int(out, PAIRS)
+    lasted = load_int(row, 1) - load_int(row, 0)
+    word = load_int(instance, load_int(frame, GROUP))
+    cell = first_cell(word)
+    while cell >= 0:
+        # Ask for all states before the first one is looked at.
+        state = state_of(member_at(cell, numbers), frame)
+        prefetch(load_int(frame, STATES) + state * (8 * STATE_WORDS))
+        cell = next_cell(cell, numbers)
+    cell = first_cell(word)
+    while cell >= 0:
+        _forward(member_at(cell, numbers), word >> 32, lasted, row, frame, out, accept)
+        cell = next_cell(cell, numbers)
+    if load_int(out, PAIRS) > before:
+        store_int(out, OUT_ROWS, rows + 1)
 
 
 @kernel()
@@ -278,9 +370,10 @@ def follow(
     stride = 8 * (place + 1)
     groups, event_base = frame_words[GROUPS], frame_words[EVENT_BASE]
     iterates, residual = frame_words[ITERATES] != 0, frame_words[RESIDUAL] != 0
-    channels, large = frame_words[CHANNELS] != 0, frame_words[STATE_COUNT] > LARGE
+    channels = frame_words[CHANNELS] != 0
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
+    first_heads = frame_words[FIRST_HEADS]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
@@ -308,8 +401,6 @@ def follow(
         alone = until - s == 1
         heads_at, mask = load_int(numbers, HEADS_AT), load_int(numbers, HEADS_MASK)
         rows_at = load_int(numbers, ROWS_AT)
-        if large and until + SOON < second_n:
-            ask_ahead(second_at + (until + SOON) * second_stride, numbers, stride, frame)
         if class_count == 1 and until + AHEAD < second_n:
             # Memory is slow: ask for the chains of the events that come next.
             event = second_at + (until + AHEAD) * second_stride
@@ -364,7 +455,7 @@ def follow(
                     # The event affects this instance.
                     goes_on = False
                     if not iterates:
-                        emit(instance, event, numbers, frame, out, accept)
+                        _emit(instance, event, numbers, frame, out, accept)
                     else:
                         goes_on = rebind(instance, event, own, strings)
                     if not alone:
@@ -383,7 +474,7 @@ def follow(
                             write(instance, event, own, strings, successor)
                             store_int(successor, 1, now)
                             store_half(successor, hash_, hash_instance(successor, group, frame))
-                            emit(successor, event, numbers, frame, out, accept)
+                            _emit(successor, event, numbers, frame, out, accept)
                             _push(pending, made)
                             store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
                         _push(affected, slot)
@@ -395,7 +486,7 @@ def follow(
                         # Nobody else looks at it in this epoch: it becomes its own successor.
                         write(instance, event, own, strings, instance)
                         store_int(instance, 1, now)
-                        emit(instance, event, numbers, frame, out, accept)
+                        _emit(instance, event, numbers, frame, out, accept)
                         changed = hash_instance(instance, group, frame)
                     if changed == h:
                         previous = slot
@@ -435,8 +526,9 @@ def follow(
                 store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
                 previous_row = pair >> 32
             if p + AHEAD < pairs_n:
-                _ask_for_heads(pairs_from, p, frame)
-            node = pair & _PAIR_NODE
+                later = load_int(pairs_from, p + AHEAD) & np.int64(0x3FFFFFFF)
+                prefetch(first_heads + 8 * later)
+            node = pair & np.int64(0xFFFFFFFF)
             p += 1
             head = head_at(node, frame)
             if head < 0:
@@ -456,7 +548,7 @@ def follow(
         count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
         if count > 2 * (load_int(numbers, HEADS_MASK) + 1):
             rehash(2 * (load_int(numbers, HEADS_MASK) + 1), numbers, stride, frame)
-        if 4 * count > 5 * swept + SLACK:
+        if 8 * count > 9 * swept + 8192:
             sweep_slots(numbers, stride, frame, now)
         if load_int(numbers, ARENA_USED) > load_int(numbers, ARENA_LIMIT):
             sweep_slots(numbers, stride, frame, now)

@@ -26,6 +26,7 @@ from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_change_state import SAVED, ChangeStores
 from braid.mops.constraint_output import Output
+from braid.mops.constraint_state import STORES
 from braid.mops.join_plan import keys_of
 from braid.mops.membership import Origin, nobody
 from braid.mops.values import Words
@@ -149,7 +150,7 @@ class ChangesJoinLogic:
 
     def snapshot(self) -> State:
         counted = self._held.stores[:, SAVED].ravel()
-        state: State = {"k_changes": np.append(counted, self._frame[frames.LOST])}
+        state: State = {STORES: np.append(counted, self._frame[frames.LOST])}
         for number in range(len(self._spec.inputs)):
             state[f"rows{number}"] = self._held.records(number)
         budget = self._context.instance_budget
@@ -157,7 +158,7 @@ class ChangesJoinLogic:
         return state
 
     def restore(self, state: State) -> None:
-        counted = state["k_changes"]
+        counted = state[STORES]
         self._held.stores[:, SAVED] = counted[:-1].reshape(-1, len(SAVED))
         self._frame[frames.LOST] = counted[-1]
         for number in range(len(self._spec.inputs)):

@@ -25,7 +25,6 @@ from braid.kernels import instances as slots
 from braid.kernels import memory, upkeep
 from braid.kernels import steps as kernel
 from braid.kernels.counting import count_instances
-from braid.kernels.forwarding import MANY
 from braid.kernels.rows import packed_pairs
 from braid.kernels.runtime import address, always, nothing
 from braid.mops import codegen
@@ -255,10 +254,10 @@ class StepLogic:
     def _forwarded(self, rows: Rows, pairs: Words) -> Batch:
         """Resolve what the loop left to the index of edges."""
         index, nodes = (pairs >> 32).astype(np.int32), pairs & 0xFFFFFFFF
-        many = nodes >= int(MANY)
+        many = nodes >= int(kernel.MANY)
         if many.any():
             asked = np.flatnonzero(many)
-            states = self.sets.meant(nodes[asked] & (int(MANY) - 1))
+            states = self.sets.meant(nodes[asked] & (int(kernel.MANY) - 1))
             at, outs = self.tables.forward.match(rows, index[asked], states)
             index = np.concatenate([index[~many], at])
             nodes = np.concatenate([nodes[~many], outs])

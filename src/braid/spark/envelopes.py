@@ -145,8 +145,14 @@ def _rows_of(table: pa.Table) -> int:
     return max(1, min(MAX_ROWS, int(MAX_BYTES * table.num_rows / max(1, table.nbytes))))
 
 
-def add_results(rows: Rows, group: ResultGroup) -> None:
-    """The results of many queries, cut so that each piece fits an envelope."""
+def add_results(rows: Rows, group: ResultGroup, wanted: frozenset[str] | None = None) -> None:
+    """The results of many queries, cut so that each piece fits an envelope.
+
+    Those of streams that are not among `wanted` (None: all are) are only counted: nobody reads them.
+    """
+    if wanted is not None and group.stream not in wanted:
+        rows.add(RESULT, group.stream, len(group))
+        return
     found = group.settle()
     count = len(found.rows)
     ends = np.arange(0, group.table.num_rows, _rows_of(group.table))

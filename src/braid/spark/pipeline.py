@@ -42,6 +42,8 @@ class Pipeline:
     #: Changes while it runs, and what exists for them to be bound against.
     control: DataFrame | None = None
     catalog: Catalog | None = None
+    #: The published streams that some sink takes; None if one takes all results.
+    wanted: frozenset[str] | None = None
     #: Workers keep live engines by this name; the same when a pipeline is started again.
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -79,7 +81,7 @@ class Pipeline:
 
     def _stateless(self) -> DataFrame:
         """One pass without a shuffle: a result depends on one event."""
-        plan = Shipped(StatelessPlan(self.distribution, self.options))
+        plan = Shipped(StatelessPlan(self.distribution, self.options, self.wanted))
         parts = []
         for stream, frame in self._sources():
             columns = self._columns(stream, frame)
@@ -117,7 +119,8 @@ class Pipeline:
     def _job(self, labels: tuple[int, ...]) -> Shipped[ShardJob]:
         saved = self.saved.to_json().encode()
         catalog = self.catalog if self.control is not None else None
-        return Shipped(ShardJob(self.distribution, labels, self.options, saved, catalog))
+        job = ShardJob(self.distribution, labels, self.options, saved, catalog, self.wanted)
+        return Shipped(job)
 
     def _streaming(self) -> DataFrame:
         labels = self._labels()

@@ -289,7 +289,7 @@ class Session:
         if not self._is_streaming():
             for sink in sinks.values():
                 sink.prepare(self.spark, resumes=False)
-            writer(self._packed(), 0)
+            writer(self._packed(_wanted(outputs)), 0)
             return Running(writer, None)
         if checkpoint is None:
             raise ConfigError(
@@ -347,7 +347,7 @@ class Session:
     def _pipeline(
         self, distribution: Distribution, *, stateful: bool = False, name: str | None = None
     ) -> Pipeline:
-        named = {} if name is None else {"name": name}
+        named: dict[str, Any] = {} if name is None else {"name": name}
         return Pipeline(
             distribution,
             self._frames,
@@ -358,9 +358,10 @@ class Session:
             **named,
         )
 
-    def _packed(self) -> DataFrame:
+    def _packed(self, wanted: frozenset[str] | None = None) -> DataFrame:
         self._is_streaming()
-        return self._pipeline(self._distribution(Kept.of(()), self.shards)).packed()
+        pipeline = self._pipeline(self._distribution(Kept.of(()), self.shards))
+        return replace(pipeline, wanted=wanted).packed()
 
     def _resumed(self, store: _Checkpoint, wanted: frozenset[Standing]) -> Pipeline:
         """The pipeline for a checkpoint: what is placed there stays where it is."""
@@ -398,6 +399,11 @@ class Session:
         return {name: known[name] for name in names}
 
 
+def _wanted(outputs: Iterable[str]) -> frozenset[str] | None:
+    """The outputs whose rows are made; None if all results are shown."""
+    return None if "matches" in outputs else frozenset(outputs)
+
+
 @dataclass(frozen=True)
 class _Launch:
     """Starts a session's pipeline on its checkpoint, and starts it again with more routes."""
@@ -418,7 +424,8 @@ class _Launch:
                 sink.prepare(spark, resumes=store.is_used)
         store.write(pipeline.saved)
         self.writer.begin(store.write_statistics)
-        stream = pipeline.packed().writeStream.foreachBatch(self.writer)
+        packed = replace(pipeline, wanted=_wanted(self.sinks)).packed()
+        stream = packed.writeStream.foreachBatch(self.writer)
         stream = stream.option("checkpointLocation", self.checkpoint).outputMode("append")
         if self.name is not None:
             stream = stream.queryName(self.name)

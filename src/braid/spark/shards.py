@@ -62,13 +62,15 @@ class Hosted:
 @dataclass(frozen=True)
 class ShardJob:
     """What all shards of a pipeline run. `saved`: the plan as the checkpoint has it; `catalog`:
-    what exists, if queries may come and go."""
+    what exists, if queries may come and go; `wanted`: the published streams that some sink takes,
+    None if one takes all results."""
 
     distribution: Distribution
     labels: tuple[int, ...]
     options: Options
     saved: bytes = b""
     catalog: Catalog | None = None
+    wanted: frozenset[str] | None = None
 
     @property
     def arriving(self) -> frozenset[str]:
@@ -137,7 +139,7 @@ class ShardJob:
     def pack(self, label: int, emission: Emission, rows: Rows) -> None:
         """What came out of a shard as rows for the sinks."""
         for group in emission.groups:
-            add_results(rows, group)
+            add_results(rows, group, self.wanted)
         for name, table in emission.late:
             if not self.distribution.shows_late(self.shard(label), name):
                 continue

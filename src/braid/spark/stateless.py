@@ -30,6 +30,8 @@ class StatelessPlan:
 
     distribution: Distribution
     options: Options
+    #: The published streams that some sink takes; None if one takes all results.
+    wanted: frozenset[str] | None = None
 
     @cached_property
     def shard(self) -> Shard:
@@ -60,7 +62,7 @@ class StatelessJob:
                 parts = ingested.rejected.to_batches()
                 rows.add(REFUSED, self.stream, ingested.rejected.num_rows, batches=parts)
             if ingested.events.num_rows:
-                self._run(plan.shard, ingested.events, rows)
+                self._run(plan, ingested.events, rows)
             if len(rows):
                 yield rows.batch()
         rows = Rows(PACKED)
@@ -71,8 +73,8 @@ class StatelessJob:
         yield rows.batch()
         settle(self.plan.id)
 
-    def _run(self, shard: Shard, events: pa.RecordBatch, rows: Rows) -> None:
-        for name in shard.plan.sources:
+    def _run(self, plan: StatelessPlan, events: pa.RecordBatch, rows: Rows) -> None:
+        for name in plan.shard.plan.sources:
             if split_channel(name)[0] == self.stream:
-                for group in shard.answer(name, events).groups:
-                    add_results(rows, group)
+                for group in plan.shard.answer(name, events).groups:
+                    add_results(rows, group, plan.wanted)
