@@ -29,6 +29,8 @@ class GroupState:
         self.numbers: Words = np.zeros(at.NUMBERS, np.int64)
         self._frame = layout.frame()
         self._start()
+        # Finalizers call this, and may run while the compiler is at work: it must be loaded by then.
+        kernel.release_all(self._frame, self.numbers)
 
     def _start(self) -> None:
         numbers = self.numbers = np.zeros(at.NUMBERS, np.int64)

@@ -44,6 +44,8 @@ class Holdings:
         self.feeds: Words = np.zeros((count, kernel.FEED_WORDS), np.int64)
         self._stores: Words = np.zeros((count, slots.STORE_WORDS), np.int64)
         self._pool: Words = np.zeros(sets.POOL, np.int64)
+        # Finalizers call this, and may run while the compiler is at work: it must be loaded by then.
+        sets.empty_pool(address(self._pool))
         #: Numbers of indexes by what they look up; the first of each input finds equal rows.
         self._numbers: dict[Lookup | int, int] = {}
         self._indexes: Words = np.zeros((0, slots.INDEX_WORDS), np.int64)
