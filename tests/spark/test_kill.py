@@ -104,7 +104,7 @@ def check(market: Market) -> None:
 
 
 def test_killed_a_few_times(market: Market) -> None:
-    survive(market, kills=2, files=6, seed=3)
+    survive(market, kills=1, files=5, seed=3)
 
 
 @pytest.mark.slow

@@ -8,18 +8,29 @@ the queries.
 
 from __future__ import annotations
 
+import gc
+import os
+
 from pyspark.daemon import manager
+
+#: Spark sets this for functions over rows, and not for state. It has a process such as this for
+#: either; only shards need the engine.
+OVER_ROWS = "SPARK_SIMPLIFIED_TRACEBACK"
 
 
 def preload() -> None:
     """Import what a worker of a job needs, but start nothing: threads would not survive the fork."""
-    import pandas  # noqa: F401
     import pyspark.worker  # noqa: F401
 
     import braid.spark.emit
-    import braid.spark.hosting
-    import braid.spark.ingest
-    import braid.spark.stateless  # noqa: F401
+    import braid.spark.ingest  # noqa: F401
+
+    if OVER_ROWS not in os.environ:
+        import pandas  # noqa: F401
+
+        import braid.spark.hosting  # noqa: F401
+    # A worker collects garbage after every task: a tenth of a second for all that was imported here.
+    gc.freeze()
 
 
 if __name__ == "__main__":
