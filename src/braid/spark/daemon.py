@@ -23,7 +23,7 @@ def preload() -> None:
     import pyspark.worker  # noqa: F401
 
     import braid.spark.emit
-    import braid.spark.ingest  # noqa: F401
+    import braid.spark.ingest
 
     if OVER_ROWS not in os.environ:
         import pandas  # noqa: F401
