@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import braid
 from braid.algebra.constraints import ConstraintMode
 from braid.kernels.runtime import COMPILED
-from braid.mops import constraint_aside, constraint_join, constraint_watch
+from braid.mops import constraint_aside, constraint_choice, constraint_join, constraint_watch
 from braid.optimizer import driver, relations
 from braid.optimizer.constraint_joins import can_be_hashed
 
@@ -87,6 +87,7 @@ def eager() -> Iterator[None]:
         patch.object(constraint_watch, "_LEAST_THRESHOLD", 2),
         patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),
         patch.object(constraint_watch, "_UNCOUNTED", 3),
+        patch.object(constraint_choice, "EVALUATED", 8),
     ):
         yield
 

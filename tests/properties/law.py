@@ -162,6 +162,23 @@ def compare(actual: Run, wanted: dict[Key, list[Event]]) -> None:
     assert set(actual.results) <= set(wanted)
 
 
+def stay(data: st.DataObject, workload: Workload, others: Sequence[Query]) -> None:
+    """A restart with some of the queries, somewhere: they do not notice."""
+    wanted = expected(workload, workload.events)
+    feed = data.draw(feeds(workload, reloads=False))
+    current = start(workload)
+    change = data.draw(st.integers(0, len(feed.batches)))
+    for number, batch in enumerate(feed.batches):
+        if number == change:
+            current.reload(others)
+        current.feed(batch, now=number)
+    current.collect(current.shard.finish())
+    for query in others:
+        for output in query.outputs:
+            key = (query.id, output.publish)
+            assert_same(current.results.get(key, []), wanted[key], f"output {key}")
+
+
 def remove(events: Sequence[Event], gone: Sequence[Event]) -> list[Event]:
     """The events without those that are gone, each of which must be among them."""
     left = multiset(gone)

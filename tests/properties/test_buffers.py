@@ -22,11 +22,10 @@ from braid.algebra.schema import TICKS
 from braid.algebra.types import BIGINT, DOUBLE
 from braid.optimizer.rules import NAMES
 from tests.properties.expressions import Draw, predicates
-from tests.properties.law import Feed, check, expected, feeds, start
+from tests.properties.law import Feed, check, feeds, stay
 from tests.properties.plans import SCHEMAS, Workload, events, stream_named
 from tests.properties.relations import KINDS, rows_test, window
 from tests.properties.test_live import come_and_go
-from tests.scenarios.comparison import assert_same
 
 RULES = (
     frozenset(NAMES),
@@ -106,17 +105,5 @@ def test_what_shares_a_buffer_comes_and_goes(data: st.DataObject) -> None:
 def test_a_restart_without_some_needs_fewer_columns(data: st.DataObject) -> None:
     """Those that stay find what was held, whatever else was held with it."""
     workload = data.draw(workloads())
-    wanted = expected(workload, workload.events)
-    feed = data.draw(feeds(workload, reloads=False))
     gone = data.draw(st.integers(0, len(workload.queries) - 1))
-    others = [q for number, q in enumerate(workload.queries) if number != gone]
-    current = start(workload)
-    change = data.draw(st.integers(0, len(feed.batches)))
-    for number, batch in enumerate(feed.batches):
-        if number == change:
-            current.reload(others)
-        current.feed(batch, now=number)
-    current.collect(current.shard.finish())
-    for query in others:
-        found = current.results.get((query.id, None), [])
-        assert_same(found, wanted[query.id, None], f"output of {query.id}")
+    stay(data, workload, [q for number, q in enumerate(workload.queries) if number != gone])

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from braid.engine import executor
 from braid.mops import detection_keys, detection_query
-from tests.properties.law import Feed, check, expected, feeds, start
+from tests.properties.law import Feed, check, feeds, stay
 from tests.properties.plans import DETECTIONS, workloads
-from tests.scenarios.comparison import assert_same
 
 
 @given(st.data())
@@ -61,17 +60,4 @@ def test_whichever_is_done_first(data: st.DataObject) -> None:
 def test_queries_that_stay_keep_their_state(data: st.DataObject) -> None:
     """A restart with other queries: those that were there before do not notice."""
     workload = data.draw(workloads(max_queries=3, depth=1, shapes=("detection",)))
-    wanted = expected(workload, workload.events)
-    feed = data.draw(feeds(workload, reloads=False))
-    others = workload.queries[:-1]
-    current = start(workload)
-    change = data.draw(st.integers(0, len(feed.batches)))
-    for number, batch in enumerate(feed.batches):
-        if number == change:
-            current.reload(others)
-        current.feed(batch, now=number)
-    current.collect(current.shard.finish())
-    for query in others:
-        for output in query.outputs:
-            key = (query.id, output.publish)
-            assert_same(current.results.get(key, []), wanted[key], f"output {key}")
+    stay(data, workload, workload.queries[:-1])

@@ -12,13 +12,11 @@ from tests.properties.law import (
     Feed,
     check,
     check_with_late,
-    expected,
     feeds,
-    start,
+    stay,
     unordered_feeds,
 )
 from tests.properties.plans import RELATIONAL, WINDOW_JOINS, workloads
-from tests.scenarios.comparison import assert_same
 
 
 @given(st.data())
@@ -80,18 +78,4 @@ def test_deep_plans(data: st.DataObject) -> None:
 def test_queries_that_stay_keep_their_state(data: st.DataObject) -> None:
     """A restart with other queries: those that were there before do not notice."""
     workload = data.draw(workloads(max_queries=3))
-    wanted = expected(workload, workload.events)
-    feed = data.draw(feeds(workload, reloads=False))
-    last = workload.queries[-1]
-    others = [q for q in workload.queries if q is not last]
-    current = start(workload)
-    change = data.draw(st.integers(0, len(feed.batches)))
-    for number, batch in enumerate(feed.batches):
-        if number == change:
-            current.reload(others)
-        current.feed(batch, now=number)
-    current.collect(current.shard.finish())
-    for query in others:
-        for output in query.outputs:
-            key = (query.id, output.publish)
-            assert_same(current.results.get(key, []), wanted[key], f"output {key}")
+    stay(data, workload, workload.queries[:-1])

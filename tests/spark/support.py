@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.lang import stream_from_schema
 from braid.reference import Event, answer, events_from_table
+from braid.spark import MemorySink
 
 BEGIN = 1_704_067_200_000_000
 SECOND = 1_000_000
@@ -183,3 +184,33 @@ def matched(rows: Iterable[Row], queries: Sequence[Query]) -> Counter[Result]:
         times = microseconds(row, "start"), microseconds(row, "end")
         found[row.query, row.stream, *times, values] += 1
     return found
+
+
+#: The two streams.
+BOTH = ("Stock", "News")
+
+
+def agree(
+    market: Market,
+    queries: Mapping[str, str],
+    files: int,
+    read: Callable[[Iterable[Row], Sequence[Query]], Counter[Result]] = matched,
+) -> str:
+    """Over both streams, as a batch and streaming: what the reference says, of every query. How the
+    batch explains itself."""
+    for i in range(files):
+        market.write("Stock", stock_rows(60, 30 * i, seed=i), f"{i}")
+    market.write("News", news_rows(20, 0, seed=9), "0")
+    batch = market.session(queries, streaming=False, streams=BOTH)
+    bound = batch.queries
+    everything = market.expected(bound, BOTH)
+    assert {key[0] for key in everything} == set(queries)
+    assert read(batch.matches().collect(), bound) == everything
+
+    sink = MemorySink()
+    running = market.session(queries, streams=BOTH).start(
+        {"matches": sink}, checkpoint=market.path / "agreed", trigger="available now"
+    )
+    assert running.await_termination(300)
+    assert read(sink.rows, bound) == market.expected(bound, BOTH, market.watermark(BOTH))
+    return batch.explain()

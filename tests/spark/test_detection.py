@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from pathlib import Path
 
 from pyspark.sql import Row
 
 from braid.algebra.queries import Query
-from braid.spark import MemorySink
-from tests.spark.support import Market, Result, matched, news_rows, stock_rows
+from tests.spark.support import Market, Result, agree, matched
 
 QUERIES = {
     "told": """DETECT Told FROM Stock [Rows 20] AS S, News [Range 20 seconds] AS N
@@ -20,7 +18,6 @@ QUERIES = {
                WHERE S.Name = N.About AND S.Lot = T.Lot BITMAPS VERIFY ALWAYS""",
     "again": "SELECT input FROM Told NEXT{$2.input = $1.input AND DUR <= 30 s} Told",
 }
-BOTH = ("Stock", "News")
 
 
 def answers(rows: Iterable[Row], queries: Sequence[Query]) -> Counter[Result]:
@@ -33,20 +30,6 @@ def answers(rows: Iterable[Row], queries: Sequence[Query]) -> Counter[Result]:
     return found
 
 
-def test_streaming_and_batch_equal_the_reference(market: Market, tmp_path: Path) -> None:
-    for i in range(2):
-        market.write("Stock", stock_rows(60, 30 * i, seed=i), f"{i}")
-    market.write("News", news_rows(20, 0, seed=9), "0")
-    batch = market.session(QUERIES, streaming=False, streams=BOTH)
-    assert "DETECT cuts batches of all events of an input" in batch.explain()
-    queries = batch.queries
-    everything = market.expected(queries, BOTH)
-    assert {key[0] for key in everything} == set(QUERIES)
-    assert answers(batch.matches().collect(), queries) == everything
-
-    streaming = market.session(QUERIES, streams=BOTH)
-    sinks = {"matches": MemorySink()}
-    running = streaming.start(sinks, checkpoint=tmp_path / "c", trigger="available now")
-    assert running.await_termination(300)
-    bound = market.watermark(BOTH)
-    assert answers(sinks["matches"].rows, queries) == market.expected(queries, BOTH, bound)
+def test_streaming_and_batch_equal_the_reference(market: Market) -> None:
+    shown = agree(market, QUERIES, files=2, read=answers)
+    assert "DETECT cuts batches of all events of an input" in shown

@@ -12,6 +12,7 @@ from braid import ConfigError, Session
 from braid.spark import MemorySink
 from tests.spark.support import (
     BEGIN,
+    BOTH,
     CHAINED,
     CROSSED,
     FOLDED,
@@ -34,7 +35,6 @@ ALL = {
     "whole": WHOLE,
     "high": SPREAD,
 }
-BOTH = ("Stock", "News")
 
 
 def run(session: Session, checkpoint: object, *names: str) -> dict[str, MemorySink]:

@@ -159,7 +159,7 @@ def _hold(scratch: Scratch, counts: np.ndarray, node: int, predicate: int) -> bo
 
 
 @kernel()
-def _compared(operator: int, order: int) -> bool:
+def compared(operator: int, order: int) -> bool:
     """`order`: below, at or above 0 as the left is less than, equal to or more than the right."""
     if operator == EQUAL:
         return order == 0
@@ -184,7 +184,7 @@ def _passes(paths: Paths, predicate: int, value: int, number: float) -> bool:
         return operator == DIFFERENT
     wanted = paths.tests[predicate : predicate + 1, 4].view(np.float64)[0]
     order = 0 if number == wanted else (-1 if number < wanted else 1)
-    return _compared(operator, order)
+    return compared(operator, order)
 
 
 @kernel()

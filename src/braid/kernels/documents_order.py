@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from braid.kernels.documents_match import AT_MOST, DIFFERENT, MORE, compared
 from braid.kernels.documents_state import State
 from braid.kernels.runtime import kernel
 
-#: Operators, as in `plan/documents.py`.
-DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST = 1, 2, 3, 4, 5
 KINDS = 3
 
 
@@ -62,14 +61,7 @@ def compares(
     """Whether two values compare so. Whether they are equal is asked of their texts."""
     if operator == DIFFERENT:
         return a != b
-    order = ordered(state, strings, pool, a, b)
-    if operator == LESS:
-        return order < 0
-    if operator == AT_MOST:
-        return order <= 0
-    if operator == MORE:
-        return order > 0
-    return order >= 0
+    return compared(operator, ordered(state, strings, pool, a, b))
 
 
 @kernel()

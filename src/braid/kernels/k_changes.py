@@ -69,7 +69,8 @@ from braid.kernels.k_join import (
     grow,
     hash_of_sources,
     judged,
-    note_done,
+    next_feed,
+    note,
     store_of,
     wanted,
 )
@@ -88,7 +89,6 @@ from braid.kernels.k_store import (
     PROBES,
     WIDTH,
 )
-from braid.kernels.memory import resized
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
     ROWS,
@@ -159,7 +159,7 @@ def _emit(frame: int, driver: int, weight: int) -> None:
             sampled = sampled or (tail & SAMPLED) != 0
             set_tail(store, row, tail | IN_RESULT)
         if leaves and load_int(store, COVERS) == DONE_WITH:
-            note_done(frame, i, slot_of(store, row))
+            note(frame, DONE_AT, i, slot_of(store, row))
     if sampled:
         store_int(frame, LOST, load_int(frame, LOST) + 1)
     store_int(out, load_int(frame, OUT_BASE) + load_int(frame, EMITTED), total)
@@ -297,19 +297,6 @@ def _bind(frame: int, driver: int, row: int) -> bool:
     return True
 
 
-@kernel()
-def _pend(frame: int, input_: int, row: int) -> None:
-    count = load_int(frame, PENDING)
-    if count == load_int(frame, PENDING_ROOM):
-        room = max(np.int64(64), 2 * count)
-        store_int(frame, PENDING_AT, resized(load_int(frame, PENDING_AT), 2 * room))
-        store_int(frame, PENDING_ROOM, room)
-    at = load_int(frame, PENDING_AT) + 16 * count
-    store_int(at, 0, input_)
-    store_int(at, 1, row)
-    store_int(frame, PENDING, count + 1)
-
-
 # ---- instants ----
 
 
@@ -341,7 +328,7 @@ def _take(frame: int, driver: int, end: int, coming: bool, residual: Any) -> Non
             continue
         slot = find_equal(indexes, store, row)
         if slot < 0 and told:
-            _pend(frame, driver, row)
+            note(frame, PENDING_AT, driver, row)
         else:
             _go(frame, driver, row, slot, residual)
 
@@ -357,28 +344,13 @@ def _take_pending(frame: int, residual: Any) -> None:
     store_int(frame, PENDING, 0)
 
 
-@kernel()
-def _earliest(frame: int) -> int:
-    """The input whose next row is the earliest, or -1."""
-    best, earliest = np.int64(-1), np.int64(0)
-    feed = load_int(frame, FEEDS_AT)
-    for i in range(load_int(frame, INPUTS)):
-        row = load_int(feed, FEED_ROW)
-        if row < load_int(feed, FEED_ROWS):
-            time = load_int(load_int(feed, FEED_ROWS_AT) + row * load_int(feed, FEED_BYTES), 1)
-            if best < 0 or time < earliest:
-                best, earliest = np.int64(i), time
-        feed += 8 * FEED_WORDS
-    return best
-
-
 @kernel((WORDS, PREDICATE_TYPE))
 def run_changes(words: np.ndarray, residual: Any) -> None:
     """Take all that the feeds have, an instant after the other."""
     frame = address(words)
     feeds, inputs = load_int(frame, FEEDS_AT), load_int(frame, INPUTS)
     told = load_int(frame, ONLY_COMING) == 0
-    first = _earliest(frame)
+    first = next_feed(frame)
     while first >= 0:
         feed = feeds + first * (8 * FEED_WORDS)
         row = load_int(feed, FEED_ROWS_AT) + load_int(feed, FEED_ROW) * load_int(feed, FEED_BYTES)
@@ -396,7 +368,7 @@ def run_changes(words: np.ndarray, residual: Any) -> None:
             _take_pending(frame, residual)
         for i in range(inputs):
             store_int(feeds + i * (8 * FEED_WORDS), FEED_ROW, _end_of(frame, i, time))
-        first = _earliest(frame)
+        first = next_feed(frame)
 
 
 # ---- all that is held ----

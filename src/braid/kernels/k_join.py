@@ -28,7 +28,6 @@ from braid.kernels.k_frame import (
     CONSTANTS_AT,
     DONE,
     DONE_AT,
-    DONE_ROOM,
     DUE,
     EMIT_AT,
     EMITTED,
@@ -224,7 +223,7 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
         store = store_of(frame, i)
         if i != driver and load_int(store, COVERS) >= WATCHED:
             row = load_int(load_int(frame, BOUND_AT), i)
-            note_done(frame, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
+            note(frame, DONE_AT, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
 
 
 @kernel()
@@ -238,16 +237,17 @@ def _count_lost(frame: int, driver: int) -> None:
 
 
 @kernel()
-def note_done(frame: int, input_: int, slot: int) -> None:
-    done = load_int(frame, DONE)
-    if done == load_int(frame, DONE_ROOM):
-        room = max(np.int64(64), 2 * done)
-        store_int(frame, DONE_AT, resized(load_int(frame, DONE_AT), 2 * room))
-        store_int(frame, DONE_ROOM, room)
-    at = load_int(frame, DONE_AT) + 16 * done
+def note(frame: int, list_: int, input_: int, row: int) -> None:
+    """Add to a list of pairs: three words of the frame, where it is, how long, how much room."""
+    count = load_int(frame, list_ + 1)
+    if count == load_int(frame, list_ + 2):
+        room = max(np.int64(64), 2 * count)
+        store_int(frame, list_, resized(load_int(frame, list_), 2 * room))
+        store_int(frame, list_ + 2, room)
+    at = load_int(frame, list_) + 16 * count
     store_int(at, 0, input_)
-    store_int(at, 1, slot)
-    store_int(frame, DONE, done + 1)
+    store_int(at, 1, row)
+    store_int(frame, list_ + 1, count + 1)
 
 
 # ---- search ----
@@ -483,7 +483,7 @@ def _begin_instant(frame: int, time: int) -> None:
 
 
 @kernel()
-def _next_feed(frame: int) -> int:
+def next_feed(frame: int) -> int:
     """The input whose next event is the earliest, or -1."""
     best, earliest = np.int64(-1), np.int64(0)
     feed = load_int(frame, FEEDS_AT)
@@ -503,7 +503,7 @@ def run(words: np.ndarray, residual: Any) -> int:
     which), 2 if it is time to look after what is held."""
     frame = address(words)
     feeds, budget = load_int(frame, FEEDS_AT), load_int(frame, BUDGET)
-    driver = _next_feed(frame)
+    driver = next_feed(frame)
     while driver >= 0:
         if budget == 0 or load_int(frame, DUE) != 0:
             return 2
@@ -516,7 +516,7 @@ def run(words: np.ndarray, residual: Any) -> int:
         if not _take(frame, driver, row, residual):
             return 1
         store_int(feed, FEED_ROW, number + 1)
-        driver = _next_feed(frame)
+        driver = next_feed(frame)
     return 0
 
 

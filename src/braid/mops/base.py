@@ -20,7 +20,7 @@ from braid.mops.batch import Batch, Later
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.index import Form
-from braid.mops.membership import Origin
+from braid.mops.membership import Origin, nobody
 from braid.mops.selection_choice import Choice
 from braid.mops.values import Values, Words
 from braid.plan.layout import Layout
@@ -127,6 +127,16 @@ class Logic(Protocol):
     def describe(self) -> dict[str, Any]:
         """What its members have become, for `explain` and `stats`."""
         ...
+
+
+class OneForAll:
+    """A logic whose rows are everybody's: members come and go without it, and it goes with the last."""
+
+    def admit(self, recipe: Any, constants: Constants, origins: Sequence[Origin | None]) -> Origin:
+        return nobody(constants.count)
+
+    def dismiss(self, numbers: Words) -> Words:
+        return np.empty(0, np.int64)
 
 
 class Stateless:

@@ -11,9 +11,9 @@ from braid.kernels import k_changes as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
-from braid.kernels.runtime import address
 from braid.mops.columns import Rows
-from braid.mops.join_plan import Key, Lookup, Orders
+from braid.mops.constraint_probes import ProbedStores
+from braid.mops.join_plan import Key, Lookup
 from braid.mops.values import Words
 from braid.plan.constraint_join import ConstraintJoinSpec
 
@@ -32,32 +32,19 @@ SAVED = [
 _LONG, _ASKED = 6, 256
 
 
-class ChangeStores:
+class ChangeStores(ProbedStores):
     """The rows in memory and their indexes, for kernels to find."""
 
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
-        self._spec, self._keys = spec, keys
-        self.count = count = len(spec.inputs)
-        self.frame: Words = np.zeros(kernel.CHANGES_FRAME, np.int64)
-        self.feeds: Words = np.zeros((count, frames.FEED_WORDS), np.int64)
-        self.stores: Words = np.zeros((count, stores.STORE_WORDS), np.int64)
-        self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
-        self._bound: Words = np.zeros(count, np.int64)
-        self._parts: list[Words] = []
-        self._planner = Orders(keys, count)
-        self._orders = self._planner.chosen([0] * count)
+        super().__init__(spec, keys, kernel.CHANGES_FRAME)
         self._describe_stores()
+        self.describe_feeds()
         self._plan_probes()
         self._point()
-        for number in range(count):
+        for number in range(self.count):
             self.forget(number)
 
     # ---- what is described ----
-
-    def _kept(self, values: Sequence[int]) -> int:
-        part = np.array([*values, 0], np.int64)
-        self._parts.append(part)
-        return int(address(part))
 
     def _describe_stores(self) -> None:
         """An index for every way in which an input is looked up, after the one of equal rows."""
@@ -85,41 +72,7 @@ class ChangeStores:
         if lookup is None:
             kinds = [kind_of(a.type) for a in self._spec.inputs[number].schema][:-1]
             return [w for k, kind in enumerate(kinds) for w in (k, int(kind is Kind.FLOAT))]
-        keys = [self._keys[k] for k in lookup[1]]
-        return [w for key in keys for w in (key.columns[number][0], int(key.floating))]
-
-    def choose_orders(self) -> None:
-        """Probe what finds least first, as far as there are indexes for it."""
-        for lookup, record in zip(self.lookups, self.indexes, strict=True):
-            if lookup is not None:
-                measured = int(record[stores.PROBES]), int(record[stores.FOUND])
-                self._planner.measured(lookup, *measured)
-                record[[stores.PROBES, stores.FOUND]] = 0
-        orders = self._planner.chosen([int(c) for c in self.stores[:, stores.COUNT]])
-        known = all(probe.lookup in self.lookups for order in orders for probe in order)
-        if known and orders != self._orders:
-            self._orders = orders
-            self._plan_probes()
-            self._point()
-
-    def _plan_probes(self) -> None:
-        steps = np.zeros((self.count, self.count - 1, frames.STEP_WORDS), np.int64)
-        for driver, order in enumerate(self._orders):
-            for step, probe in zip(steps[driver], order, strict=True):
-                step[frames.STEP_INPUT] = probe.lookup[0]
-                step[frames.STEP_INDEX] = self.lookups.index(probe.lookup)
-                step[frames.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
-        self._steps: Words = steps
-
-    def _point(self) -> None:
-        frame = self.frame
-        frame[frames.INPUTS] = self.count
-        frame[frames.STORES_AT] = address(self.stores)
-        frame[frames.INDEXES_AT] = address(self.indexes)
-        frame[frames.FEEDS_AT] = address(self.feeds)
-        frame[frames.STEPS_AT] = address(self._steps)
-        frame[frames.LEVELS_AT] = address(self._levels)
-        frame[frames.BOUND_AT] = address(self._bound)
+        return self._key_columns(lookup)
 
     # ---- rows ----
 

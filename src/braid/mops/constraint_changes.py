@@ -20,19 +20,16 @@ from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
 from braid.kernels.runtime import address
-from braid.mops.base import Context, Held, State
+from braid.mops.base import Context, Held, OneForAll, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
-from braid.mops.constants import Constants
 from braid.mops.constraint_change_state import SAVED, ChangeStores
 from braid.mops.constraint_output import Output
 from braid.mops.constraint_state import STORES
 from braid.mops.join_plan import keys_of
-from braid.mops.membership import Origin, nobody
 from braid.mops.values import Words
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.layout import Layout
-from braid.plan.routes import PlainRecipe
 
 #: Results of rows of an input after which it is judged whether each has one at most.
 JUDGED = 1000
@@ -40,7 +37,7 @@ JUDGED = 1000
 _ROUND = 8192
 
 
-class ChangesJoinLogic:
+class ChangesJoinLogic(OneForAll):
     """One join of relations, of all queries that have the same."""
 
     takes_sets = False
@@ -53,39 +50,11 @@ class ChangesJoinLogic:
         self._held = ChangeStores(spec, self._keys)
         self._frame = self._held.frame
         self._output = Output(spec, context, self._frame)
-        self._parts: list[Words] = []
-        self._describe_inputs()
         self._drops = spec.mode is ConstraintMode.MONITORED
         self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
-        self._frame[frames.NOW] = -(2**63)
         self._frame[kernel.ONLY_COMING] = spec.only_coming and self._drops
         self._since = 0
         self.stopped: dict[int, int] = {}
-
-    def _describe_inputs(self) -> None:
-        for number, (shape, feed) in enumerate(
-            zip(self._spec.inputs, self._held.feeds, strict=True)
-        ):
-            checks: list[int] = []
-            for key in self._keys:
-                columns = key.columns[number]
-                for k, column in enumerate(columns):
-                    checks += [column, columns[k - 1] if k else -1, int(key.floating), 1]
-            part = np.array([*checks, 0], np.int64)
-            self._parts.append(part)
-            feed[frames.CHECKS_AT], feed[frames.CHECKS] = address(part), len(checks) // 4
-            feed[frames.FEED_BYTES] = 8 * shape.layout.width
-
-    # ---- members ----
-
-    def admit(
-        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
-    ) -> Origin:
-        return nobody(constants.count)
-
-    def dismiss(self, numbers: Words) -> Words:
-        """There is one node for all, which goes with the m-op."""
-        return np.empty(0, np.int64)
 
     # ---- changes ----
 

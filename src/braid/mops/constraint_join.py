@@ -22,10 +22,9 @@ from braid.kernels.instances import mix
 from braid.kernels.k_aside import known_place
 from braid.kernels.k_join import pass_time, run
 from braid.kernels.runtime import address
-from braid.mops.base import Context, Held, State
+from braid.mops.base import Context, Held, OneForAll, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
-from braid.mops.constants import Constants
 from braid.mops.constraint_aside import Aside
 from braid.mops.constraint_going import Going
 from braid.mops.constraint_output import Output
@@ -34,18 +33,15 @@ from braid.mops.constraint_resting import PLAIN, Resting
 from braid.mops.constraint_state import SAVED, STORES, Stores
 from braid.mops.constraint_watch import Watch
 from braid.mops.join_plan import keys_of
-from braid.mops.membership import Origin, nobody
-from braid.mops.values import Words
 from braid.mops.window import last_order, seen_since
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.layout import Layout
-from braid.plan.routes import PlainRecipe
 
 #: Events after which it is looked after what is held.
 _ROUND = 4096
 
 
-class ConstraintJoinLogic:
+class ConstraintJoinLogic(OneForAll):
     """One join with its windows and constants, of all queries that have the same."""
 
     takes_sets = False
@@ -58,9 +54,7 @@ class ConstraintJoinLogic:
         self._held = Stores(spec, self._keys)
         self._frame = self._held.frame
         self._aside = [Aside(self._held, number) for number in range(len(spec.inputs))]
-        self._parts: list[Words] = []
         self._compile()
-        self._describe_inputs()
         by_time = [w.size for w in spec.windows if w.kind == "range"]
         by_rows = [w.size for w in spec.windows if w.kind == "rows"]
         self._going: Going | None = None
@@ -84,34 +78,6 @@ class ConstraintJoinLogic:
     def _compile(self) -> None:
         self._made = Output(self._spec, self._context, self._frame)
         self._residual, self._never = self._made.residual, self._made.never
-
-    def _kept(self, values: Sequence[int]) -> int:
-        part = np.array([*values, 0], np.int64)
-        self._parts.append(part)
-        return int(address(part))
-
-    def _describe_inputs(self) -> None:
-        for number, (shape, feed) in enumerate(
-            zip(self._spec.inputs, self._held.feeds, strict=True)
-        ):
-            checks: list[int] = []
-            for key in self._keys:
-                columns = key.columns[number]
-                for k, column in enumerate(columns):
-                    checks += [column, columns[k - 1] if k else -1, int(key.floating), 1]
-            feed[frames.CHECKS_AT], feed[frames.CHECKS] = self._kept(checks), len(checks) // 4
-            feed[frames.FEED_BYTES] = 8 * shape.layout.width
-
-    # ---- members ----
-
-    def admit(
-        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
-    ) -> Origin:
-        return nobody(constants.count)
-
-    def dismiss(self, numbers: Words) -> Words:
-        """There is one node for all, which goes with the m-op."""
-        return np.empty(0, np.int64)
 
     # ---- events ----
 

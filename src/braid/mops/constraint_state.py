@@ -14,7 +14,8 @@ from braid.kernels import memory
 from braid.kernels.k_aside import KNOWN
 from braid.kernels.runtime import address
 from braid.mops.columns import Rows
-from braid.mops.join_plan import Key, Lookup, Orders
+from braid.mops.constraint_probes import ProbedStores
+from braid.mops.join_plan import Key, Lookup
 from braid.mops.values import Words
 from braid.plan.constraint_join import KEEPS, ConstraintJoinSpec
 
@@ -46,50 +47,33 @@ class Edge:
     keys: tuple[int, ...]
 
 
-class Stores:
+class Stores(ProbedStores):
     """The rows in memory, for kernels to find."""
 
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
-        self._spec, self._keys = spec, keys
-        self.count = count = len(spec.inputs)
-        self.frame: Words = np.zeros(frames.FRAME, np.int64)
-        self.feeds: Words = np.zeros((count, frames.FEED_WORDS), np.int64)
-        self.stores: Words = np.zeros((count, stores.STORE_WORDS), np.int64)
-        self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
-        self._bound: Words = np.zeros(count, np.int64)
+        super().__init__(spec, keys, frames.FRAME)
         self.known: Words = np.zeros(KNOWN, np.int64)
-        self._parts: list[Words] = []
         self._number_indexes()
         self._describe_stores()
+        self.describe_feeds()
         widest = max(int(w) for w in self.stores[:, stores.RECORD])
         self.event: Words = np.zeros(widest, np.int64)
         self._plan_probes()
         self._point()
-        self.frame[frames.NOW] = -(2**63)
-        for number in range(count):
+        for number in range(self.count):
             self.forget(number)
 
     def _number_indexes(self) -> None:
         """An index for every way in which an input is looked up, those of an input together."""
-        self._planner = Orders(self._keys, self.count)
-        orders = self._planner.chosen([0] * self.count)
-        self._orders = orders
-        wanted = {probe.lookup for order in orders for probe in order}
+        wanted = {probe.lookup for order in self._orders for probe in order}
         pairs = [(a, b) for a in range(self.count) for b in range(self.count) if a != b]
         self._common = {pair: common for pair in pairs if (common := self._keys_of(*pair))}
         wanted |= {(b, common) for (_, b), common in self._common.items()}
         self.lookups: list[Lookup] = sorted(wanted)
         self.indexes: Words = np.zeros((len(self.lookups), stores.INDEX_WORDS), np.int64)
-        for number, (input_, chosen) in enumerate(self.lookups):
-            record = self.indexes[number]
-            record[stores.INDEX_STORE] = input_
-            record[stores.KEYS] = len(chosen)
-            columns = [
-                w
-                for k in chosen
-                for w in (self._keys[k].columns[input_][0], int(self._keys[k].floating))
-            ]
-            record[stores.COLUMNS_AT] = self._kept(columns)
+        for lookup, record in zip(self.lookups, self.indexes, strict=True):
+            record[stores.INDEX_STORE], record[stores.KEYS] = lookup[0], len(lookup[1])
+            record[stores.COLUMNS_AT] = self._kept(self._key_columns(lookup))
         self.edges: list[list[Edge]] = [[] for _ in range(self.count)]
         for (a, b), common in self._common.items():
             own, other = self.lookups.index((a, common)), self.lookups.index((b, common))
@@ -127,47 +111,11 @@ class Stores:
                 having = [set(edge.keys) <= set(self.lookups[index][1]) for index in own]
                 words[frames.EDGE_MASK] = sum(1 << k for k, has in enumerate(having) if has)
 
-    def choose_orders(self) -> None:
-        """Probe what finds least first, as far as there are indexes for it."""
-        for index, lookup in enumerate(self.lookups):
-            record = self.indexes[index]
-            probes, found = int(record[stores.PROBES]), int(record[stores.FOUND])
-            self._planner.measured(lookup, probes, found)
-            record[[stores.PROBES, stores.FOUND]] = 0
-        counts = [int(c) for c in self.stores[:, stores.COUNT]]
-        orders = self._planner.chosen(counts)
-        known = all(probe.lookup in self.lookups for order in orders for probe in order)
-        if known and orders != self._orders:
-            self._orders = orders
-            self._plan_probes()
-            self._point()
-
-    def _plan_probes(self) -> None:
-        steps = np.zeros((self.count, self.count - 1, frames.STEP_WORDS), np.int64)
-        for driver, order in enumerate(self._orders):
-            for step, probe in zip(steps[driver], order, strict=True):
-                step[frames.STEP_INPUT] = probe.lookup[0]
-                step[frames.STEP_INDEX] = self.lookups.index(probe.lookup)
-                step[frames.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
-        self._steps: Words = steps
-
-    def _kept(self, values: Sequence[int]) -> int:
-        part = np.array([*values, 0], np.int64)
-        self._parts.append(part)
-        return int(address(part))
-
     def _point(self) -> None:
-        frame = self.frame
-        frame[frames.INPUTS] = self.count
-        frame[frames.STORES_AT] = address(self.stores)
-        frame[frames.INDEXES_AT] = address(self.indexes)
-        frame[frames.FEEDS_AT] = address(self.feeds)
-        frame[frames.STEPS_AT] = address(self._steps)
-        frame[frames.LEVELS_AT] = address(self._levels)
-        frame[frames.BOUND_AT] = address(self._bound)
-        frame[frames.EVENT_AT] = address(self.event)
-        frame[frames.KNOWN_AT] = address(self.known)
-        frame[frames.EDGES_AT] = address(self._edges)
+        super()._point()
+        self.frame[frames.EVENT_AT] = address(self.event)
+        self.frame[frames.KNOWN_AT] = address(self.known)
+        self.frame[frames.EDGES_AT] = address(self._edges)
 
     def edge_words(self, number: int, place: int) -> Words:
         """An edge of an input, as kernels see it."""

@@ -124,13 +124,7 @@ class JoinLogic:
         for number, (shape, feed) in enumerate(
             zip(self._spec.inputs, self._holdings.feeds, strict=True)
         ):
-            checks: list[int] = []
-            for key in self._keys:
-                columns, floating = key.columns[number], int(key.floating)
-                for k, column in enumerate(columns):
-                    other = columns[k - 1] if k else -1
-                    if other >= 0 or not key.null_safe:
-                        checks += [column, other, floating, int(not key.null_safe)]
+            checks = [w for key in self._keys for w in key.checks(number)]
             pairs = [
                 w
                 for target, (i, name) in enumerate(shown)

@@ -57,6 +57,14 @@ class Key:
         """How its columns are compared."""
         return int(self.floating) + (0 if self.band is None else int(IN_BAND))
 
+    def checks(self, number: int) -> Iterator[int]:
+        """What it asks of rows of an input by themselves, four words each: a column, another one that
+        must equal it or -1, whether they are floats, whether NULL is nothing."""
+        columns = self.columns[number]
+        for column, other in zip(columns, (-1, *columns), strict=False):
+            if other >= 0 or not self.null_safe:
+                yield from (column, other, int(self.floating), int(not self.null_safe))
+
 
 @dataclass(frozen=True)
 class Probe:

@@ -19,14 +19,11 @@ from braid.algebra.expressions import Ref
 from braid.algebra.nodes import Aggregate
 from braid.algebra.types import Kind, kind_of
 from braid.kernels.rows import ordered_sums
-from braid.mops.base import Stateless
+from braid.mops.base import OneForAll, Stateless
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows, nulls_of, set_nulls, sorted_by_end
-from braid.mops.constants import Constants
-from braid.mops.membership import Origin, nobody
 from braid.mops.values import Values, Words
 from braid.plan.layout import END, START
-from braid.plan.routes import PlainRecipe
 from braid.plan.specs import SameTimeSpec
 
 _LOW = np.int64(0xFFFFFFFF)
@@ -42,18 +39,10 @@ class _Column:
     kind: Kind
 
 
-class SameTimeLogic(Stateless):
+class SameTimeLogic(OneForAll, Stateless):
     def __init__(self, spec: SameTimeSpec, values: Values) -> None:
         self._spec = spec
         self._values = values
-
-    def admit(
-        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
-    ) -> Origin:
-        return nobody(constants.count)
-
-    def dismiss(self, numbers: Words) -> Words:
-        return np.empty(0, np.int64)
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         (batch,) = inputs

@@ -37,13 +37,12 @@ def without_weight(shape: Shape) -> Schema:
 
 
 @dataclass(frozen=True)
-class WindowSpec:
-    """For each member: the events of its input that count at each instant, as deltas.
+class _Windows:
+    """Windows of one kind over one input, whose sizes are each member's own.
 
-    `kind` is range, rows, now or unbounded; the size is each member's own. `keys`: the columns
-    of a partition. `order`: the columns that decide which of the events of one instant are the
-    last, for rows: the sequence column, then all attributes. Only events that start at `birth`
-    or later are seen.
+    `kind` is range, rows, now or unbounded. `keys`: the columns of a partition. `order`: the
+    columns that decide which of the events of one instant are the last, for rows: the sequence
+    column, then all attributes. Only events that start at `birth` or later are seen.
     """
 
     input: Shape
@@ -55,15 +54,24 @@ class WindowSpec:
 
     @cached_property
     def output(self) -> Shape:
+        """The events that count, with how often: as deltas."""
         return with_weight(self.input.schema)
 
     @property
     def stateful(self) -> bool:
         return True
 
-    def describe(self) -> str:
+    @property
+    def named(self) -> str:
         partition = f" of each {', '.join(self.keys)}" if self.keys else ""
-        return f"window {self.kind}{partition}"
+        return f"{self.kind}{partition}"
+
+
+class WindowSpec(_Windows):
+    """For each member: the events of its input that count at each instant, as deltas."""
+
+    def describe(self) -> str:
+        return f"window {self.named}"
 
 
 @dataclass(frozen=True)
@@ -195,36 +203,17 @@ class GroupSpec:
         return f"group{by} {{{', '.join(shown)}}}"
 
 
-@dataclass(frozen=True)
-class BufferSpec:
+class BufferSpec(_Windows):
     """For each member: its window over the input, which is a stream, as the rows that come and go
-    or as groups of these. Columns, keys, aggregates and the size of the window are each member's own.
+    or as groups of these. Columns, keys and aggregates are each member's own too.
 
     One buffer holds the events of all windows, with those columns that some member asks for.
     Members that ask for the same columns, or for the same groups, are a port: its rows have a
-    shape of their own (see the recipes). `kind`, `keys`, `order` and `birth` are those of the
-    windows (see `WindowSpec`).
+    shape of their own (see the recipes). `output` is what its windows say to its ports.
     """
 
-    input: Shape
-    kind: str
-    keys: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    membered: bool = False
-    birth: int | None = None
-
-    @cached_property
-    def output(self) -> Shape:
-        """What its windows say to its ports."""
-        return with_weight(self.input.schema)
-
-    @property
-    def stateful(self) -> bool:
-        return True
-
     def describe(self) -> str:
-        partition = f" of each {', '.join(self.keys)}" if self.keys else ""
-        return f"windows {self.kind}{partition} of any columns, groups inside"
+        return f"windows {self.named} of any columns, groups inside"
 
 
 @dataclass(frozen=True)

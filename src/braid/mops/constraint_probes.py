@@ -1,0 +1,87 @@
+"""How joins with constraints look rows up, whatever they hold rows in: orders of probes, and where
+kernels find all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from braid.kernels import k_frame as frames
+from braid.kernels import k_store as stores
+from braid.kernels.runtime import address
+from braid.mops.join_plan import Key, Lookup, Orders
+from braid.mops.values import Words
+from braid.plan.constraint_join import ConstraintJoinSpec
+
+
+class ProbedStores:
+    """The stores of a join and their indexes, and the probes that an event of each input makes."""
+
+    #: What each index is for: None if no probe asks it.
+    lookups: Sequence[Lookup | None]
+    indexes: Words
+
+    def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key], frame_words: int) -> None:
+        self._spec, self._keys = spec, keys
+        self.count = count = len(spec.inputs)
+        self.frame: Words = np.zeros(frame_words, np.int64)
+        self.frame[frames.NOW] = -(2**63)
+        self.feeds: Words = np.zeros((count, frames.FEED_WORDS), np.int64)
+        self.stores: Words = np.zeros((count, stores.STORE_WORDS), np.int64)
+        self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
+        self._bound: Words = np.zeros(count, np.int64)
+        self._parts: list[Words] = []
+        self._planner = Orders(keys, count)
+        self._orders = self._planner.chosen([0] * count)
+
+    def _kept(self, values: Sequence[int]) -> int:
+        part = np.array([*values, 0], np.int64)
+        self._parts.append(part)
+        return int(address(part))
+
+    def _key_columns(self, lookup: Lookup) -> list[int]:
+        """Pairs of a column and whether it is a float."""
+        number, chosen = lookup
+        keys = [self._keys[k] for k in chosen]
+        return [w for key in keys for w in (key.columns[number][0], int(key.floating))]
+
+    def describe_feeds(self) -> None:
+        """What rows of each input are asked by themselves."""
+        for number, (shape, feed) in enumerate(zip(self._spec.inputs, self.feeds, strict=True)):
+            checks = [w for key in self._keys for w in key.checks(number)]
+            feed[frames.CHECKS_AT], feed[frames.CHECKS] = self._kept(checks), len(checks) // 4
+            feed[frames.FEED_BYTES] = 8 * shape.layout.width
+
+    def choose_orders(self) -> None:
+        """Probe what finds least first, as far as there are indexes for it."""
+        for lookup, record in zip(self.lookups, self.indexes, strict=True):
+            if lookup is not None:
+                measured = int(record[stores.PROBES]), int(record[stores.FOUND])
+                self._planner.measured(lookup, *measured)
+                record[[stores.PROBES, stores.FOUND]] = 0
+        orders = self._planner.chosen([int(c) for c in self.stores[:, stores.COUNT]])
+        known = all(probe.lookup in self.lookups for order in orders for probe in order)
+        if known and orders != self._orders:
+            self._orders = orders
+            self._plan_probes()
+            self._point()
+
+    def _plan_probes(self) -> None:
+        steps = np.zeros((self.count, self.count - 1, frames.STEP_WORDS), np.int64)
+        for driver, order in enumerate(self._orders):
+            for step, probe in zip(steps[driver], order, strict=True):
+                step[frames.STEP_INPUT] = probe.lookup[0]
+                step[frames.STEP_INDEX] = self.lookups.index(probe.lookup)
+                step[frames.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
+        self._steps: Words = steps
+
+    def _point(self) -> None:
+        frame = self.frame
+        frame[frames.INPUTS] = self.count
+        frame[frames.STORES_AT] = address(self.stores)
+        frame[frames.INDEXES_AT] = address(self.indexes)
+        frame[frames.FEEDS_AT] = address(self.feeds)
+        frame[frames.STEPS_AT] = address(self._steps)
+        frame[frames.LEVELS_AT] = address(self._levels)
+        frame[frames.BOUND_AT] = address(self._bound)
