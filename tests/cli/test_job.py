@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from braid.cli.catalog import catalog_of
 from braid.cli.job import AVAILABLE_NOW, Job, load_job, parse_rules
 from braid.errors import BraidError, ConfigError, QueryErrors
 
@@ -165,9 +166,23 @@ def test_two_time_columns(folder: Path) -> None:
     assert read(folder, text).streams[0].time == ("t0", "t1")
 
 
+def test_a_source_of_several_streams(folder: Path) -> None:
+    more = '[[stream]]\nname = "Gold"\nformat = "json"\nschema = "Name STRING, ts TIMESTAMP"\n'
+    text = GOOD.replace('name = "Stock"', 'name = ["Gold", "Basic"]') + more
+    job = read(folder, text)
+    assert [s.names for s in job.streams] == [("Gold", "Basic"), ("Gold",)]
+    assert job.streams[0].name == "Gold + Basic"
+    streams = catalog_of(job).streams
+    assert {name: stream.sharable for name, stream in streams.items()} == {
+        "Gold": ("Basic",),
+        "Basic": ("Gold",),
+    }
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code", "said"),
     [
+        ('name = "Stock"', 'name = ["A", "A"]', "E455", "a list of texts, each once"),
         ("lateness =", "latness =", "E453", "did you mean 'lateness'?"),
         ('format = "json"', "", "E454", "[[stream]] 'Stock' lacks 'format'"),
         ("shards = 4", "shards = 0", "E455", "positive whole number"),

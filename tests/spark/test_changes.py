@@ -103,8 +103,9 @@ class Cluster:
 
     def _ingested(self, name: str, rows: list[Any]) -> list[dict[str, Any]]:
         self.rows.setdefault(name, []).extend(rows)
-        routes = self.job.distribution.routes.get(name)
-        job = IngestJob(name, Ingest(self.catalog.streams[name]), routes, LABELS, True)
+        known = self.job.distribution.routes
+        routes = {name: known[name]} if name in known else {}
+        job = IngestJob(Ingest(self.catalog.streams[name]), routes, LABELS, True)
         table = pa.Table.from_pylist(rows, schema_of(name))
         return _rows(job(iter(table.to_batches() or [])))
 

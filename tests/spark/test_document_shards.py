@@ -62,8 +62,8 @@ class Cluster:
         hosting._LIVE = OrderedDict()
 
     def envelopes(self, table: pa.Table) -> list[pa.RecordBatch]:
-        routes = self.distribution.routes["S"]
-        ingest = IngestJob("S", Ingest(self._catalog.streams["S"]), routes, LABELS, True)
+        routes = self.distribution.routes
+        ingest = IngestJob(Ingest(self._catalog.streams["S"]), routes, LABELS, True)
         return list(ingest(iter(table.to_batches())))
 
     def batch(self, table: pa.Table) -> Iterator[tuple[Any, ...]]:

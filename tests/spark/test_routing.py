@@ -76,7 +76,7 @@ def test_every_event_goes_once_by_every_channel_and_time_to_every_shard() -> Non
     texts = ["SELECT a FROM S NEXT{$1.a = $2.b} S", "SELECT a FROM S NEXT{} S"]
     queries = [compile_query(t, catalog, query_id=f"q{i}").query for i, t in enumerate(texts)]
     distribution = distribute(queries, catalog.streams, 3)
-    job = IngestJob("S", Ingest(stream), distribution.routes["S"], (10, 20, 30), True)
+    job = IngestJob(Ingest(stream), distribution.routes, (10, 20, 30), True)
     rows = [{"t": i, "a": f"x{i % 5}", "b": f"x{i % 7}"} for i in range(100)] + [{"t": None}]
     batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=17)
     envelopes = pa.Table.from_batches(job(iter(batches))).to_pylist()
@@ -128,7 +128,7 @@ def test_texts_that_repeat_in_some_batches_only_fit_one_envelope() -> None:
     stream = stream_from_schema("S", schema, time="t")
     catalog.add_stream(stream)
     query = compile_query("SELECT a FROM S NEXT{$1.a = $2.a} S", catalog, query_id="q").query
-    routes = distribute([query], catalog.streams, 2).routes["S"]
+    routes = distribute([query], catalog.streams, 2).routes
     for first, second in ((["x"] * 10, range(10)), (range(10), ["x"] * 10)):
         batches = [
             pa.RecordBatch.from_pydict(
@@ -136,7 +136,7 @@ def test_texts_that_repeat_in_some_batches_only_fit_one_envelope() -> None:
             )
             for values in (first, second)
         ]
-        job = IngestJob("S", Ingest(stream), routes, (1, 2), True)
+        job = IngestJob(Ingest(stream), routes, (1, 2), True)
         envelopes = pa.Table.from_batches(job(iter(batches))).to_pylist()
         found = [
             plain(part.column("a")).to_pylist()
@@ -154,7 +154,7 @@ def test_a_stream_that_nobody_reads_is_read_past_by_a_job_without_state() -> Non
         catalog.add_stream(stream_from_schema(name, schema, time="t"))
     query = compile_query("SELECT n FROM A PUBLISH Q", catalog, query_id="q").query
     plan = StatelessPlan(distribute([query], catalog.streams, 1), Options())
-    job = StatelessJob(Shipped(plan), "B")
+    job = StatelessJob(Shipped(plan), ("B",))
     assert list(job(iter([pa.RecordBatch.from_pydict({"t": [1, 2]})]))) == []
 
 

@@ -105,8 +105,8 @@ class Cluster:
         self.patch.setattr(hosting, "_stage", lambda: self.batches)
         columns = zip(*rows, strict=True)
         table = pa.table(dict(zip(SCHEMA.names, map(list, columns), strict=True)), SCHEMA)
-        routes = self.distribution.routes["S"]
-        ingest = IngestJob("S", Ingest(self.catalog.streams["S"]), routes, self.labels, True)
+        routes = self.distribution.routes
+        ingest = IngestJob(Ingest(self.catalog.streams["S"]), routes, self.labels, True)
         envelopes = [b.to_pandas().assign(now=1) for b in ingest(iter(table.to_batches()))]
         found: list[tuple[Any, ...]] = []
         running = (workers,) if isinstance(workers, str) else workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -58,3 +59,18 @@ class Stream:
     @property
     def stamped_on_arrival(self) -> bool:
         return not self.time
+
+
+def sharable_classes(streams: Mapping[str, Stream]) -> dict[str, tuple[str, ...]]:
+    """Which streams may be one channel: those that are declared sharable, transitively.
+
+    Whether they are read does not matter: a channel has its name from the start.
+    """
+    classes: dict[str, set[str]] = {name: {name} for name in streams}
+    for name, stream in streams.items():
+        for other in stream.sharable:
+            if other in classes and streams[other].schema == stream.schema:
+                joined = classes[name] | classes[other]
+                for member in joined:
+                    classes[member] = joined
+    return {name: tuple(sorted(found)) for name, found in classes.items() if len(found) > 1}

@@ -133,16 +133,19 @@ def add_stream(catalog: Catalog, config: StreamConfig) -> None:
             f"stream '{config.name}' has no schema in the job file",
             'to check queries without Spark, add one: schema = "Name STRING, Price DOUBLE"',
         )
-    schema = parse_schema(config.name, config.schema)
-    catalog.add_stream(
-        stream_from_schema(
-            config.name,
-            schema,
-            time=config.time or None,
-            lateness=config.lateness,
-            sequence=config.sequence,
+    if not config.declares and all(name in catalog.streams for name in config.names):
+        return  # further events of streams that another source declares
+    for name in config.names:
+        catalog.add_stream(
+            stream_from_schema(
+                name,
+                parse_schema(name, config.schema),
+                time=config.time or None,
+                lateness=config.lateness,
+                sequence=config.sequence,
+                sharable=[other for other in config.names if other != name],
+            )
         )
-    )
 
 
 def parse_schema(name: str, ddl: str) -> pa.Schema:

@@ -12,7 +12,7 @@
     conf = { "spark.driver.memory" = "4g" }
 
     [[stream]]
-    name = "Stock"
+    name = "Stock"                          # ["Gold", "Basic"]: events of several streams
     format = "json"                         # any format that Spark reads
     path = "data/stock"
     options = { maxFilesPerTrigger = 1 }
@@ -65,7 +65,9 @@ STANDARD_OUTPUTS = ("matches", "late", "rejected")
 
 @dataclass(frozen=True)
 class StreamConfig:
-    name: str
+    """A source of events, and the streams that its events are of."""
+
+    names: tuple[str, ...]
     format: str
     path: str | None
     options: Mapping[str, str]
@@ -73,6 +75,16 @@ class StreamConfig:
     time: tuple[str, ...]
     lateness: str | int | None
     sequence: str | None
+
+    @property
+    def name(self) -> str:
+        """The source as messages call it."""
+        return " + ".join(self.names)
+
+    @property
+    def declares(self) -> bool:
+        """Whether it says more than where events are: then the streams cannot exist yet."""
+        return bool(self.time) or self.lateness is not None or self.sequence is not None
 
 
 @dataclass(frozen=True)
@@ -180,12 +192,12 @@ class _Reader:
     # -- the parts --
 
     def stream(self, table: dict[str, Any], number: int) -> StreamConfig:
-        name = self.text(table, f"[[stream]] {number}", "name", required=True) or "?"
-        where = f"[[stream]] '{name}'"
+        names = self.stream_names(table, f"[[stream]] {number}")
+        where = f"[[stream]] '{' + '.join(names)}'"
         keys = ("name", "format", "path", "options", "schema", "time", "lateness", "sequence")
         self.known(table, where, keys)
         return StreamConfig(
-            name=name,
+            names=names,
             format=self.text(table, where, "format", required=True) or "?",
             path=self.location(self.text(table, where, "path")),
             options=self.options(table, where, "options"),
@@ -194,6 +206,16 @@ class _Reader:
             lateness=self.lateness(table, where),
             sequence=self.text(table, where, "sequence"),
         )
+
+    def stream_names(self, table: dict[str, Any], where: str) -> tuple[str, ...]:
+        """One name, or a list: then each event is one of all these streams."""
+        value = table.get("name")
+        if not isinstance(value, list):
+            return (self.text(table, where, "name", required=True) or "?",)
+        if value and all(isinstance(n, str) and n for n in value) and len({*value}) == len(value):
+            return tuple(value)
+        self.problem("E455", f"{where}: name must be a text, or a list of texts, each once")
+        return ("?",)
 
     def sink(self, table: dict[str, Any], number: int) -> SinkConfig:
         output = self.text(table, f"[[sink]] {number}", "output", required=True) or "?"

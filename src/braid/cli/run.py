@@ -188,7 +188,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
     for stream in job.streams:
         frame = frames[stream.name] = read_stream(spark, stream)
         session.stream(
-            stream.name,
+            stream.names,
             frame,
             time=stream.time or None,
             lateness=stream.lateness,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
-from braid.algebra.streams import Stream
+from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
 from braid.engine.constraint_notices import broken_notices
 from braid.engine.constraints import of_channels
@@ -32,12 +32,10 @@ from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
 from braid.mops.values import Carried, Words
-from braid.optimizer.driver import Driver, sharable_classes
+from braid.optimizer.driver import Driver, shares_channels
+from braid.plan.keys import FEED
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
-
-#: Between the names of streams that share events.
-FEED = "\x1f"
 
 #: The layout of saved state. A checkpoint of another one is refused.
 STATE_FORMAT = 2
@@ -52,6 +50,7 @@ class Shard:
         streams: Mapping[str, Stream],
         *,
         channels: Mapping[str, str] | None = None,
+        sharable: Mapping[str, tuple[str, ...]] | None = None,
         awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
         resumed: bool = False,
@@ -59,7 +58,8 @@ class Shard:
         _pages: Mapping[str, bytes] | None = None,
     ) -> None:
         """`channels`: which declared stream each channel that queries read is a part of (default:
-        they read the streams themselves). `awaited`: the streams whose time this shard follows
+        they read the streams themselves). `sharable`: which channels may be one (default: as the
+        streams are declared). `awaited`: the streams whose time this shard follows
         (default: those that its queries read). `births`: since when queries see events that the
         saved state does not know (default: from now on; from the start on if there is none)."""
         meta = json.loads(_pages["meta"]) if _pages else None
@@ -70,6 +70,8 @@ class Shard:
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
         self.options = options
+        classes = sharable_classes(self._streams) if sharable is None else sharable
+        self._sharable = classes if shares_channels(options.rules) else {}
         shapes = self._shapes_read(groups)
         read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
@@ -94,7 +96,6 @@ class Shard:
         self._seen_until: dict[str, int] = {}
         self._fitting: dict[Template, bool] = {}
         self._read = set(shapes)
-        self._sharable = sharable_classes(self._streams, options.rules)
         self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
@@ -116,8 +117,7 @@ class Shard:
         if self.options.whole_streams:
             return {name: Shape(stream.schema) for name, stream in self._streams.items()}
         shapes = read_shapes((m for m, _ in groups), self._streams)
-        classes = sharable_classes(self._streams, self.options.rules)
-        return {name: _together(shapes, classes.get(name, (name,))) for name in shapes}
+        return {name: _together(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
         """Queries that the saved state does not know see what starts from now on."""
@@ -215,6 +215,7 @@ class Shard:
         streams: Mapping[str, Stream],
         *,
         channels: Mapping[str, str] | None = None,
+        sharable: Mapping[str, tuple[str, ...]] | None = None,
         awaited: Iterable[str] | None = None,
         options: Options = Options(),  # noqa: B008 -- frozen
         resumed: bool = False,
@@ -228,6 +229,7 @@ class Shard:
             queries,
             streams,
             channels=channels,
+            sharable=sharable,
             awaited=awaited,
             options=options,
             resumed=resumed,
@@ -278,10 +280,12 @@ class Shard:
         ended = {self._unit(signature) for signature in self._executor.moved_by_time}
         return self._run(self._ordering.release_all(ended))
 
-    def answer(self, channel: str, events: pa.RecordBatch) -> Emission:
-        """Run events by themselves, whatever time it is: for plans without state."""
-        self._counts["events"] += events.num_rows
-        return self._run({channel: [events]})
+    def answer(self, channels: Sequence[str], events: pa.RecordBatch) -> Emission:
+        """Run events of these channels by themselves, whatever time it is: for plans without
+        state."""
+        released = {name: [events] for name in self._channels_of(FEED.join(channels))}
+        self._counts["events"] += events.num_rows * len(released)
+        return self._run(released)
 
     def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
         sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}

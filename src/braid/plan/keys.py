@@ -62,6 +62,9 @@ from braid.plan.row_keys import correlated, stream_options
 SPREAD = "?"
 WHOLE = "*"
 
+#: Between the names of channels whose events are the same ones.
+FEED = "\x1f"
+
 
 def channel(stream: str, route: str) -> str:
     """The name under which a shard gets a stream by one route: `Stock@Name`, `Stock@*`, `Stock@?`."""

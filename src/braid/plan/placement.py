@@ -22,7 +22,7 @@ from braid.algebra import nodes as algebra
 from braid.algebra.documents import Documents
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.relations import ToStream
-from braid.algebra.streams import Stream
+from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.templates import Members, Output, Template
 from braid.plan.document_routes import is_value_route
 from braid.plan.hashing import shard_of
@@ -242,6 +242,8 @@ class ShardPlan:
     queries: tuple[Members, ...]
     streams: dict[str, Stream]
     channels: dict[str, str]
+    #: Channels of sharable streams by the same route, whether this shard reads them or not.
+    sharable: dict[str, tuple[str, ...]]
 
 
 def channels_for(distribution: Distribution, shard: int) -> ShardPlan:
@@ -264,7 +266,18 @@ def channels_for(distribution: Distribution, shard: int) -> ShardPlan:
         if home in (None, shard):
             channels[name] = split_channel(name)[0]
     streams = {name: distribution.streams[name] for name in distribution.read_streams}
-    return ShardPlan(tuple(queries), streams, channels)
+    return ShardPlan(tuple(queries), streams, channels, _sharable(distribution, channels))
+
+
+def _sharable(
+    distribution: Distribution, channels: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    classes = sharable_classes(distribution.streams)
+    return {
+        name: tuple(channel(other, split_channel(name)[1]) for other in classes[stream])
+        for name, stream in channels.items()
+        if stream in classes
+    }
 
 
 def of_shard(members: Members, shard: int, shards: int) -> Members:

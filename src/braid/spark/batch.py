@@ -19,7 +19,7 @@ from braid.spark.envelopes import (
     open_payload,
 )
 from braid.spark.live import Outcome
-from braid.spark.shards import ShardJob, add_stats
+from braid.spark.shards import ShardJob, add_stats, feeds_of
 from braid.spark.shipping import Shipped
 
 #: Events that are gathered before the engine runs.
@@ -84,9 +84,10 @@ class _BatchRun:
             self._job.pack(self.label, self._shard.advance(now=now), out)
             self._waiting = 0
             yield out.batch()
+        feeds = feeds_of(name, self._job.distribution.along)
         for part in open_events(payload):
-            for reader in (name, *self._job.distribution.along.get(name, ())):
-                self._shard.accept(reader, part, now=now)
+            for channels in feeds:
+                self._shard.accept_shared(channels, part, now=now)
             self._waiting += part.num_rows
             self._total += part.num_rows
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.algebra.streams import Stream
+from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
 from braid.engine.constraints import constraint_from_json, constraint_to_json
@@ -55,6 +55,8 @@ class SavedPlan:
     queries: pa.Table
     #: What was declared of the streams and what joins did with it; None in an older checkpoint.
     constraints: Mapping[str, Any] | None = None
+    #: The streams of each source, in Spark's order; None in an older checkpoint.
+    sources: list[list[str]] | None = None
 
     @staticmethod
     def of(
@@ -63,6 +65,7 @@ class SavedPlan:
         stateful: bool = True,
         control: bool = False,
         options: Options | None = None,
+        sources: Iterable[tuple[str, ...]] | None = None,
     ) -> SavedPlan:
         known: dict[Placement, int] = {}
         digester = Digester()
@@ -75,11 +78,12 @@ class SavedPlan:
             distribution.shards,
             stateful,
             control,
-            {name: describe(stream) for name, stream in distribution.streams.items()},
+            described(distribution.streams),
             distribution.filled if control else distribution.standing,
             tuple(known),
             pa.concat_tables(parts) if parts else _QUERIES.empty_table(),
             None if options is None else describe_constraints(options),
+            None if sources is None else in_order(sources),
         )
 
     def to_json(self) -> str:
@@ -94,6 +98,7 @@ class SavedPlan:
                 "placements": [[p.mode, p.shard, p.routes] for p in self.placements],
                 "queries": _packed(self.queries),
                 "constraints": self.constraints,
+                "sources": self.sources,
             },
             indent=1,
         )
@@ -125,6 +130,7 @@ class SavedPlan:
             ),
             _unpacked(data["queries"]),
             data.get("constraints"),
+            data.get("sources"),
         )
 
     def check_frame(self, streams: Mapping[str, Stream], shards: int) -> None:
@@ -142,6 +148,19 @@ class SavedPlan:
                 f"the checkpoint has {self.shards} shards, this session has {shards}",
                 f"use Session(shards={self.shards}), or {_NEW}",
             )
+
+    def check_sources(self, sources: Iterable[tuple[str, ...]]) -> None:
+        """Refuse other sources of the same streams: Spark knows sources by number."""
+        now = in_order(sources)
+        if self.sources in (None, now):
+            return
+        assert self.sources is not None
+        then, today = (", ".join(" + ".join(names) for names in s) for s in (self.sources, now))
+        raise CheckpointError(
+            "E412",
+            f"the checkpoint was written with other sources: {then} then, {today} now",
+            f"give the streams their DataFrames as they were, or {_NEW}",
+        )
 
     def check_control(self, control: bool) -> None:
         """Refuse to add or to leave out the stream of changes: Spark knows sources by number."""
@@ -277,12 +296,22 @@ def _unpacked(text: str) -> pa.Table:
         return reader.read_all()
 
 
-def describe(stream: Stream) -> dict[str, Any]:
-    """What of a stream's declaration the state depends on; lateness may change."""
+def in_order(sources: Iterable[tuple[str, ...]]) -> list[list[str]]:
+    """Sources by their streams, in the order in which Spark gets them."""
+    return [list(streams) for streams in sorted(sources)]
+
+
+def described(streams: Mapping[str, Stream]) -> dict[str, dict[str, Any]]:
+    """What of the streams' declarations the state depends on; lateness may change."""
+    classes = sharable_classes(streams)
     return {
-        "columns": [[a.name, sql_name(a.type)] for a in stream.columns],
-        "time": list(stream.time),
-        "sequence": stream.sequence,
+        name: {
+            "columns": [[a.name, sql_name(a.type)] for a in stream.columns],
+            "time": list(stream.time),
+            "sequence": stream.sequence,
+            "sharable": list(classes.get(name, ())),
+        }
+        for name, stream in streams.items()
     }
 
 
@@ -313,16 +342,15 @@ def constraint_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 def stream_differences(
     saved: Mapping[str, Mapping[str, Any]], streams: Mapping[str, Stream]
 ) -> list[str]:
-    now = {name: describe(stream) for name, stream in streams.items()}
+    now = described(streams)
     found = [f"stream {name} is missing now" for name in saved if name not in now]
     found += [f"stream {name} is new" for name in now if name not in saved]
     for name in saved:
         if name in now:
-            for part, old in saved[name].items():
-                if old != now[name][part]:
-                    found.append(
-                        f"{part} of {name}: {_show(old)} then, {_show(now[name][part])} now"
-                    )
+            for part, new in now[name].items():
+                old = saved[name].get(part, [])  # an older checkpoint put no streams together
+                if old != new:
+                    found.append(f"{part} of {name}: {_show(old)} then, {_show(new)} now")
     return found
 
 

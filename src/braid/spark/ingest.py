@@ -7,7 +7,7 @@ stream (a heartbeat), so that time moves on shards that get no event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from braid.algebra.types import TIMESTAMP
 from braid.engine.ingest import END, START, Ingest, encoded, repeating
 from braid.plan.distribution import Routes
 from braid.plan.document_routes import ValueRoute, is_value_route
-from braid.plan.keys import SPREAD, WHOLE, channel
+from braid.plan.keys import FEED, SPREAD, WHOLE, channel
 from braid.spark.envelopes import (
     ENVELOPE,
     EVENTS,
@@ -72,22 +72,22 @@ def not_before(batch: pa.RecordBatch, bound: int) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class IngestJob:
-    """What ingest does with one stream; `labels` are the group keys of the shards."""
+    """What ingest does with the rows of one source; `labels` are the group keys of the shards."""
 
-    stream: str
     ingest: Ingest
-    #: None if no query reads the stream: its rows are only read past.
-    routes: Routes | None
+    #: The streams that its events are of and that some query reads. None: its rows are only
+    #: read past.
+    routes: Mapping[str, Routes]
     labels: tuple[int, ...]
     #: A batch job sorts its envelopes instead of following heartbeats.
     heartbeats: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self.routes is None:
+        if not self.routes:
             for _ in batches:
                 pass
             return
-        yield from _Task(self, self.routes).run(batches)
+        yield from _Task(self).run(batches)
         settle("ingest")
 
 
@@ -106,13 +106,43 @@ class _Pending:
         return self.rows >= MAX_ROWS * shares or self.size >= MAX_BYTES * shares
 
 
+@dataclass(frozen=True)
+class _Ways:
+    """The channels that the events of a source go by, where each event travels once for all
+    streams that are routed alike."""
+
+    #: By the route.
+    keys: Mapping[str, str]
+    #: Empty if nothing is sent anywhere.
+    spread: str
+    #: With the shards that get everything.
+    whole: Mapping[str, tuple[int, ...]]
+
+    @staticmethod
+    def of(routes: Mapping[str, Routes], shards: int) -> _Ways:
+        found: dict[str, list[str]] = {}
+        for stream, ways in routes.items():
+            for key in ways.keys:
+                # What goes by value has come already where every shard gets all documents.
+                if not is_value_route(key) or len(ways.whole) < shards:
+                    found.setdefault(key, []).append(channel(stream, key))
+        keys = {key: FEED.join(names) for key, names in found.items()}
+        spread = FEED.join(channel(s, SPREAD) for s, ways in routes.items() if ways.spread)
+        whole: dict[str, tuple[int, ...]] = {}
+        for k in range(shards):
+            name = FEED.join(channel(s, WHOLE) for s, ways in routes.items() if k in ways.whole)
+            if name:
+                whole[name] = (*whole.get(name, ()), k)
+        return _Ways(keys, spread, whole)
+
+
 class _Task:
     """One source partition on its way."""
 
-    def __init__(self, job: IngestJob, routes: Routes) -> None:
+    def __init__(self, job: IngestJob) -> None:
         self._job = job
-        self._routes = routes
         self._shards = len(job.labels)
+        self._ways = _Ways.of(job.routes, self._shards)
         self._pending: dict[str, _Pending] = {}
         self._rows = Rows(ENVELOPE)
         self._highest: int | None = None
@@ -145,7 +175,7 @@ class _Task:
         if ingested.rejected is not None and ingested.rejected.num_rows:
             rejected = ingested.rejected
             self._rows.add(
-                self._job.labels[0], REJECTED, self._job.stream, None, rejected.num_rows,
+                self._job.labels[0], REJECTED, self._job.ingest.stream.name, None, rejected.num_rows,
                 batches=rejected.to_batches(),
             )  # fmt: skip
         if ingested.events.num_rows == 0:
@@ -159,26 +189,22 @@ class _Task:
         self._route(packed_events(events) if self._is_point else events)
 
     def _route(self, events: pa.RecordBatch) -> None:
-        stream = self._job.stream
-        for key in self._routes.keys:
+        for key, name in self._ways.keys.items():
             if is_value_route(key):
-                if len(self._routes.whole) == self._shards:
-                    continue  # every shard gets all of them
                 rows, shards = document_shards(events, ValueRoute.parse(key), self._shards)
                 copies = [events.take(pa.array(rows[shards == k])) for k in range(self._shards)]
-                self._add(channel(stream, key), events, list(copies))
-                continue
-            shard = shard_of(events.column(key), self._shards)
-            self._add(channel(stream, key), events, _split(events, shard, self._shards))
-        if self._routes.spread:
+                self._add(name, events, list(copies))
+            else:
+                shard = shard_of(events.column(key), self._shards)
+                self._add(name, events, _split(events, shard, self._shards))
+        if self._ways.spread:
             parts: list[pa.RecordBatch | None] = [None] * self._shards
             parts[self._next % self._shards] = events
             self._next += 1
-            self._add(channel(stream, SPREAD), events, parts)
-        if self._routes.whole:
-            homes = self._routes.whole
+            self._add(self._ways.spread, events, parts)
+        for name, homes in self._ways.whole.items():
             whole = [events if k in homes else None for k in range(self._shards)]
-            self._add(channel(stream, WHOLE), events, whole)
+            self._add(name, events, whole)
 
     def _add(self, name: str, events: pa.RecordBatch, parts: list[pa.RecordBatch | None]) -> None:
         pending = self._pending.get(name)
@@ -201,9 +227,10 @@ class _Task:
         return rows.batch()
 
     def _beat(self) -> None:
-        for k, label in enumerate(self._job.labels):
-            seen = self._seen if k == 0 else 0
-            self._rows.add(label, HEARTBEAT, self._job.stream, self._highest, seen)
+        for n, stream in enumerate(self._job.routes):
+            for k, label in enumerate(self._job.labels):
+                seen = self._seen if k == n == 0 else 0
+                self._rows.add(label, HEARTBEAT, stream, self._highest, seen)
 
 
 def _split(

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from braid.algebra.streams import Stream
 from braid.engine.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog
@@ -35,7 +34,8 @@ class Pipeline:
     """One pass over the sources for all queries."""
 
     distribution: Distribution
-    frames: Mapping[str, DataFrame]
+    #: The sources, by the streams that their events are of.
+    frames: Mapping[tuple[str, ...], DataFrame]
     options: Options
     #: Keep to the stateful form although no query needs it, because the checkpoint has it.
     stateful: bool = False
@@ -61,7 +61,11 @@ class Pipeline:
         """The plan as a checkpoint has it."""
         control = self.control is not None
         return SavedPlan.of(
-            self.distribution, stateful=self.has_state, control=control, options=self.options
+            self.distribution,
+            stateful=self.has_state,
+            control=control,
+            options=self.options,
+            sources=self.frames,
         )
 
     def packed(self) -> DataFrame:
@@ -70,31 +74,34 @@ class Pipeline:
             return self._stateless()
         return self._streaming() if self.is_streaming else self._batch()
 
-    def _sources(self) -> list[tuple[Stream, DataFrame]]:
-        """The streams by name, the same in every run: Spark knows its sources by their order.
+    def _sources(self) -> list[tuple[tuple[str, ...], DataFrame]]:
+        """The sources by their streams, the same in every run: Spark knows them by their order.
 
         In a streaming job also those that no query reads, so that a query that does can be added
         to the checkpoint later.
         """
-        wanted = self.frames if self.is_streaming else self.distribution.read_streams
-        return [(self.distribution.streams[name], self.frames[name]) for name in sorted(wanted)]
+        found = sorted(self.frames)
+        if not self.is_streaming:
+            read = set(self.distribution.read_streams)
+            found = [streams for streams in found if read & set(streams)]
+        return [(streams, self._columns(streams, self.frames[streams])) for streams in found]
 
     def _stateless(self) -> DataFrame:
         """One pass without a shuffle: a result depends on one event."""
         plan = Shipped(StatelessPlan(self.distribution, self.options, self.wanted))
         parts = []
-        for stream, frame in self._sources():
-            columns = self._columns(stream, frame)
-            job = StatelessJob(plan, stream.name)
+        for streams, columns in self._sources():
+            job = StatelessJob(plan, streams)
             parts.append(columns.mapInArrow(_running(job), PACKED_SQL))
         return reduce(DataFrame.unionAll, parts)
 
     def _envelopes(self, labels: tuple[int, ...]) -> DataFrame:
         parts = []
-        for stream, frame in self._sources():
-            routes = self.distribution.routes.get(stream.name)
-            job = IngestJob(stream.name, Ingest(stream), routes, labels, self.is_streaming)
-            columns = self._columns(stream, frame)
+        known = self.distribution.routes
+        for streams, columns in self._sources():
+            routes = {name: known[name] for name in streams if name in known}
+            ingest = Ingest(self.distribution.streams[streams[0]])
+            job = IngestJob(ingest, routes, labels, self.is_streaming)
             parts.append(columns.mapInArrow(_running(job), ENVELOPE_SQL))
         if self.control is not None:
             changes = control_columns(self.control)
@@ -104,10 +111,11 @@ class Pipeline:
             "now", F.unix_micros(F.current_timestamp())
         )
 
-    def _columns(self, stream: Stream, frame: DataFrame) -> DataFrame:
+    def _columns(self, streams: tuple[str, ...], frame: DataFrame) -> DataFrame:
+        stream = self.distribution.streams[streams[0]]
         if stream.time == (ARRIVAL,):
             frame = frame.withColumn(ARRIVAL, F.current_timestamp())
-        if stream.name in self.distribution.read_streams:
+        if set(streams) & set(self.distribution.read_streams):
             names = list(stream.columns.names)
         else:
             names = list(stream.time)

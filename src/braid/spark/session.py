@@ -101,7 +101,8 @@ class Session:
         if instance_budget is not None:
             self._limits = replace(self._limits, instance_budget=instance_budget)
         self._catalog = Catalog()
-        self._frames: dict[str, DataFrame] = {}
+        #: The sources, by the streams that their events are of.
+        self._frames: dict[tuple[str, ...], DataFrame] = {}
         self._control: DataFrame | None = None
         #: Rows of the last prepared query that could not be used.
         self.refused: list[Refused] = []
@@ -130,7 +131,7 @@ class Session:
 
     def stream(
         self,
-        name: str,
+        name: str | Sequence[str],
         frame: DataFrame,
         *,
         time: str | Sequence[str] | None = None,
@@ -139,20 +140,48 @@ class Session:
     ) -> None:
         """Declare a stream whose events are the rows of a DataFrame.
 
-        A stream that a query file has declared already only gets its DataFrame.
+        With several names each row is an event of all these streams, which are declared sharable.
+        Streams that exist already, because a query file has declared them or because another
+        DataFrame has events of them too, only get the DataFrame.
         """
+        names = (name,) if isinstance(name, str) else tuple(name)
+        if not names or len(set(names)) < len(names):
+            raise ConfigError("E407", f"{name!r} are not the names of streams, each once")
+        known = [self._catalog.streams[n] for n in names if n in self._catalog.streams]
+        # With the same streams again it is meant to be another declaration: an error.
+        plain = time is None and lateness is None and sequence is None
+        if names not in self._frames and plain and len(known) == len(names):
+            for stream in known:
+                _check_declared(stream, arrow_schema(stream.name, frame.schema))
+        else:
+            for each in names:
+                self._declare(each, names, frame, time, lateness, sequence)
+        _check_alike([self._catalog.streams[each] for each in names])
+        self._frames[names] = frame
+
+    def _declare(
+        self,
+        name: str,
+        names: tuple[str, ...],
+        frame: DataFrame,
+        time: str | Sequence[str] | None,
+        lateness: str | int | None,
+        sequence: str | None,
+    ) -> None:
         if "@" in name:
             raise ConfigError("E407", f"'{name}' cannot be the name of a stream: it has an @")
+        others = tuple(other for other in names if other != name)
         schema = arrow_schema(name, frame.schema)
-        declared = self._catalog.streams.get(name)
-        if declared is not None and name not in self._frames:
-            if time is None and lateness is None and sequence is None:
-                _check_declared(declared, schema)
-                self._frames[name] = frame
-                return
-        stream = stream_from_schema(name, schema, time=time, lateness=lateness, sequence=sequence)
-        self._catalog.add_stream(stream)
-        self._frames[name] = frame
+        self._catalog.add_stream(
+            stream_from_schema(
+                name, schema, time=time, lateness=lateness, sequence=sequence, sharable=others
+            )
+        )
+
+    @property
+    def _attached_names(self) -> dict[str, None]:
+        """The streams that have a DataFrame."""
+        return {name: None for names in self._frames for name in names}
 
     def constraint(
         self,
@@ -303,7 +332,7 @@ class Session:
     # -- inside --
 
     def _is_streaming(self) -> bool:
-        kinds = {name: frame.isStreaming for name, frame in self._frames.items()}
+        kinds = {" + ".join(names): frame.isStreaming for names, frame in self._frames.items()}
         if self._control is not None:
             kinds["the control stream"] = self._control.isStreaming
         if len(set(kinds.values())) > 1:
@@ -325,7 +354,7 @@ class Session:
             raise ConfigError("E408", "the session has no query", "add one with session.query")
         found = distribute(groups, self._catalog.streams, shards, kept, standing)
         for name in found.read_streams:
-            if name not in self._frames:
+            if name not in self._attached_names:
                 raise ConfigError(
                     "E405",
                     f"stream {name} is declared but has no DataFrame",
@@ -335,8 +364,8 @@ class Session:
 
     def _attached(self) -> dict[str, Stream]:
         """The streams that have a DataFrame, all of them with a time."""
-        streams = self._catalog.streams
-        return {name: stamped(streams[name]) for name in streams if name in self._frames}
+        streams, names = self._catalog.streams, self._attached_names
+        return {name: stamped(stream) for name, stream in streams.items() if name in names}
 
     def _options(self) -> Options:
         functions = {function.name: function.call for function in self._catalog.functions}
@@ -371,6 +400,7 @@ class Session:
             return self._pipeline(found, name=store.path)
         shards = self._shards or saved.shards
         saved.check_frame(self._attached(), shards)
+        saved.check_sources(self._frames)
         saved.check_control(self._control is not None)
         saved.check_constraints(self._options())
         kept = saved.kept(self._catalog.members())
@@ -510,6 +540,23 @@ def _check_declared(stream: Stream, schema: pa.Schema) -> None:
             f"the DataFrame does not fit the declared stream {stream.name}: {'; '.join(problems)}",
             "cast the columns of the DataFrame, or change CREATE STREAM",
         )
+
+
+def _check_alike(streams: Sequence[Stream]) -> None:
+    """Streams that get the same rows must read them alike."""
+    first = streams[0]
+    for other in streams[1:]:
+        if (other.columns, other.time, other.sequence) != (
+            first.columns,
+            first.time,
+            first.sequence,
+        ):
+            raise ConfigError(
+                "E405",
+                f"{first.name} and {other.name} cannot have the same events: they are declared "
+                "with other columns, times or sequences",
+                "declare them alike, or give each its own DataFrame",
+            )
 
 
 def _trigger(text: str) -> dict[str, Any]:

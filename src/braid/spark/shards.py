@@ -26,7 +26,7 @@ from braid.engine.statistics import statistics
 from braid.lang import Catalog
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
 from braid.plan.document_routes import ValueRoute, is_value_route
-from braid.plan.keys import split_channel
+from braid.plan.keys import FEED, split_channel
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.control import NAME, Change, open_changes
 from braid.spark.envelopes import (
@@ -123,15 +123,16 @@ class ShardJob:
         if self.catalog is not None:
             live = Live(self.catalog, self.distribution, self.shard(label), split_pages(pages))
             queries = live.members(plan.queries)
-        channels, awaited = plan.channels, plan.streams
+        frame: dict[str, Any] = {
+            "channels": plan.channels, "sharable": plan.sharable, "awaited": plan.streams,
+        }  # fmt: skip
         options = replace(self.options, share=(self.shard(label), len(self.labels)))
         if pages:
             made = Shard.load(
-                pages, queries, plan.streams,
-                channels=channels, awaited=awaited, options=options, resumed=resumed,
-            )  # fmt: skip
+                pages, queries, plan.streams, options=options, resumed=resumed, **frame
+            )
         else:
-            made = Shard(queries, plan.streams, channels=channels, awaited=awaited, options=options)
+            made = Shard(queries, plan.streams, options=options, **frame)
         if live is not None:
             live.begin(made)
         return Hosted(made, live)
@@ -184,6 +185,12 @@ def _without(roster: bytes, names: frozenset[str]) -> bytes:
     return data
 
 
+def feeds_of(name: str, along: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The channels that the events of an envelope are read by: those that are one first."""
+    named = tuple(name.split(FEED))
+    return [named, *((other,) for first in named for other in along.get(first, ()))]
+
+
 @dataclass
 class Arrivals:
     """The envelopes of one shard in one batch, opened as they come.
@@ -225,11 +232,12 @@ class Arrivals:
             return
         self.envelopes += 1
         arrives = split_channel(name)[0] in self.arriving
+        feeds = feeds_of(name, self.along)
         for batch in open_events(payload):
             if arrives:
                 batch = not_before(batch, self.shard.watermark.get(MICROSECONDS, NEVER))
-            for reader in (name, *self.along.get(name, ())):
-                self.shard.accept(reader, batch, now=now)
+            for channels in feeds:
+                self.shard.accept_shared(channels, batch, now=now)
 
     def run(self) -> Emission:
         assert self.now is not None

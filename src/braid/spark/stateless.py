@@ -36,23 +36,26 @@ class StatelessPlan:
     @cached_property
     def shard(self) -> Shard:
         plan = channels_for(self.distribution, 0)
-        return Shard(plan.queries, plan.streams, channels=plan.channels, options=self.options)
+        return Shard(
+            plan.queries, plan.streams,
+            channels=plan.channels, sharable=plan.sharable, options=self.options,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class StatelessJob:
-    """All stateless queries over the rows of one stream."""
+    """All stateless queries over the rows of one source: events of these streams."""
 
     plan: Shipped[StatelessPlan]
-    stream: str
+    streams: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = self.plan.open()
-        if self.stream not in plan.distribution.read_streams:
+        if not set(self.streams) & set(plan.distribution.read_streams):
             for _ in batches:
                 pass
             return
-        ingest = Ingest(plan.distribution.streams[self.stream])
+        ingest = Ingest(plan.distribution.streams[self.streams[0]])
         seen = 0
         for batch in batches:
             ingested = ingest(spaced(batch, seen))
@@ -60,7 +63,7 @@ class StatelessJob:
             rows = Rows(PACKED)
             if ingested.rejected is not None and ingested.rejected.num_rows:
                 parts = ingested.rejected.to_batches()
-                rows.add(REFUSED, self.stream, ingested.rejected.num_rows, batches=parts)
+                rows.add(REFUSED, self.streams[0], ingested.rejected.num_rows, batches=parts)
             if ingested.events.num_rows:
                 self._run(plan, ingested.events, rows)
             if len(rows):
@@ -74,7 +77,11 @@ class StatelessJob:
         settle(self.plan.id)
 
     def _run(self, plan: StatelessPlan, events: pa.RecordBatch, rows: Rows) -> None:
+        routes: dict[str, list[str]] = {}
         for name in plan.shard.plan.sources:
-            if split_channel(name)[0] == self.stream:
-                for group in plan.shard.answer(name, events).groups:
-                    add_results(rows, group, plan.wanted)
+            stream, route = split_channel(name)
+            if stream in self.streams:
+                routes.setdefault(route, []).append(name)
+        for names in routes.values():
+            for group in plan.shard.answer(names, events).groups:
+                add_results(rows, group, plan.wanted)
