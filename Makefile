@@ -11,6 +11,8 @@ WORKERS ?= 2
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$$java_home";
+# The JVMs of tests live for seconds: Java's second compiler would take more time than it saves.
+SHORT_LIVED := export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check format test test-all bench clean
@@ -42,12 +44,12 @@ format: $(STAMP)  ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .
 
 test: check  ## every check and test but the slow ones
-	@$(WITH_JAVA) set -e; \
-	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark"; \
+	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; \
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
 
 test-all: check  ## the slow ones too
-	@$(WITH_JAVA) set -e; \
+	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
 	$(BIN)/pytest -q -m "spark"
 

@@ -185,22 +185,23 @@ def run_case(
     rounds: int = 3,
     report: Callable[[str], None] = lambda _: None,
     together: bool = False,
+    here: bool = False,
 ) -> CaseResult:
     """All variants of a case, alternating, at least three rounds unless told otherwise.
 
     `together`: in one process whatever the case says, for runs that ask for answers, not for
-    figures.
+    figures. `here`: in this one, which may have a Spark that is warm already.
     """
     once = {}
     if case.once is not None:
         report("measuring what is measured once")
         once = dict(case.once(case.sizes[size]))
     names = list(case.variants_at(size))
-    homes = [names] if case.shares_process or together else [[name] for name in names]
-    workers = {}
+    homes = [names] if case.shares_process or together or here else [[name] for name in names]
+    workers: dict[str, _Worker | _Here] = {}
     try:
         for home in homes:
-            worker = _Worker(case, size, home)
+            worker = _Here(case, size) if here else _Worker(case, size, home)
             workers.update(dict.fromkeys(home, worker))
         prepared = {}
         for name in names:
@@ -328,26 +329,37 @@ class _Worker:
             self.process.kill()
 
 
+class _Here:
+    """Variants in this process, which do what they are asked."""
+
+    def __init__(self, case: Case, size: str) -> None:
+        self._case = case
+        self._size = size
+        self._runners: dict[str, Runner] = {}
+
+    def ask(self, what: str, name: str) -> Any:
+        if what == "prepare":
+            made = self._case.variants_at(self._size)[name]
+            self._runners[name] = made(self._case.sizes[self._size])
+            return self._runners[name].prepare()
+        return self._runners[name].measure() if what == "measure" else peak_rss()
+
+    def close(self) -> None:
+        for runner in self._runners.values():
+            runner.close()
+
+
 def _serve(pipe: Connection, case_name: str, size: str, names: list[str]) -> None:
     """The loop of a worker process."""
     from benchmarks.cases import find
 
-    case = find(case_name)
-    runners: dict[str, Runner] = {}
+    variants = _Here(find(case_name), size)
     while True:
         what, name = pipe.recv()
         if what == "close":
-            for runner in runners.values():
-                runner.close()
+            variants.close()
             return
         try:
-            if what == "prepare":
-                runners[name] = case.variants_at(size)[name](case.sizes[size])
-                answer: Any = runners[name].prepare()
-            elif what == "measure":
-                answer = runners[name].measure()
-            else:
-                answer = peak_rss()
-            pipe.send((True, answer))
+            pipe.send((True, variants.ask(what, name)))
         except Exception:
             pipe.send((False, traceback.format_exc()))

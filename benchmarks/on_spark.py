@@ -37,10 +37,13 @@ class OnSpark:
     """What all variants have: Spark, the files, a fresh checkpoint for every run."""
 
     def __init__(self, size: Size, data: Rows, others: Mapping[str, Rows] | None = None) -> None:
+        from pyspark.sql import SparkSession
+
         from braid.cli.run import QUIET, output_of_children
         from braid.spark import local_spark
 
         self.size = size
+        self._is_shared = SparkSession.getActiveSession() is not None
         self.folder = Path(tempfile.mkdtemp(prefix="braid-bench-"))
         with output_of_children(self.folder / "spark.log"):
             self.spark = local_spark(2, memory=size["memory"], **QUIET)
@@ -69,7 +72,8 @@ class OnSpark:
             run()
 
     def close(self) -> None:
-        self.spark.stop()
+        if not self._is_shared:  # it was there before, and is somebody else's
+            self.spark.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SPARK = Path(__file__).parent / "spark"
 
@@ -44,6 +49,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SPARK in item.path.parents:
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests of a process: a JVM takes longer to start than most of them to run."""
+    from braid.spark import local_spark
+
+    session = local_spark(2, "1g")
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
 
 
 if os.environ.get("BRAID_TEST_HASHES") == "constant":

@@ -48,4 +48,5 @@ def run(page: Path, *, with_spark: bool) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), with_spark=True)
+    for name in sys.argv[1:]:
+        run(Path(name), with_spark=True)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks import cases, show
@@ -61,8 +62,8 @@ def test_every_case_has_both_sizes() -> None:
         assert set(cases.find(name).sizes) == {"small", "full"}
 
 
-def smoke(name: str, folder: Path) -> None:
-    result = run_case(cases.find(name), "small", rounds=1, together=True)
+def smoke(name: str, folder: Path, *, here: bool = False) -> None:
+    result = run_case(cases.find(name), "small", rounds=1, together=True, here=here)
     assert result.answers_agree
     console = Console(record=True, width=160)
     show.show(result, console)
@@ -76,7 +77,8 @@ def smoke(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", IN_PROCESS)
 def test_case(name: str, tmp_path: Path) -> None:
-    smoke(name, tmp_path)
+    """In this process, which has kernels loaded already, unless the case measures fresh ones."""
+    smoke(name, tmp_path, here=cases.find(name).once is None)
 
 
 SLOW = {"spark_documents"}
@@ -85,5 +87,7 @@ MARKED = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in O
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", MARKED)
-def test_case_on_spark(name: str, tmp_path: Path) -> None:
-    smoke(name, tmp_path)
+def test_case_on_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    """In this process, with the Spark of the other tests: it is warm, one of its own is not."""
+    assert spark.version
+    smoke(name, tmp_path, here=True)
