@@ -202,6 +202,23 @@ def test_a_small_join_keeps_what_it_has() -> None:
         assert found >= 29_999
 
 
+def test_a_small_join_costs_what_a_plain_one_does() -> None:
+    """What WHERE refuses does not come to it, and nothing is laid out for what it does not watch."""
+    text = "Select x, y From A [Range 5], B [Range 5] Where A.a = B.a and x > 2 and y < 9"
+    found = {}
+    for rules in (None, "none"):
+        running = braid.Engine(rules=rules)
+        running.execute(STREAMS)
+        running.query("q", text)
+        running.process(tables([("A", 1, (1, 1, 1)), ("A", 2, (1, 1, 3)), ("B", 3, (1, 1, 4))]))
+        found[rules] = (
+            [mop["kind"] for mop in running.explain().to_dict()["mops"]].count("selection"),
+            running.stats["state_bytes"],
+        )
+    assert found[None][0] == found["none"][0] == 2
+    assert found[None][1] < 2 * found["none"][1]
+
+
 def test_a_join_by_itself_is_found_again_among_many() -> None:
     def running(mode: str) -> braid.Engine:
         made = braid.Engine(idle_timeout=None, constraints=mode, aside_above=0)

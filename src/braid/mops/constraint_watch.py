@@ -120,11 +120,16 @@ class Watch:
         self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = 0
         self._rested = self._watches[:, kernel.SLEEPS_UNTIL].copy()
         self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
+        for number in self._tables:
+            self._tables[number] = np.empty((0, 2), np.int64)
+            self._watches[number, kernel.ROOM] = 0
+        self._point()
 
     def resume(self) -> None:
         self.is_awake = True
         self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = self._kept
         self._watches[:, kernel.SLEEPS_UNTIL] = self._rested
+        self._make_tables()
 
     # ---- what is watched ----
 
@@ -162,15 +167,20 @@ class Watch:
             factor = self._watching.margin or (1.0 if exact else _FACTOR[kind])
             watch[kernel.FACTOR] = round(1024 * factor)
             watch[kernel.THRESHOLD] = _FIRST_THRESHOLD
-            if kind != kernel.WAITS:
-                rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
-                self._tables[number] = np.full((rows, 2), -1, np.int64)
-                watch[kernel.ROOM] = rows
-        self._point()
+        self._make_tables()
         for number, (kind, input_, other) in enumerate(what):
             if kind == kernel.WAITS:
                 place = [e.second for e in self._held.edges[input_]].index(other)
                 self._held.edge_words(input_, place)[frames.EDGE_WATCH] = number
+
+    def _make_tables(self) -> None:
+        """Room for the values that are watched, where there is none."""
+        for number, (kind, _, _) in enumerate(self._what):
+            if kind != kernel.WAITS and not self._watches[number, kernel.ROOM]:
+                rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
+                self._tables[number] = np.full((rows, 2), -1, np.int64)
+                self._watches[number, kernel.ROOM] = rows
+        self._point()
 
     def _point(self) -> None:
         for number, table in self._tables.items():

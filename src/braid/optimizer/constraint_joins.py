@@ -1,8 +1,8 @@
 """Joins that use constraints (`rules/k_join.py`): which relations they can be of, and their inputs.
 
-The windows are inside the join, and what is asked of one input alone is computed as a column of it:
-an event that is refused counts for a window by rows all the same, and whoever waits for it
-need not wait any longer.
+The windows are inside the join. What is asked of one input alone is asked below it where a refused
+event is nothing to the join; else it is computed as a column of the event, which counts for a window
+by rows all the same, and tells whoever waits for it not to wait any longer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from braid.algebra.expressions import (
     walk,
 )
 from braid.algebra.joins import JoinParts
-from braid.algebra.nodes import Node, walk_nodes
+from braid.algebra.nodes import Node, Select, walk_nodes
 from braid.algebra.relations import (
     Join,
     KeepRows,
@@ -44,12 +44,14 @@ from braid.optimizer.planning import Planning
 from braid.plan.constraint_join import CHANGES, KEEPS, ORDER, ConstraintJoinSpec, WindowInside
 from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.predicates import Lifter
+from braid.plan.rearrange import rearrange
 from braid.plan.routes import PlainRecipe
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of such a join: its window, what is computed of an event, what is asked of it.
+    """An input of such a join: its window, what is computed of an event, what is asked of it, by the
+    join or below it.
 
     Which of several events of one instant are the last depends on all their values.
     """
@@ -57,6 +59,7 @@ class Input:
     window: Window
     items: Items
     asked: tuple[Expression, ...]
+    chosen: tuple[Expression, ...] = ()
     #: The stream that it is, declared or published, if it is one with nothing chosen of it.
     stream: str | None = None
 
@@ -112,6 +115,16 @@ def input_of(relation: Relation, items: Items, asked: tuple[Expression, ...]) ->
     if isinstance(size, Literal) and int(size.value) < 0:
         return None
     return Input(relation, items, asked)
+
+
+def _asked_below(input_: Input, mode: ConstraintMode) -> Input:
+    """What is asked of events is asked before they come to the join, where only those that join are
+    of use to it. In monitored mode the refused ones let rows go that wait for them. In exact mode
+    that is not worth bringing every event here: rows that wait in vain leave with their reference's
+    k, and most joins hold too little to let anything go."""
+    if mode is not ConstraintMode.EXACT or input_.window.kind is WindowKind.ROWS:
+        return input_
+    return replace(input_, asked=(), chosen=input_.asked)
 
 
 def _substituted(expression: Expression, items: Mapping[str, Expression]) -> Expression:
@@ -256,8 +269,10 @@ def constraint_join(
         if input_ is None:
             return None
         inputs.append(input_)
-    known = tuple(replace(i, stream=walk.stream_of(i.window.input)) for i in inputs)
     mode, declared = walk.constraints
+    known = tuple(
+        replace(_asked_below(i, mode), stream=walk.stream_of(i.window.input)) for i in inputs
+    )
     inside, own = tuple(i.inside for i in known), of_streams(declared, known)
     residual = conjunction(sides.rest)
     # Not what is declared: a join goes on with what it holds when that changes.
@@ -289,5 +304,8 @@ def _read(walk: Planning, input_: Input, reader: str) -> Channel:
     lifter = Lifter()
     items = tuple((name, walk.lifted(e, lifter)) for name, e in input_.computed)
     needed = frozenset(ref.name for _, e in input_.computed for ref in refs(e))
-    source = walk.channel(input_.window.input, needed, reader, ())
+    node = input_.window.input
+    if input_.chosen:
+        node = rearrange(Select(node, conjunction(input_.chosen)))
+    source = walk.channel(node, needed, reader, ())
     return walk.projected(source, items, tuple(lifter.constants))
