@@ -2,7 +2,8 @@
 
 Members read the same channels and differ in all else. What is kept of an input is a *log*
 (`detection_log.py`), which members share that have the same events, window and batches; a member
-itself keeps nothing (`detection_query.py`).
+itself keeps nothing (`detection_query.py`). With PARTITION BY a log has the events of all keys, each
+with windows and batches of its own (`detection_keyed.py`).
 
 The law: what a member puts out are the answers of `reference/detection.py`, numbers and all.
 Nothing is forgotten that a batch which waits may still need.
@@ -10,8 +11,9 @@ Nothing is forgotten that a batch which waits may still need.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +24,9 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.detection_arrivals import Arriving
-from braid.mops.detection_log import NOTHING, Log, LogKey
-from braid.mops.detection_query import Answers, Detector
+from braid.mops.detection_base import NOTHING, Ended, LogKey
+from braid.mops.detection_log import Log
+from braid.mops.detection_query import Answers, Detector, L, WholeDetector
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words
@@ -39,7 +42,9 @@ _SWEEP = 32
 _END = 2**62
 
 
-class DetectionLogic:
+class DetectionLogic(ABC, Generic[L]):
+    """What all detections do; `WholeDetections` and `KeyedDetections` say what logs are theirs."""
+
     takes_sets = False
     takes_bits = False
     saves = True
@@ -48,8 +53,8 @@ class DetectionLogic:
         self._spec = spec
         self._context = context
         self.nodes = Nodes()
-        self._detectors: dict[int, Detector] = {}
-        self._logs: dict[LogKey, Log] = {}
+        self._detectors: dict[int, Detector[L]] = {}
+        self._logs: dict[LogKey, L] = {}
         self._labels: dict[str, int] = {}
         self._rounds = 0
         #: Members that would keep something of more events than the budget, and since when.
@@ -85,19 +90,26 @@ class DetectionLogic:
 
     def _detector(
         self, recipe: DetectionRecipe, sizes: list[int], sources: Sequence[Origin], row: int
-    ) -> Detector:
+    ) -> Detector[L]:
         settings = recipe.settings
         logs = []
-        for source, kind, size in zip(recipe.sources, recipe.kinds, sizes, strict=True):
+        by = recipe.by or ((),) * len(sizes)
+        for source, kind, size, own in zip(recipe.sources, recipe.kinds, sizes, by, strict=True):
             origin = sources[source]
             a, b = origin.signatures[row].tolist()
-            key = LogKey(source, (a, b), kind, size, settings.batch, settings.within)
+            key = LogKey(source, (a, b), kind, size, settings.batch, settings.within, own)
             if key not in self._logs:
-                self._logs[key] = Log(key, int(origin.numbers[row]), self._spec.unit)
+                self._logs[key] = self._make_log(key, int(origin.numbers[row]))
             logs.append(self._logs[key])
         for log in logs:
             log.uses += 1
-        return Detector(recipe, logs)
+        return self._make_detector(recipe, logs)
+
+    @abstractmethod
+    def _make_log(self, key: LogKey, node: int) -> L: ...
+
+    @abstractmethod
+    def _make_detector(self, recipe: DetectionRecipe, logs: list[L]) -> Detector[L]: ...
 
     def dismiss(self, numbers: Words) -> Words:
         """Members leave; the output nodes that nobody uses any more."""
@@ -128,7 +140,7 @@ class DetectionLogic:
             for batch, source in zip(batches, self._spec.sources, strict=True)
         ]
         ended = {
-            key: log.take(*self._arriving[key.source].of(log), bound)
+            key: self._take(log, self._arriving[key.source], bound)
             for key, log in self._logs.items()
             if self._arriving[key.source].has(log.node) or log.is_due(bound)
         }
@@ -141,28 +153,26 @@ class DetectionLogic:
         ]
         written = self._written(found)
         self._rounds += 1
-        if self._rounds % _SWEEP == 0 or bound >= _END:
+        if self._is_time_to_sweep(bound):
             self._forget(self._logs, self._detectors, bound)
         else:
             self._forget(ended, readers, bound)
         self._give_up(readers, bound)
         return written
 
+    def _is_time_to_sweep(self, bound: int) -> bool:
+        return self._rounds % _SWEEP == 0 or bound >= _END
+
+    @abstractmethod
+    def _take(self, log: L, arriving: Arriving, bound: int) -> Ended:
+        """What comes to a log; the batches that have ended."""
+
     def _keys_of(self, number: int) -> list[LogKey]:
         return [log.key for log in self._detectors[number].logs]
 
+    @abstractmethod
     def _forget(self, keys: Collection[LogKey], readers: Collection[int], bound: int) -> None:
         """Drop what no batch can need that is under way with another input, or that may begin."""
-        horizons = dict.fromkeys(keys, bound)
-        for reader in readers:
-            detector = self._detectors[reader]
-            since = [log.waits_since for log in detector.logs]
-            for number, log in enumerate(detector.logs):
-                if log.key in horizons:
-                    waiting = [s for i, s in enumerate(since) if i != number and s is not None]
-                    horizons[log.key] = min(horizons[log.key], *waiting, bound)
-        for key, horizon in horizons.items():
-            self._logs[key].forget(horizon)
 
     def _give_up(self, readers: Collection[int], bound: int) -> None:
         """Members that keep something of too many events, or more bytes than their MEMORY, put out
@@ -243,33 +253,14 @@ class DetectionLogic:
     @staticmethod
     def _name(key: LogKey) -> str:
         a, b = key.content
-        return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}"
+        by = "".join(f".{name}" for name in key.by)
+        return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}{by}"
 
-    def _texts(self) -> Iterator[Words]:
-        """The columns of kept events that are codes of strings, as they lie."""
-        for log in self._logs.values():
-            schema = self._spec.sources[log.key.source].shape.schema
-            for place, name in enumerate(log.keys.columns if log.keys is not None else ()):
-                if log.keys is not None and kind_of(schema.type_of(name)) is Kind.STRING:
-                    yield log.keys.codes(place, log.count)
+    @abstractmethod
+    def held(self) -> Held | None: ...
 
-    def held(self) -> Held | None:
-        codes = list(self._texts())
-        if not codes:
-            return None
-        layout = Layout(("text",))
-        rows = np.zeros((sum(map(len, codes)), layout.width), np.int64)
-        rows[:, layout.base] = np.concatenate(codes)
-        return Held(rows, layout, (pa.string(),))
-
-    def replace_held(self, rows: Rows) -> None:
-        begin, word = 0, Layout(("text",)).base
-        for codes in self._texts():
-            codes[:] = rows[begin : begin + len(codes), word]
-            begin += len(codes)
-        for log in self._logs.values():
-            if log.keys is not None:
-                log.keys.rehang(log.count, log.first)
+    @abstractmethod
+    def replace_held(self, rows: Rows) -> None: ...
 
     def forget_codes(self) -> None:
         """Codes are in what is kept to verify, and nowhere else."""
@@ -299,7 +290,58 @@ class DetectionLogic:
             "logs": len(logs),
             "synopses": sum(len(log.dimensions) for log in logs),
             "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
-            "keys": sum(log.count for log in logs if log.keys is not None),
+            "keys": sum(log.count for log in logs if log.key_columns),
             "key_bytes": sum(log.key_bytes for log in logs),
             **{name: sum(getattr(t, name) for t in tallies) for name in names},
         }
+
+
+class WholeDetections(DetectionLogic[Log]):
+    """Of all events of their inputs."""
+
+    def _make_log(self, key: LogKey, node: int) -> Log:
+        return Log(key, node, self._spec.unit)
+
+    def _make_detector(self, recipe: DetectionRecipe, logs: list[Log]) -> Detector[Log]:
+        return WholeDetector(recipe, logs)
+
+    def _take(self, log: Log, arriving: Arriving, bound: int) -> Ended:
+        return log.take(*arriving.of(log), bound)
+
+    def _forget(self, keys: Collection[LogKey], readers: Collection[int], bound: int) -> None:
+        horizons = dict.fromkeys(keys, bound)
+        for reader in readers:
+            detector = self._detectors[reader]
+            since = [log.waits_since for log in detector.logs]
+            for number, log in enumerate(detector.logs):
+                if log.key in horizons:
+                    waiting = [s for i, s in enumerate(since) if i != number and s is not None]
+                    horizons[log.key] = min(horizons[log.key], *waiting, bound)
+        for key, horizon in horizons.items():
+            self._logs[key].forget(horizon)
+
+    def _texts(self) -> Iterator[Words]:
+        """The columns of kept events that are codes of strings, as they lie."""
+        for log in self._logs.values():
+            schema = self._spec.sources[log.key.source].shape.schema
+            for place, name in enumerate(log.keys.columns if log.keys is not None else ()):
+                if log.keys is not None and kind_of(schema.type_of(name)) is Kind.STRING:
+                    yield log.keys.codes(place, log.count)
+
+    def held(self) -> Held | None:
+        codes = list(self._texts())
+        if not codes:
+            return None
+        layout = Layout(("text",))
+        rows = np.zeros((sum(map(len, codes)), layout.width), np.int64)
+        rows[:, layout.base] = np.concatenate(codes)
+        return Held(rows, layout, (pa.string(),))
+
+    def replace_held(self, rows: Rows) -> None:
+        begin, word = 0, Layout(("text",)).base
+        for codes in self._texts():
+            codes[:] = rows[begin : begin + len(codes), word]
+            begin += len(codes)
+        for log in self._logs.values():
+            if log.keys is not None:
+                log.keys.rehang(log.count, log.first)

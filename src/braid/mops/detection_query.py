@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from braid.kernels import detection as kernel
 from braid.kernels.detection_bits import find_paths
 from braid.kernels.detection_follow import follow_paths
+from braid.kernels.detection_keyed import stand
 from braid.kernels.detection_verify import STEP, verify
 from braid.kernels.runtime import address
+from braid.mops.detection_base import AnyLog, Ended
+from braid.mops.detection_chains import BucketChains
+from braid.mops.detection_keyed import KeyedLog, LaidOut
 from braid.mops.detection_keys import Keys
-from braid.mops.detection_log import Ended, Log
+from braid.mops.detection_log import Log
+from braid.mops.detection_slots import SlotTable
 from braid.mops.values import Words
 from braid.plan.detection import DetectionRecipe
 
@@ -21,14 +28,40 @@ from braid.plan.detection import DetectionRecipe
 _FOLLOWED = 8
 
 
+L = TypeVar("L", bound=AnyLog)
+
+
 class Answers(NamedTuple):
-    """For batches that have, or may have, a result: the input, the instant, what is said."""
+    """For batches that have, or may have, a result: the input, the instant, what is said; and the
+    slots of their keys, if they are of keys."""
 
     inputs: Words
     instants: Words
     bounds: Words
     verified: np.ndarray
     packing: np.ndarray
+    slots: Words
+
+
+class Asked(NamedTuple):
+    """Batches that have ended: whose each is, when it ended, which events stand for each input."""
+
+    asking: Words
+    instants: Words
+    lows: np.ndarray
+    highs: np.ndarray
+    slots: Words
+
+
+@dataclass
+class View:
+    """The events of an input as they lie for kernels. `first`: what the first of them is called in
+    chains."""
+
+    cells: Sequence[np.ndarray]
+    chains: Sequence[BucketChains]
+    keys: Keys | None
+    first: int
 
 
 class Tally:
@@ -38,16 +71,21 @@ class Tally:
         self.batches = self.zeros = self.verified = self.refuted = self.unverified = 0
 
 
-class Detector:
+class Detector(ABC, Generic[L]):
     """A member's detection. It has no state but its logs."""
 
-    def __init__(self, recipe: DetectionRecipe, logs: Sequence[Log]) -> None:
+    def __init__(self, recipe: DetectionRecipe, logs: Sequence[L]) -> None:
         self.recipe = recipe
         self.logs = list(logs)
         self.tally = Tally()
+        self._views: list[View] = []
         self._make_positions()
         if recipe.settings.may_verify:
             self._make_edges()
+
+    @abstractmethod
+    def _look(self, ended: Sequence[Ended]) -> Asked:
+        """What is asked, and where the events lie that it is asked of."""
 
     @property
     def held_bytes(self) -> int:
@@ -92,23 +130,24 @@ class Detector:
     def _make_edges(self) -> None:
         recipe = self.recipe
         #: The chains of both inputs of each edge.
+        compared = recipe.compared()
         self._chains = [
             {n: self.logs[n].keep(edge.columns(n)) for n in (edge.first, edge.second)}
-            for edge in recipe.edges
+            for edge in compared
         ]
         rows: list[tuple[int, int, int, int]] = []
         columns: list[int] = []
-        for edge in recipe.edges:
+        for edge in compared:
             rows.append((edge.first, edge.second, len(edge.first_columns), len(columns)))
             for number in (edge.first, edge.second):
-                known = self._keys(number).columns
+                known = list(self.logs[number].key_columns)
                 columns += [known.index(name) for name in edge.columns(number)]
         self._edges = np.array(rows, np.int64)
         self._columns = np.array(columns, np.int64)
         self._orders = [self._order(number) for number in range(len(self.logs))]
 
     def _keys(self, number: int) -> Keys:
-        keys = self.logs[number].keys
+        keys = self._views[number].keys
         assert keys is not None
         return keys
 
@@ -129,10 +168,7 @@ class Detector:
 
     def answer(self, ended: Sequence[Ended]) -> Answers:
         """The answers to the batches of each input that have ended."""
-        asking = np.concatenate([np.full(len(e.began), i, np.int64) for i, e in enumerate(ended)])
-        began = np.concatenate([e.began for e in ended])
-        instants = np.concatenate([e.ended for e in ended])
-        lows, highs = self._standing(ended, asking, began, instants)
+        asking, instants, lows, highs, slots = self._look(ended)
         sizes = highs - lows
         packing = self._packing(sizes)
         threshold = self.recipe.settings.packing
@@ -144,26 +180,14 @@ class Detector:
         true |= self._verified(later, asking, lows, highs)
         kept = (bounds > 0) & (true | ~asked)
         self._count(bounds, first | later, kept)
-        return Answers(asking[kept], instants[kept], bounds[kept], asked[kept], packing[kept])
+        said = (asking, instants, bounds, asked, packing)
+        return Answers(*(part[kept] for part in said), slots[kept] if len(slots) else slots)
 
     def _is_cheap(self, asking: Words, sizes: np.ndarray) -> np.ndarray:
         """Whether following the events of a batch takes less than multiplying the synopses out. An
         answer is the same whichever is done first: what one of them finds empty is no answer."""
         own = sizes[np.arange(len(asking)), asking]
         return _FOLLOWED * own * len(self.logs) < sizes.sum(axis=1) - own
-
-    def _standing(
-        self, ended: Sequence[Ended], asking: Words, began: Words, instants: Words
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Where the events lie that stand for each input: of the one that asks, the batch."""
-        lows = np.empty((len(asking), len(self.logs)), np.int64)
-        highs = np.empty_like(lows)
-        for number, log in enumerate(self.logs):
-            low, high = log.standing(began, instants)
-            own = asking == number
-            low[own], high[own] = ended[number].low, ended[number].high
-            lows[:, number], highs[:, number] = low - log.first, high - log.first
-        return lows, highs
 
     def _bounds(
         self,
@@ -180,7 +204,7 @@ class Detector:
         if not len(rows):
             return bounds
         for place, (input_, synopsis) in enumerate(self._synopses):
-            cells = self.logs[input_].cells[synopsis]
+            cells = self._views[input_].cells[synopsis]
             self._positions[place, kernel.CELLS] = address(cells)
         lows, highs = lows[rows], highs[rows]
         counts = self._counted(asking[rows], lows, highs)
@@ -195,10 +219,11 @@ class Detector:
         positions, starts = self._positions, self._starts
         counts = np.zeros((len(asking), len(starts) - 1), np.int64)
         done = np.zeros(len(asking), np.bool_)
-        if self.logs[0].has_chains:
+        views = self._views
+        if views[0].chains:
             links = np.array(
                 [
-                    self.logs[input_].chains[synopsis].links(self.logs[input_].first, bool(turned))
+                    views[input_].chains[synopsis].links(views[input_].first, bool(turned))
                     for (input_, synopsis), turned in zip(
                         self._synopses, positions[:, kernel.FLIPPED], strict=True
                     )
@@ -240,7 +265,7 @@ class Detector:
             steps[place, :2] = number, edge
             if place:
                 chains = self._chains[edge][number]
-                steps[place, 2:] = self._keys(number).step(chains, self.logs[number].first)
+                steps[place, 2:] = self._keys(number).step(chains, self._views[number].first)
         return steps
 
     def _count(self, bounds: Words, asked: np.ndarray, kept: np.ndarray) -> None:
@@ -250,3 +275,57 @@ class Detector:
         tally.verified += int(np.count_nonzero(asked))
         tally.refuted += int(np.count_nonzero(asked & ~kept))
         tally.unverified += int(np.count_nonzero(kept & ~asked))
+
+
+class WholeDetector(Detector[Log]):
+    """Of all events of its inputs."""
+
+    def _look(self, ended: Sequence[Ended]) -> Asked:
+        logs = self.logs
+        self._views = [View(log.cells, log.chains, log.keys, log.first) for log in logs]
+        asking = np.concatenate([np.full(len(e.began), i, np.int64) for i, e in enumerate(ended)])
+        began = np.concatenate([e.began for e in ended])
+        instants = np.concatenate([e.ended for e in ended])
+        lows = np.empty((len(asking), len(logs)), np.int64)
+        highs = np.empty_like(lows)
+        for number, log in enumerate(logs):
+            low, high = log.standing(began, instants)
+            own = asking == number
+            low[own], high[own] = ended[number].low, ended[number].high
+            lows[:, number], highs[:, number] = low - log.first, high - log.first
+        return Asked(asking, instants, lows, highs, np.zeros(0, np.int64))
+
+
+class KeyedDetector(Detector[KeyedLog]):
+    """Of each value of a key by itself: the events of the keys that ask are laid out one key after
+    the other, and then a batch looks at those of its own."""
+
+    def __init__(self, recipe: DetectionRecipe, logs: Sequence[KeyedLog], table: SlotTable) -> None:
+        super().__init__(recipe, logs)
+        self._table = table
+
+    def _look(self, ended: Sequence[Ended]) -> Asked:
+        asking = np.concatenate([np.full(len(e.began), i, np.int64) for i, e in enumerate(ended)])
+        began = np.concatenate([e.began for e in ended])
+        instants = np.concatenate([e.ended for e in ended])
+        slots = np.concatenate([e.slots for e in ended])
+        # Where an input has nothing of a key there is no result, and nothing to look at.
+        there = np.logical_and.reduce([log.held(slots) > 0 for log in self.logs])
+        alone = int(np.count_nonzero(~there))
+        self.tally.batches += alone
+        self.tally.zeros += alone
+        asking, slots = asking[there], slots[there]
+        batches = np.stack([began[there], instants[there]], axis=1)
+        distinct, whose = self._table.numbered(slots)
+        laid = {id(log): log.laid_out(distinct) for log in self.logs}
+        keys = {id(log): self._hung(log, laid[id(log)]) for log in self.logs}
+        self._views = [View(laid[id(g)].cells, (), keys[id(g)], 0) for g in self.logs]
+        lows = np.empty((len(asking), len(self.logs)), np.int64)
+        highs = np.empty_like(lows)
+        for number, log in enumerate(self.logs):
+            own = laid[id(log)]
+            stand(number, asking, whose, batches, own.starts, own.times, lows, highs)
+        return Asked(asking, batches[:, 1], lows, highs, slots)
+
+    def _hung(self, log: KeyedLog, laid: LaidOut) -> Keys | None:
+        return log.keys(laid) if self.recipe.settings.may_verify else None
