@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from braid.kernels.detection import deadline_of
 from braid.kernels.detection_verify import CAME, LEFT
 from braid.kernels.runtime import ROWS, WORDS, kernel
 
@@ -201,10 +202,7 @@ def _deadline(slab: Slab, rule: Rule, slot: int) -> int:
     """When the batch under way ends if nothing fills it; never if there is none."""
     if slab.slots[slot, OPEN] < 0:
         return NEVER
-    first = slab.events[slab.slots[slot, OPEN], CAME]
-    if rule.within < 0:
-        return max(first, rule.last)
-    return NEVER if first > NEVER - rule.within else first + rule.within
+    return deadline_of(slab.events[slab.slots[slot, OPEN], CAME], rule.within, rule.last)
 
 
 @kernel()

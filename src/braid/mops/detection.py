@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
+from braid.kernels.detection_answer import TALLY
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -26,7 +27,7 @@ from braid.mops.constants import Constants
 from braid.mops.detection_arrivals import Arriving
 from braid.mops.detection_base import NOTHING, Ended, LogKey
 from braid.mops.detection_log import Log
-from braid.mops.detection_query import Answers, Detector, L, WholeDetector
+from braid.mops.detection_query import Answers, Detector, L, Round, WholeDetector
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words
@@ -55,7 +56,8 @@ class DetectionLogic(ABC, Generic[L]):
         self.nodes = Nodes()
         self._detectors: dict[int, Detector[L]] = {}
         self._logs: dict[LogKey, L] = {}
-        self._labels: dict[str, int] = {}
+        #: For each member the codes of what its inputs are called.
+        self._labels: dict[int, Words] = {}
         self._rounds = 0
         #: Members that would keep something of more events than the budget, and since when.
         self.stopped: dict[int, int] = {}
@@ -79,8 +81,8 @@ class DetectionLogic(ABC, Generic[L]):
             detector = self._detectors[number] = self._detector(recipe, own, sources, row)
             for log in detector.logs:
                 log.readers.add(number)
-        for label in recipe.settings.labels:
-            self._labels[label] = self._context.values.strings.pin(label)
+            codes = map(self._context.values.strings.pin, recipe.settings.labels)
+            self._labels[number] = np.array(list(codes), np.int64)
         return origin_of(self.nodes, numbers)
 
     @staticmethod
@@ -123,6 +125,7 @@ class DetectionLogic(ABC, Generic[L]):
     def _remove(self, number: int) -> None:
         """Free what only this member needed; one that has given up needs nothing."""
         detector = self._detectors.pop(number, None)
+        self._labels.pop(number, None)
         for log in detector.logs if detector is not None else ():
             log.uses -= 1
             log.readers.discard(number)
@@ -145,8 +148,12 @@ class DetectionLogic(ABC, Generic[L]):
             if self._arriving[key.source].has(log.node) or log.is_due(bound)
         }
         readers = sorted({n for key in ended for n in self._logs[key].readers})
+        round_: Round = {}
         found = [
-            (number, detector.answer([ended.get(log.key, NOTHING) for log in detector.logs]))
+            (
+                number,
+                detector.answer([ended.get(g.key, NOTHING) for g in detector.logs], round_),
+            )
             for number in readers
             if any(len(ended[k].began) for k in self._keys_of(number) if k in ended)
             for detector in (self._detectors[number],)
@@ -186,31 +193,34 @@ class DetectionLogic(ABC, Generic[L]):
         self.out_of_memory |= short
 
     def _written(self, found: list[tuple[int, Answers]]) -> Batch:
+        """The answers of all members as rows, in order of time."""
         layout = self._spec.output.layout
+        found = [(number, answers) for number, answers in found if len(answers.inputs)]
         if not found:
             none = np.empty(0, np.int32)
             return Batch(np.empty((0, layout.width), np.int64), none, none)
-        parts = [self._rows(number, answers) for number, answers in found]
-        rows = np.concatenate(parts)
-        members = np.repeat(
-            np.array([number for number, _ in found], np.int32), [len(part) for part in parts]
+        lengths = [len(answers.inputs) for _, answers in found]
+        said = Answers(
+            *(np.concatenate(parts) for parts in zip(*(a for _, a in found), strict=True))
         )
+        rows = np.zeros((len(said.inputs), layout.width), np.int64)
+        rows[:, START] = rows[:, END] = said.instants
+        rows[:, layout.word("input")] = np.concatenate(
+            [self._labels[number][answers.inputs] for number, answers in found]
+        )
+        counts = [self._detectors[number].recipe.settings.counts for number, _ in found]
+        known = np.repeat(counts, lengths)
+        rows[:, layout.word("bound")] = np.where(known, said.bounds, 0)
+        rows[:, MASK] = np.where(known, 0, 1 << layout.column("bound"))
+        rows[:, layout.word("verified")] = said.verified
+        rows[:, layout.word("packing")] = said.packing.view(np.int64)
+        self._write_keys(rows, said.slots)
+        members = np.repeat(np.array([number for number, _ in found], np.int32), lengths)
         order = np.argsort(rows[:, END], kind="stable")
         return Batch(rows[order], np.arange(len(rows), dtype=np.int32), members[order])
 
-    def _rows(self, number: int, answers: Answers) -> Rows:
-        layout, settings = self._spec.output.layout, self._detectors[number].recipe.settings
-        rows = np.zeros((len(answers.inputs), layout.width), np.int64)
-        rows[:, START] = rows[:, END] = answers.instants
-        labels = np.array([self._labels[label] for label in settings.labels], np.int64)
-        rows[:, layout.word("input")] = labels[answers.inputs]
-        if settings.counts:
-            rows[:, layout.word("bound")] = answers.bounds
-        else:
-            rows[:, MASK] = 1 << layout.column("bound")
-        rows[:, layout.word("verified")] = answers.verified
-        rows[:, layout.word("packing")] = answers.packing.view(np.int64)
-        return rows
+    def _write_keys(self, rows: Rows, slots: Words) -> None:
+        """The keys that answers are of, if they are of keys."""
 
     # ---- state ----
 
@@ -281,7 +291,7 @@ class DetectionLogic(ABC, Generic[L]):
     def describe(self) -> dict[str, Any]:
         logs, detectors = list(self._logs.values()), list(self._detectors.values())
         texts = list(dict.fromkeys(t for d in detectors for t in d.recipe.equations()))
-        tallies = [d.tally for d in detectors]
+        tally = sum((d.tally for d in detectors), np.zeros(TALLY, np.int64))
         names = ("batches", "zeros", "verified", "refuted", "unverified")
         return {
             "detections": len(detectors),
@@ -292,7 +302,7 @@ class DetectionLogic(ABC, Generic[L]):
             "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
             "keys": sum(log.count for log in logs if log.key_columns),
             "key_bytes": sum(log.key_bytes for log in logs),
-            **{name: sum(getattr(t, name) for t in tallies) for name in names},
+            **dict(zip(names, tally.tolist(), strict=True)),
         }
 
 

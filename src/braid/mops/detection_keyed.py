@@ -132,9 +132,7 @@ class KeyedLog(AnyLog):
         out = np.empty((int(self._state[kernel.WAITING]) + len(slots), 3), np.int64)
         placed = np.full(len(slots), -1, np.int32)
         rule = self._rule
-        found = kernel.take(
-            self._slab, rule, order, slots, times, counting, min(bound, kernel.NEVER), placed, out
-        )
+        found = kernel.take(self._slab, rule, order, slots, times, counting, bound, placed, out)
         chosen = np.flatnonzero(placed >= 0)
         self._fill(placed[chosen], chosen, buckets, keys)
         ended = out[:found]

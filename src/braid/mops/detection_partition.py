@@ -19,8 +19,9 @@ from braid.mops.detection import DetectionLogic
 from braid.mops.detection_arrivals import Arriving
 from braid.mops.detection_base import Ended, LogKey
 from braid.mops.detection_keyed import KeyedLog
-from braid.mops.detection_query import Answers, Detector, KeyedDetector
+from braid.mops.detection_query import Detector, KeyedDetector
 from braid.mops.detection_slots import SlotTable
+from braid.mops.values import Words
 from braid.plan.detection import DetectionRecipe, DetectionSpec
 from braid.plan.layout import Layout
 
@@ -95,12 +96,10 @@ class KeyedDetections(DetectionLogic[KeyedLog]):
             log.shrink()
         self._table.keep(needed)
 
-    def _rows(self, number: int, answers: Answers) -> Rows:
-        rows = super()._rows(number, answers)
+    def _write_keys(self, rows: Rows, slots: Words) -> None:
         layout = self._spec.output.layout
         for place, attribute in enumerate(self._spec.partition):
-            rows[:, layout.word(attribute.name)] = self._table.keys[answers.slots, place]
-        return rows
+            rows[:, layout.word(attribute.name)] = self._table.keys[slots, place]
 
     # ---- state ----
 
@@ -126,12 +125,16 @@ class KeyedDetections(DetectionLogic[KeyedLog]):
         names = enumerate(log.key_columns)
         return [place for place, name in names if kind_of(schema.type_of(name)) is Kind.STRING]
 
-    def _texts(self) -> list[Rows]:
-        """Columns that are codes of strings: of the keys, then of what is kept to verify by."""
+    def _key_places(self) -> tuple[np.ndarray, ...]:
+        """Where the texts of keys are: rows and columns of the table."""
         kinds = [kind_of(attribute.type) for attribute in self._spec.partition]
         own = [place for place, kind in enumerate(kinds) if kind is Kind.STRING]
+        return np.ix_(np.flatnonzero(self._table.used), np.array(own, np.int64))
+
+    def _texts(self) -> list[Rows]:
+        """Columns that are codes of strings: of the keys, then of what is kept to verify by."""
         logs = [log.texts(self._text_columns(log)) for log in self._logs.values()]
-        return [self._table.keys[np.ix_(self._table.used, own)], *logs]
+        return [self._table.keys[self._key_places()], *logs]
 
     def held(self) -> Held | None:
         codes = [part.ravel() for part in self._texts()]
@@ -149,9 +152,7 @@ class KeyedDetections(DetectionLogic[KeyedLog]):
         for part in self._texts():
             parts.append(left[: part.size].reshape(part.shape))
             left = left[part.size :]
-        kinds = [kind_of(attribute.type) for attribute in self._spec.partition]
-        own = [place for place, kind in enumerate(kinds) if kind is Kind.STRING]
-        self._table.keys[np.ix_(self._table.used, own)] = parts[0]
+        self._table.keys[self._key_places()] = parts[0]
         self._table.rehash()
         for log, words in zip(self._logs.values(), parts[1:], strict=True):
             log.set_texts(self._text_columns(log), words)
