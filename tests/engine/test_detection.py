@@ -14,6 +14,7 @@ from braid.engine.statistics import statistics
 from braid.lang import Catalog, compile_query, load
 from braid.optimizer.rules import NAMES
 from braid.reference import answer, events_from_table
+from braid.spark.routing import shard_of
 
 STREAMS = """
 CREATE STREAM A (x BIGINT, v DOUBLE, t BIGINT) TIME t;
@@ -209,6 +210,92 @@ LONG = {
 }
 
 
+def tables_of(count: int, instants: int, random: np.random.Generator) -> dict[str, pa.Table]:
+    """Random events of P, Q and R, many of them at one instant."""
+
+    def column(name: str) -> Any:
+        drawn = random.integers(0, {"k": 30, "n": 9, "m": 40}[name], count)
+        return [f"m{x}" for x in drawn] if name == "m" else drawn
+
+    names = {"P": "kn", "Q": "km", "R": "mn"}
+    return {
+        stream: pa.table(
+            {name: column(name) for name in columns}
+            | {"t": np.sort(random.integers(0, instants, count))}
+        )
+        for stream, columns in names.items()
+    }
+
+
+def told(text: str, tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
+    """What the reference says."""
+    catalog = Catalog()
+    load(CHAIN, catalog)
+    query = compile_query(text, catalog, query_id="q").query
+    known = {name: events_from_table(catalog.streams[name], t) for name, t in tables.items()}
+    ((_, wanted),) = answer([query], known).items()
+    return sorted(((e.start, e.end, *e.values) for e in wanted), key=repr)
+
+
+BY_KEY = {
+    "rows": "FROM P [Rows 4], Q [Rows 3] WHERE P.k = Q.k",
+    "time": "FROM P [Range 60], Q [Range 90] WHERE P.k = Q.k AND P.n < 7",
+    "path": "FROM P [Rows 5] AS A, Q [Range 99], P [Rows 3] AS B WHERE A.k = Q.k AND Q.k = B.k AND A.n = B.n",
+}
+
+
+@pytest.mark.parametrize("inputs", BY_KEY.values(), ids=BY_KEY.keys())
+@pytest.mark.parametrize(
+    "settings", ["VERIFY ALWAYS", "BATCH 3 WITHIN 25 BUCKETS 3", "BATCH 2 BITMAPS PACKING 0.01"]
+)
+def test_any_number_of_shards(inputs: str, settings: str) -> None:
+    """By key, shards that know their own events only say together what the reference says; also if
+    each is saved and taken up again, and keys come, go and come again."""
+    tables = tables_of(160, 300, np.random.default_rng(7))
+    text = f"DETECT Found {inputs} {settings} PARTITION BY k".replace("BY k", "BY Q.k")
+    wanted = told(text, tables)
+    assert wanted
+    for shards in (1, 2, 3):
+        found: list[tuple[Any, ...]] = []
+        for shard in range(shards):
+            made = braid.Engine(idle_timeout=None)
+            made.execute(CHAIN)
+            made.query("q", text)
+            for low in range(0, 300, 37):
+                span = pa.array(range(low, low + 37))
+                own = {n: t.filter(pc.is_in(t["t"], span)) for n, t in tables.items() if n != "R"}
+                made.process(
+                    {
+                        n: t.filter(pa.array(shard_of(t["k"], shards) == shard))
+                        for n, t in own.items()
+                    }
+                )
+                found += rows(made, "q")
+                if low == 148:
+                    made = braid.Engine.restore(made.snapshot())
+            made.finish()
+            found += rows(made, "q")
+        assert sorted(found, key=repr) == wanted
+
+
+def test_what_is_kept_of_keys_is_given_back() -> None:
+    """Keys that do not come again are forgotten; what comes takes their room."""
+    made = engine()
+    made.query("q", "DETECT F FROM A [Range 50], B [Range 50] WHERE A.x = B.x PARTITION BY x")
+    sizes, values = [], []
+    for first in range(0, 20_000, 200):
+        made.process(events(first, 200))
+        found = detail(made)
+        sizes.append(found["synopsis_bytes"] + found["key_bytes"])
+        values.append(found["values"])
+    assert max(values) < 32 * 200 + 400
+    assert max(sizes[50:]) <= max(sizes[:50])
+    assert "each of" in str(made.explain())
+    made.drop("q")
+    made.process(events(20_000, 1))
+    assert made.stats["instances"] == 0
+
+
 @pytest.mark.parametrize("inputs", LONG.values(), ids=LONG.keys())
 @pytest.mark.parametrize(
     "settings",
@@ -221,19 +308,7 @@ LONG = {
 )
 def test_long_runs(inputs: str, settings: str) -> None:
     """Windows that move many times over, tables that grow: the reference says the same."""
-    random = np.random.default_rng(7)
-    data = {
-        "P": {"k": random.integers(0, 30, 140), "n": random.integers(0, 9, 140)},
-        "Q": {"k": random.integers(0, 30, 140), "m": random.integers(0, 40, 140)},
-        "R": {"m": random.integers(0, 40, 140), "n": random.integers(0, 9, 140)},
-    }
-    tables = {
-        name: pa.table(
-            {c: [f"m{x}" for x in v] if c == "m" else v for c, v in columns.items()}
-            | {"t": np.sort(random.integers(0, 200, 140))}
-        )
-        for name, columns in data.items()
-    }
+    tables = tables_of(140, 200, np.random.default_rng(7))
     made = braid.Engine(idle_timeout=None)
     made.execute(CHAIN)
     text = f"DETECT Found {inputs} {settings}"
@@ -249,12 +324,5 @@ def test_long_runs(inputs: str, settings: str) -> None:
             }
             made.process(part)
         found += rows(made, "q")
-    known = {name: events_from_table(made.streams[name], table) for name, table in tables.items()}
-    catalog = Catalog()
-    load(CHAIN, catalog)
-    query = compile_query(text, catalog, query_id="q").query
-    ((_, wanted),) = answer([query], known).items()
-    assert sorted(found, key=repr) == sorted(
-        ((e.start, e.end, *e.values) for e in wanted), key=repr
-    )
+    assert sorted(found, key=repr) == told(text, tables)
     assert found

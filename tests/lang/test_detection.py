@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from braid.algebra.detection import Settings
+from braid.algebra.detection import Part, Settings
 from braid.algebra.join_graphs import graph_of
 from braid.algebra.nodes import Node
 from braid.algebra.relations import Detection, StreamKind, ToStream
+from braid.algebra.types import BIGINT
 from braid.errors import QueryError
 from braid.lang import Catalog, compile_query, load, prepare
 
@@ -101,7 +102,19 @@ def test_time_of_the_clock() -> None:
         ("DETECT F FROM A, B WHERE A.x <=> B.x", "E202", "<=>"),
         ("DETECT F FROM A, B, C WHERE A.x = B.x + C.z", "E202", "another test"),
         ("DETECT F FROM Counts, B WHERE Counts.x = B.x", "E203", "Counts is none"),
-        ("DETECT F FROM A [Partition By x Rows 2], B WHERE A.x = B.x", "E203", "partitioned"),
+        ("DETECT F FROM A [Partition By x Rows 2], B WHERE A.x = B.x", "E203", "by another key"),
+        (
+            "DETECT F FROM A [Partition By v Rows 2], B WHERE A.x = B.x PARTITION BY x",
+            "E203",
+            "by another key",
+        ),
+        (f"{PATH} PARTITION BY A.x", "E209", "does not equate A.x with an attribute of C"),
+        ("DETECT F FROM A, B WHERE A.x + 1 = B.x PARTITION BY A.x", "E209", "attribute of B"),
+        ("DETECT F FROM A, B WHERE A.x = B.x PARTITION BY x, A.x", "E209", "have 'x' already"),
+        ("DETECT F FROM A, B WHERE A.x = B.x PARTITION BY D.x", "E174", "no input 'D'"),
+        ("DETECT F FROM A, B WHERE A.x = B.x PARTITION BY q", "E103", "no input has 'q'"),
+        ("DETECT F FROM A, B WHERE A.x = B.x PARTITION BY x PARTITION BY x", "E208", "twice"),
+        ("DETECT F FROM A, B WHERE A.x = B.x PARTITION x", "E100", "PARTITION"),
         (f"{PATH} PACKING 1.5", "E204", "from 0 to 1"),
         (f"{PATH} BATCH 0", "E205", "at least one"),
         (f"{PATH} BATCH 5 WITHIN -1", "E205", "negative"),
@@ -123,6 +136,21 @@ def test_what_is_refused(text: str, code: str, says: str) -> None:
     with pytest.raises(QueryError, match=says) as error:
         compile_query(text, catalog())
     assert error.value.code == code
+
+
+def test_by_key() -> None:
+    text = """DETECT F FROM A [Partition By x Rows 9] AS a, B [Range 5] AS b, A [Rows 2] AS c
+      WHERE a.x = b.x AND c.batch = b.x AND a.batch = c.batch BUCKETS 4 PARTITION BY b.x BATCH 3"""
+    found = detection(compile_query(text, catalog()).query.node)
+    assert found.partition == (Part("x", BIGINT, ("x", "x", "batch")),)
+    assert found.schema.names == ("x", "input", "bound", "verified", "packing")
+    assert (found.settings.batch, found.settings.buckets) == (3, (4, 4, 4))
+    plain = compile_query(text.replace("Partition By x ", ""), catalog()).query.node
+    assert detection(plain) == found  # a window of a key is what all are
+    known = catalog()
+    load("CREATE STREAM D (batch INT, partition INT, t BIGINT) TIME t;", known)
+    words = "DETECT F FROM D AS partition, A WHERE partition.batch = A.batch PARTITION BY batch"
+    assert detection(compile_query(words, known).query.node).partition[0].name == "batch"
 
 
 def test_words_stay_names_elsewhere() -> None:

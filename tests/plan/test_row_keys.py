@@ -45,6 +45,12 @@ def placed(*texts: str):
             ("S@k",),
         ),
         ("SELECT k FROM (Select k, count(*) as n From S [Range 3] Group By k) NEXT{$2.k = $1.k} T", ("S@k", "T@k")),
+        (
+            """DETECT F FROM S [Rows 5], T [Range 5], U
+               WHERE S.k = T.k AND T.k = U.k AND S.v = T.w PARTITION BY k""",
+            ("S@k", "T@k", "U@k"),
+        ),
+        ("DETECT F FROM S [Rows 5], T WHERE S.k = T.k AND S.v = T.w PARTITION BY k, v", ("S@k", "T@k")),
         ("Select k, count(*) as n From (S NEXT{$2.k = $1.k} S) [Range 9] Group By k", ("S@k",)),
     ],
 )  # fmt: skip
@@ -69,7 +75,15 @@ def test_keyed(text: str, channels: tuple[str, ...]) -> None:
             "does not relate all its inputs",
         ),
         ("Rstream(Select k, v From S [Range 5])", "Rstream shows all rows"),
-        ("DETECT F FROM S [Range 5], T [Range 5] WHERE S.k = T.k", "DETECT cuts batches"),
+        (
+            "DETECT F FROM S [Now], T [Now] WHERE S.k = T.k",
+            "DETECT without PARTITION BY cuts batches",
+        ),
+        (
+            """DETECT F FROM (Istream(Select count(*) as n From S [Range 5])) [Rows 5] AS C, T
+               WHERE C.n = T.w PARTITION BY n""",
+            "an aggregate without GROUP BY",
+        ),
     ],
 )
 def test_what_cannot_be_keyed_is_whole_and_says_why(text: str, reason: str) -> None:

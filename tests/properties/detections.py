@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from braid.algebra.detection import Settings
+from braid.algebra.detection import Part, Settings
 from braid.algebra.expressions import (
     Expression,
     Literal,
@@ -44,13 +44,30 @@ def detection(draw: Draw, child: Child) -> Node:
         parts += _equalities(draw, inputs, draw(st.integers(0, number - 1)), number)
     if count > 2 and not draw(st.integers(0, 2)):
         parts += _equalities(draw, inputs, 0, count - 1)
+    partition: tuple[Part, ...] = ()
+    for name in draw(st.sampled_from([(), (), (), ("p",), ("p",), ("p", "q")])):
+        part, equal = _part(draw, inputs, name)
+        partition, parts = (*partition, part), [*parts, *equal]
     free = Join(inputs, conjunction(tuple(parts)))
     for number in range(count):
         if not draw(st.integers(0, 3)):
             parts.append(_own(draw, inputs[number], number))
     join = Join(inputs, conjunction(tuple(parts)))
     edges = len(graph_of(free).edges)
-    return ToStream(Detection(join, _settings(draw, count, edges)), StreamKind.DETECT)
+    found = Detection(join, _settings(draw, count, edges), partition)
+    return ToStream(found, StreamKind.DETECT)
+
+
+def _part(draw: Draw, inputs: tuple[Window, ...], name: str) -> tuple[Part, list[Expression]]:
+    """A key, and the equalities that make it one of all inputs."""
+    type_ = draw(st.sampled_from([STRING, BIGINT]))
+    columns = tuple(
+        draw(st.sampled_from([a.name for a in window.schema if a.type == type_]))
+        for window in inputs
+    )
+    refs_ = [Ref(Source.INPUT, column(i, c), type_) for i, c in enumerate(columns)]
+    equal = [call("eq", refs_[i], refs_[i + 1]) for i in range(len(inputs) - 1)]
+    return Part(name, type_, columns), equal
 
 
 def _with_keys(draw: Draw, node: Node) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from braid.algebra.relations import Detection, StreamKind, ToStream
 from braid.algebra.types import STRING
 from braid.lang import Catalog, compile_query, load
 from braid.reference import Event, evaluate
-from braid.reference.detection import answers, looked_at, partial_vectors
+from braid.reference.detection import answers, by_key, detect, looked_at, partial_vectors
+from braid.reference.relations import to_stream
 from tests.properties.plans import workloads
 
 Rows = list[tuple[Any, ...]]
@@ -146,6 +148,29 @@ def test_invalidation_waits_for_batches_that_wait() -> None:
     assert (9, "A") in [(row[0], row[1]) for row in rows]
 
 
+# ---- by key ---------------------------------------------------------------------------------------
+
+
+def test_each_key_is_a_detection_of_its_own() -> None:
+    """Windows, batches and bounds are those of one key, and NULL is none."""
+    text = (
+        "DETECT F FROM A [Rows 1], B [Range 4] WHERE A.x = B.x BATCH 2 VERIFY ALWAYS PARTITION BY x"
+    )
+    a = at((1, 1), (2, 2), (None, 3), (2, 4), (1, 6))
+    b = at((1, 5), (2, 5), (1, 9), (2, 9))
+    found = detect(detection(text), [a, b], {})
+    alone = text.replace("PARTITION BY x", "")
+    for key in (1, 2):
+        own = [[e for e in events if e.values[0] == key] for events in (a, b)]
+        wanted = [
+            Event((key, *e.values), e.start, e.end) for e in detect(detection(alone), own, {})
+        ]
+        assert [e for e in found if e.values[0] == key] == wanted
+        assert wanted
+    # Of each key the last row of A is there, though others came after it.
+    assert {(e.values[0], e.end) for e in found} == {(1, 6), (1, 9), (2, 9)}
+
+
 # ---- what answers promise ------------------------------------------------------------------------
 
 
@@ -158,6 +183,11 @@ def test_promises(data: st.DataObject) -> None:
     found = node.relation
     assert isinstance(found, Detection)
     inputs = [evaluate(child, workload.events) for child in node.inputs]
+    for _, alone, own in by_key(found, inputs):
+        _check_promises(alone, own)
+
+
+def _check_promises(found: Detection, inputs: Sequence[Sequence[Event]]) -> None:
     told: dict[tuple[int, int], tuple[Any, ...]] = {}
     for number, batch, row, true in answers(found, inputs, {}):
         told[number, batch.first] = row
@@ -165,7 +195,7 @@ def test_promises(data: st.DataObject) -> None:
         assert bound is None or bound >= true
         assert true or not verified
     # Whatever comes to the join comes with the newest of its events, and is told with its batch.
-    for event in evaluate(ToStream(found.join, StreamKind.ISTREAM), workload.events):
+    for event in to_stream(ToStream(found.join, StreamKind.ISTREAM), inputs, {}):
         covering = [
             (number, batch.first)
             for number, batch, _ in looked_at(found, inputs, {})

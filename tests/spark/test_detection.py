@@ -1,4 +1,4 @@
-"""Detections on Spark: they live on one shard, and say what the reference and the engine say."""
+"""Detections on Spark: on one shard, or divided by their key; the reference says the same."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ QUERIES = {
                WHERE S.Name = N.About AND S.Price > 40 BATCH 5 WITHIN 10 seconds BUCKETS 3""",
     "sure": """DETECT Sure FROM Stock [Range 8 seconds] AS S, News [Range 20 seconds] AS N, Stock [Rows 9] AS T
                WHERE S.Name = N.About AND S.Lot = T.Lot BITMAPS VERIFY ALWAYS""",
+    "by_name": """DETECT ByName FROM Stock [Rows 3] AS S, News [Range 20 seconds] AS N
+                  WHERE S.Name = N.About BATCH 2 WITHIN 10 seconds PARTITION BY About""",
     "again": "SELECT input FROM Told NEXT{$2.input = $1.input AND DUR <= 30 s} Told",
 }
 
@@ -32,4 +34,5 @@ def answers(rows: Iterable[Row], queries: Sequence[Query]) -> Counter[Result]:
 
 def test_streaming_and_batch_equal_the_reference(market: Market) -> None:
     shown = agree(market, QUERIES, files=2, read=answers)
-    assert "DETECT cuts batches of all events of an input" in shown
+    assert "DETECT without PARTITION BY cuts batches of all events of an input" in shown
+    assert "keyed: Stock by Name, News by About" in shown

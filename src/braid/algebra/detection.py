@@ -26,6 +26,23 @@ ANSWER = Schema.of(
     (("input", STRING), ("bound", BIGINT), ("verified", BOOLEAN), ("packing", DOUBLE))
 )
 
+
+@dataclass(frozen=True)
+class Part:
+    """An attribute of PARTITION BY: what it is called in answers and its type; which attribute of
+    each input it is."""
+
+    name: str
+    type: pa.DataType
+    columns: tuple[str, ...]
+
+
+def answer_schema(partition: Sequence[Part]) -> Schema:
+    """What is published: whose key it is, if there is one, and the answer."""
+    keys = ((part.name, part.type) for part in partition)
+    return Schema.of((*keys, *((attribute.name, attribute.type) for attribute in ANSWER)))
+
+
 #: A bound never says more than a BIGINT can hold.
 MOST = 2**63 - 1
 #: Later than any event: an event that does not leave its window.

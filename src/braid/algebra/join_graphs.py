@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from braid.algebra.detection import Path, entries, matrix_bytes, paths_of
 from braid.algebra.expressions import Expression
-from braid.algebra.joins import parts_of
+from braid.algebra.joins import parts_of, plain_ref
 from braid.algebra.relations import Join
 
 #: What of one input is compared at an edge, in the order of WHERE.
@@ -64,3 +64,24 @@ def graph_of(join: Join) -> Graph:
         sides.setdefault(equality.inputs, []).append(pair)
     edges, count = tuple(sides), len(join.inputs)
     return Graph(count, edges, tuple(map(tuple, sides.values())), paths_of(count, edges))
+
+
+def equated(join: Join, number: int, name: str) -> dict[int, str]:
+    """For each input the attribute that WHERE makes equal to one of an input, directly or through
+    others; of several that an input has, the one that is reached first."""
+    found = {number: name}
+    todo = [(number, name)]
+    pairs = []
+    for equality in parts_of(join).equalities:
+        left, right = (plain_ref(s.expression) for s in (equality.left, equality.right))
+        if equality.function == "eq" and left is not None and right is not None:
+            first, second = equality.inputs
+            pairs.append(((first, left.name), (second, right.name)))
+    for reached in todo:
+        for pair in pairs:
+            if reached in pair:
+                other = pair[1] if reached == pair[0] else pair[0]
+                if other not in todo:
+                    todo.append(other)
+                    found.setdefault(*other)
+    return found

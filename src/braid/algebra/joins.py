@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+import pyarrow as pa
+
 from braid.algebra.expressions import Call, Expression, Ref, conjuncts, refs, transform
 from braid.algebra.relations import Join, column, place
+from braid.algebra.types import Kind, kind_of
 
 #: A comparison said from the other side.
 MIRRORED = {
@@ -146,3 +149,20 @@ def _comparison(part: Expression) -> Comparison | None:
     if left.input < right.input:
         return Comparison(part.function, left, right)
     return Comparison(MIRRORED[part.function], right, left)
+
+
+def plain_ref(expression: Expression) -> Ref | None:
+    """The attribute that an expression is a copy of, through casts that keep equality and hash."""
+    while isinstance(expression, Call) and expression.function == "cast":
+        inner = expression.args[0]
+        if not _widens(inner.type, expression.type):
+            return None
+        expression = inner
+    return expression if isinstance(expression, Ref) else None
+
+
+def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    for kind in (Kind.INTEGER, Kind.FLOAT):
+        if kind_of(narrow) is kind and kind_of(wide) is kind:
+            return bool(wide.bit_width >= narrow.bit_width)
+    return bool(narrow == wide)

@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.algebra.checks import check_refs
-from braid.algebra.detection import ANSWER, Settings
+from braid.algebra.detection import Part, Settings, answer_schema
 from braid.algebra.expressions import Expression, Literal, Parameter, Ref, Source
 from braid.algebra.schema import Attribute, Schema
 
@@ -226,22 +226,27 @@ class Detection:
     The inputs of the join are windows, and its predicate relates them by equalities. What a batch
     is and how an answer is found is in `reference/detection.py`. Only `ToStream` of the kind
     DETECT may be above it.
+
+    `partition`: attributes that the join equates over all inputs. Each combination of their values
+    is a detection of its own, over the events that have it, and its answers say whose they are.
     """
 
     join: Join
     settings: Settings
+    partition: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
-        assert all(isinstance(relation, Window) for relation in self.join.inputs)
+        assert all(isinstance(r, Window) and not r.keys for r in self.join.inputs)
         assert len(self.settings.labels) == len(self.join.inputs)
+        assert all(len(part.columns) == len(self.join.inputs) for part in self.partition)
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
         return (self.join,)
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
-        return ANSWER
+        return answer_schema(self.partition)
 
     @property
     def unit(self) -> str:

@@ -45,8 +45,8 @@ def cut_batches(
     found = 0
     count = ends.shape[0]
     for k in range(count):
-        if state[OPEN] != 0 and ends[k] > _deadline(state[FIRST], within, last):
-            _note(out, found, state[FIRST], _deadline(state[FIRST], within, last), k)
+        if state[OPEN] != 0 and ends[k] > deadline_of(state[FIRST], within, last):
+            _note(out, found, state[FIRST], deadline_of(state[FIRST], within, last), k)
             found += 1
             state[OPEN] = 0
         if state[OPEN] == 0:
@@ -57,15 +57,15 @@ def cut_batches(
             _note(out, found, state[FIRST], ends[k], k + 1)
             found += 1
             state[OPEN] = 0
-    if state[OPEN] != 0 and _deadline(state[FIRST], within, last) < bound:
-        _note(out, found, state[FIRST], _deadline(state[FIRST], within, last), count)
+    if state[OPEN] != 0 and deadline_of(state[FIRST], within, last) < bound:
+        _note(out, found, state[FIRST], deadline_of(state[FIRST], within, last), count)
         found += 1
         state[OPEN] = 0
     return found
 
 
 @kernel()
-def _deadline(first: int, within: int, last: int) -> int:
+def deadline_of(first: int, within: int, last: int) -> int:
     if within < 0:
         return max(first, last)
     return MOST if first > MOST - within else first + within
@@ -76,33 +76,31 @@ def _note(out: np.ndarray, place: int, began: int, ended: int, upto: int) -> Non
     out[place, BEGAN], out[place, ENDED], out[place, UPTO] = began, ended, upto
 
 
-@kernel((ROWS, WORDS, WORDS, ROWS, ROWS, types.int64, ROWS))
-def count_paths(
+@kernel()
+def count_batch(
     positions: np.ndarray,
     starts: np.ndarray,
-    asking: np.ndarray,
+    asking: int,
     lows: np.ndarray,
     highs: np.ndarray,
-    room: int,
+    sums: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """How many connecting sequences each path has for each batch.
+    """How many connecting sequences each path has for a batch.
 
-    `positions` of path p are those from `starts[p]`; `asking` has the input whose batch it is;
-    `lows` and `highs` say which events of each input stand in its synopsis; `room` is as large as
-    a vector gets. A path without the input is multiplied out as it is.
+    `positions` of path p are those from `starts[p]`; `asking` is the input whose batch it is; `lows`
+    and `highs` say which events of each input stand in its synopsis; `sums` has room for three
+    vectors. A path without the input is multiplied out as it is.
     """
-    forward, backward = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    spare = np.zeros(room, np.int64)
-    for b in range(asking.shape[0]):
-        for p in range(starts.shape[0] - 1):
-            first, last = starts[p], starts[p + 1] - 1
-            at = place_of(positions, first, last, asking[b])
-            for k in range(first, at):
-                _step(positions, k, k == first, 1, lows[b], highs[b], forward, spare)
-            for k in range(last, at, -1):
-                _step(positions, k, k == last, 0, lows[b], highs[b], backward, spare)
-            counts[b, p] = _meet(positions, at, first, last, lows[b], highs[b], forward, backward)
+    forward, backward, spare = sums[0], sums[1], sums[2]
+    for p in range(starts.shape[0] - 1):
+        first, last = starts[p], starts[p + 1] - 1
+        at = place_of(positions, first, last, asking)
+        for k in range(first, at):
+            _step(positions, k, k == first, 1, lows, highs, forward, spare)
+        for k in range(last, at, -1):
+            _step(positions, k, k == last, 0, lows, highs, backward, spare)
+        counts[p] = _meet(positions, at, first, last, lows, highs, forward, backward)
 
 
 @kernel()
@@ -188,17 +186,16 @@ def multiplied(a: int, b: int) -> int:
     return MOST if a > MOST // b else a * b
 
 
-@kernel((ROWS, types.Array(types.boolean, 2, "C"), ROWS, WORDS))
-def least_bounds(counts: np.ndarray, on: np.ndarray, sizes: np.ndarray, bounds: np.ndarray) -> None:
-    """Of each batch the least that a path gives: its count, times the numbers of events of inputs
-    that are not `on` it; 0 if any path counts none."""
-    for b in range(counts.shape[0]):
-        least, none = MOST, False
-        for p in range(counts.shape[1]):
-            product = counts[b, p]
-            none |= product == 0
-            for number in range(sizes.shape[1]):
-                if not on[p, number]:
-                    product = multiplied(product, sizes[b, number])
-            least = min(least, product)
-        bounds[b] = 0 if none else least
+@kernel()
+def least_bound(counts: np.ndarray, on: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> int:
+    """The least that a path gives: its count, times the numbers of events of inputs that are not
+    `on` it; 0 if any path counts none."""
+    least, none = MOST, False
+    for p in range(counts.shape[0]):
+        product = counts[p]
+        none |= product == 0
+        for number in range(lows.shape[0]):
+            if not on[p, number]:
+                product = multiplied(product, highs[number] - lows[number])
+        least = min(least, product)
+    return np.int64(0) if none else least

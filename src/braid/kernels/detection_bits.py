@@ -7,42 +7,40 @@ are its entries (see `detection.py`).
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
 from braid.kernels.detection import CELLS, FLIPPED, HALF, INPUT, KIND, LOW, ONE, place_of
-from braid.kernels.runtime import ROWS, WORDS, kernel, load_half
+from braid.kernels.runtime import kernel, load_half
 
 
-@kernel((ROWS, WORDS, WORDS, ROWS, ROWS, types.int64, ROWS))
-def find_paths(
+@kernel()
+def find_batch(
     positions: np.ndarray,
     starts: np.ndarray,
-    asking: np.ndarray,
+    asking: int,
     lows: np.ndarray,
     highs: np.ndarray,
-    room: int,
+    flags: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """As `detection.count_paths`, but 1 where that counts any. The first zero vector ends a path,
+    """As `detection.count_batch`, but 1 where that counts any. The first zero vector ends a path,
     and the first path without a sequence all others."""
-    forward, backward = np.zeros(room, np.uint8), np.zeros(room, np.uint8)
-    spare = np.zeros(room, np.uint8)
-    for b in range(asking.shape[0]):
-        for p in range(starts.shape[0] - 1):
-            first, last = starts[p], starts[p + 1] - 1
-            at = place_of(positions, first, last, asking[b])
-            found = True
-            for k in range(first, at):
-                if found:
-                    found = _pass(positions, k, k == first, 1, lows[b], highs[b], forward, spare)
-            for k in range(last, at, -1):
-                if found:
-                    found = _pass(positions, k, k == last, 0, lows[b], highs[b], backward, spare)
+    forward, backward, spare = flags[0], flags[1], flags[2]
+    counts[:] = 0
+    for p in range(starts.shape[0] - 1):
+        first, last = starts[p], starts[p + 1] - 1
+        at = place_of(positions, first, last, asking)
+        found = True
+        for k in range(first, at):
             if found:
-                found = _connects(positions, at, first, last, lows[b], highs[b], forward, backward)
-            counts[b, p] = 1 if found else 0
-            if not found:
-                break
+                found = _pass(positions, k, k == first, 1, lows, highs, forward, spare)
+        for k in range(last, at, -1):
+            if found:
+                found = _pass(positions, k, k == last, 0, lows, highs, backward, spare)
+        if found:
+            found = _connects(positions, at, first, last, lows, highs, forward, backward)
+        if not found:
+            break
+        counts[p] = 1
 
 
 @kernel()

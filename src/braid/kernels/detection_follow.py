@@ -23,7 +23,7 @@ from braid.kernels.detection import (
     multiplied,
     place_of,
 )
-from braid.kernels.runtime import ROWS, WORDS, kernel, load_half
+from braid.kernels.runtime import kernel, load_half
 
 #: The chains of a position by which a path comes to it from its start, and from its end.
 HEADS, FOLLOWING, SHIFT, LINK = 0, 1, 2, 3
@@ -34,7 +34,6 @@ _CHAINED = 4
 WHOLE, UPPER, LOWER = 0, 1, 2
 
 _HALVES = types.Array(types.int32, 1, "C")
-_FLAGS = types.Array(types.boolean, 1, "C")
 
 
 @kernel((_HALVES, _HALVES, _HALVES, types.int64, types.int64, types.int64, types.int64))
@@ -58,39 +57,37 @@ def hang_cells(
         heads[bucket] = t - shift
 
 
-@kernel((ROWS, ROWS, WORDS, WORDS, ROWS, ROWS, types.int64, ROWS, _FLAGS))
-def follow_paths(
+@kernel()
+def follow_batch(
     positions: np.ndarray,
     links: np.ndarray,
     starts: np.ndarray,
-    asking: np.ndarray,
+    asking: int,
     lows: np.ndarray,
     highs: np.ndarray,
-    room: int,
+    vectors: np.ndarray,
+    touched: np.ndarray,
     counts: np.ndarray,
-    done: np.ndarray,
-) -> None:
-    """As `detection.count_paths`, of the batches for which it pays: these are `done`."""
-    vectors, touched = np.zeros((2, room), np.int64), np.zeros((2, room), np.int64)
+) -> bool:
+    """As `detection.count_batch`, if it pays: whether it has been done. `vectors` are zero, and are
+    so again in the end."""
     steps = np.zeros(1, np.int64)
-    for b in range(asking.shape[0]):
-        own = highs[b, asking[b]] - lows[b, asking[b]]
-        every = np.int64(0)
-        for k in range(positions.shape[0]):
-            every += highs[b, positions[k, INPUT]] - lows[b, positions[k, INPUT]]
-        steps[0] = every // _CHAINED
-        if own * positions.shape[0] * _CHAINED > every:
-            continue
-        done[b] = True
-        for p in range(starts.shape[0] - 1):
-            first, last = starts[p], starts[p + 1] - 1
-            at = place_of(positions, first, last, asking[b])
-            counts[b, p] = _followed(
-                positions, links, at, first, last, lows[b], highs[b], vectors, touched, steps
-            )
-            if steps[0] < 0:
-                done[b] = False
-                break
+    own = highs[asking] - lows[asking]
+    every = np.int64(0)
+    for k in range(positions.shape[0]):
+        every += highs[positions[k, INPUT]] - lows[positions[k, INPUT]]
+    steps[0] = every // _CHAINED
+    if own * positions.shape[0] * _CHAINED > every:
+        return False
+    for p in range(starts.shape[0] - 1):
+        first, last = starts[p], starts[p + 1] - 1
+        at = place_of(positions, first, last, asking)
+        counts[p] = _followed(
+            positions, links, at, first, last, lows, highs, vectors, touched, steps
+        )
+        if steps[0] < 0:
+            return False
+    return True
 
 
 @kernel()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.kernels.runtime import ROWS, WORDS, kernel, load_half, load_int
+from braid.kernels.runtime import WORDS, kernel, load_half, load_int
 
 #: Words of a kept event before its keys: when it came, when it left its window.
 CAME, LEFT, KEYS = 0, 1, 2
@@ -18,12 +18,14 @@ CAME, LEFT, KEYS = 0, 1, 2
 # What is known of an edge: its inputs, and where the columns of both begin in `columns`.
 FIRST, SECOND, COLUMNS, FROM = 0, 1, 2, 3
 
+#: Where the events of an input lie, and how many words each has.
+ADDRESS, WIDTH = 0, 1
+
 # What is known of a step: the input, the edge that it is found by, its chains at that edge.
 INPUT, EDGE, HEADS, MASK, FOLLOWING, SHIFT = 0, 1, 2, 3, 4, 5
 STEP = 6
 
 _HALVES = types.Array(types.int32, 1, "C")
-_FLAGS = types.Array(types.boolean, 1, "C")
 
 
 @kernel((types.int64, types.int64, WORDS, _HALVES, _HALVES, types.int64, types.int64, types.int64))
@@ -45,28 +47,27 @@ def hang(
         heads[slot] = t - shift
 
 
-@kernel((ROWS, WORDS, ROWS, ROWS, WORDS, ROWS, ROWS, _FLAGS))
-def verify(
+@kernel()
+def has_result(
     edges: np.ndarray,
     columns: np.ndarray,
     steps: np.ndarray,
     kept: np.ndarray,
-    asking: np.ndarray,
+    asking: int,
     lows: np.ndarray,
     highs: np.ndarray,
-    flags: np.ndarray,
-) -> None:
-    """Of the batches that are flagged, leave the flags of those that have a result.
+) -> bool:
+    """Whether a batch of the input `asking` has a result.
 
-    `steps` has those from input i from `i * inputs` on, `kept` where the events of each input lie
-    and how many words they have, `asking` the input whose batch it is.
+    `steps` has those from input i from `i * inputs` on: the inputs, that of the batch first, each
+    with the edge that it is found by. An edge has `COLUMNS` columns of its first input from
+    `columns[FROM]` on, then as many of the second. `kept` says where the events of each input lie and
+    how many words they have; those that stand are from `lows` to `highs`.
     """
     count = kept.shape[0]
-    addresses, widths = kept[:, 0].copy(), kept[:, 1].copy()
-    for b in range(asking.shape[0]):
-        if flags[b]:
-            own = steps[asking[b] * count : (asking[b] + 1) * count]
-            flags[b] = _has_result(edges, columns, own, addresses, widths, lows[b], highs[b])
+    return _has_result(
+        edges, columns, steps[asking * count : (asking + 1) * count], kept, lows, highs
+    )
 
 
 @kernel()
@@ -74,27 +75,21 @@ def _has_result(
     edges: np.ndarray,
     columns: np.ndarray,
     steps: np.ndarray,
-    addresses: np.ndarray,
-    widths: np.ndarray,
+    kept: np.ndarray,
     lows: np.ndarray,
     highs: np.ndarray,
 ) -> bool:
-    """`steps` has the inputs, that of the batch first, each with the edge that it is found by.
-
-    An edge has `COLUMNS` columns of its first input from `columns[FROM]` on, then as many of the
-    second. Events of input j are those from `lows[j]` to `highs[j]`, each `widths[j]` words.
-    """
     count = steps.shape[0]
-    chosen = np.zeros(addresses.shape[0], np.int64)
+    chosen = np.zeros(kept.shape[0], np.int64)
     cursors = np.full(count, -1, np.int64)
     root = steps[0, INPUT]
     for t in range(lows[root], highs[root]):
-        instant = load_int(addresses[root], t * widths[root] + CAME)
-        if load_int(addresses[root], t * widths[root] + LEFT) <= instant:
+        instant = load_int(kept[root, ADDRESS], t * kept[root, WIDTH] + CAME)
+        if load_int(kept[root, ADDRESS], t * kept[root, WIDTH] + LEFT) <= instant:
             continue
         chosen[root] = t
         depth = 1
-        cursors[1] = _head(edges, columns, steps, 1, addresses, widths, chosen)
+        cursors[1] = _head(edges, columns, steps, 1, kept, chosen)
         while depth >= 1:
             number = steps[depth, INPUT]
             k = cursors[depth]
@@ -102,18 +97,18 @@ def _has_result(
                 depth -= 1
                 continue
             cursors[depth] = _placed(load_half(steps[depth, FOLLOWING], k), steps[depth, SHIFT])
-            at = k * widths[number]
-            came = load_int(addresses[number], at + CAME)
-            left = load_int(addresses[number], at + LEFT)
+            at = k * kept[number, WIDTH]
+            came = load_int(kept[number, ADDRESS], at + CAME)
+            left = load_int(kept[number, ADDRESS], at + LEFT)
             if k >= highs[number] or came > instant or left <= instant:
                 continue
             chosen[number] = k
-            if not _fits(edges, columns, steps, depth, addresses, widths, chosen):
+            if not _fits(edges, columns, steps, depth, kept, chosen):
                 continue
             if depth == count - 1:
                 return True
             depth += 1
-            cursors[depth] = _head(edges, columns, steps, depth, addresses, widths, chosen)
+            cursors[depth] = _head(edges, columns, steps, depth, kept, chosen)
     return False
 
 
@@ -140,8 +135,7 @@ def _head(
     columns: np.ndarray,
     steps: np.ndarray,
     s: int,
-    addresses: np.ndarray,
-    widths: np.ndarray,
+    kept: np.ndarray,
     chosen: np.ndarray,
 ) -> int:
     """The first event that may go on from those that are chosen."""
@@ -150,7 +144,9 @@ def _head(
     known = second if first == steps[s, INPUT] else first
     many = edges[edge, COLUMNS]
     begin = edges[edge, FROM] + (0 if known == first else many)
-    value = _hash(addresses[known], chosen[known] * widths[known], columns, begin, begin + many)
+    value = _hash(
+        kept[known, ADDRESS], chosen[known] * kept[known, WIDTH], columns, begin, begin + many
+    )
     return _placed(load_half(steps[s, HEADS], value & steps[s, MASK]), steps[s, SHIFT])
 
 
@@ -160,8 +156,7 @@ def _fits(
     columns: np.ndarray,
     steps: np.ndarray,
     depth: int,
-    addresses: np.ndarray,
-    widths: np.ndarray,
+    kept: np.ndarray,
     chosen: np.ndarray,
 ) -> bool:
     """Whether the newest of the chosen events equals the others wherever it is compared with one."""
@@ -178,9 +173,12 @@ def _fits(
             continue
         many, begin = edges[e, COLUMNS], edges[e, FROM]
         for c in range(begin, begin + many):
-            x = load_int(addresses[first], chosen[first] * widths[first] + KEYS + columns[c])
+            x = load_int(
+                kept[first, ADDRESS], chosen[first] * kept[first, WIDTH] + KEYS + columns[c]
+            )
             y = load_int(
-                addresses[second], chosen[second] * widths[second] + KEYS + columns[c + many]
+                kept[second, ADDRESS],
+                chosen[second] * kept[second, WIDTH] + KEYS + columns[c + many],
             )
             if x != y:
                 return False

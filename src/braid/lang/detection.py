@@ -3,21 +3,26 @@ it is to be answered.
 
     DETECT name FROM inputs WHERE equalities
       [PACKING p | VERIFY ALWAYS | VERIFY NEVER] [BATCH n [WITHIN time]]
-      [BUCKETS n {, n} | MEMORY n unit] [COUNTS | BITMAPS]
+      [BUCKETS n {, n} | MEMORY n unit] [COUNTS | BITMAPS] [PARTITION BY attribute {, attribute}]
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from braid.algebra.detection import (
+    ANSWER,
     DEFAULT_BUCKETS,
     DEFAULT_PACKING,
     MOST_BUCKETS,
+    Part,
     Settings,
 )
-from braid.algebra.join_graphs import Graph, graph_of
+from braid.algebra.expressions import Ref
+from braid.algebra.join_graphs import Graph, equated, graph_of
 from braid.algebra.joins import Comparison, JoinParts, parts_of
 from braid.algebra.relations import (
     Detection,
@@ -27,15 +32,17 @@ from braid.algebra.relations import (
     ToStream,
     Window,
     keeps_everything,
+    place,
 )
 from braid.algebra.schema import TICKS
 from braid.algebra.text import show
 from braid.algebra.types import Kind, kind_of
 from braid.lang import syntax
+from braid.lang.grouping import check_groupable
 from braid.lang.problems import At, Problem, listing
 from braid.lang.relations import bind_join
 from braid.lang.scopes import Bound
-from braid.lang.tables import Entry
+from braid.lang.tables import Entry, FromScope, unknown_input
 
 if TYPE_CHECKING:
     from braid.lang.binder import Binder
@@ -62,10 +69,13 @@ def bind_detection(binder: Binder, query: syntax.Detect) -> Bound:
     at = query.where.at if query.where is not None else query.at
     labels = tuple(entry.label or f"input {entry.number + 1}" for entry in entries)
     _check_predicate(parts_of(join), labels, at)
-    settings = _Reader(query.settings, graph_of(join), join.unit).settings(labels)
+    reader = _Reader(query.settings, graph_of(join), join.unit)
+    settings = reader.settings(labels)
+    partition = _partition(reader.keys, join, FromScope(entries, query.where), labels)
+    join = _by_key(query, join, partition)
     _warn(binder, labels, join.inputs)
     name = query.publish.name if query.publish else "the result of DETECT"
-    return Bound(ToStream(Detection(join, settings), StreamKind.DETECT), name)
+    return Bound(ToStream(Detection(join, settings, partition), StreamKind.DETECT), name)
 
 
 # ---- inputs and WHERE ----------------------------------------------------------------------------
@@ -78,10 +88,59 @@ def _check_windows(query: syntax.Detect, entries: list[Entry]) -> None:
             hint = "put a window on a stream: Istream(...) [Range 1 hour]"
             message = f"DETECT joins windows of streams, and {entry.table.stream.label} is none"
             raise Problem("E203", message, input_.stream.at, hint)
-        if relation.keys:
-            hint = "write [Rows n], [Range time] or [Now]"
+
+
+def _by_key(query: syntax.Detect, join: Join, partition: tuple[Part, ...]) -> Join:
+    """With PARTITION BY, all windows are of one key: one that says so itself says nothing new."""
+    inputs: list[Relation] = []
+    for number, (input_, window) in enumerate(zip(query.inputs, join.inputs, strict=True)):
+        assert isinstance(window, Window)
+        own = {part.columns[number] for part in partition}
+        if window.keys and set(window.keys) != own:
+            asked = ", ".join(window.keys)
+            hint = f"write [Rows n]; DETECT ... PARTITION BY {asked} makes it {asked}'s own"
             at = input_.window.at if input_.window else input_.at
-            raise Problem("E203", "DETECT takes no window that is partitioned", at, hint)
+            raise Problem("E203", "DETECT has no window by another key than its own", at, hint)
+        inputs.append(replace(window, keys=()))
+    return replace(join, inputs=tuple(inputs))
+
+
+# ---- PARTITION BY --------------------------------------------------------------------------------
+
+
+def _partition(
+    keys: Sequence[syntax.Column], join: Join, scope: FromScope, labels: tuple[str, ...]
+) -> tuple[Part, ...]:
+    """Attributes that WHERE equates over all inputs, so that no result is of two keys."""
+    found: dict[str, Part] = {}
+    for key in keys:
+        ref = _attribute(key, scope)
+        number, own = place(ref.name)
+        check_groupable(ref.type, "PARTITION BY", key.at)
+        columns = equated(join, number, own)
+        missing = [label for n, label in enumerate(labels) if n not in columns]
+        if missing:
+            shown = f"{labels[number]}.{own}"
+            hint = f"add an equality of attributes such as {shown} = {missing[0]}.{own}"
+            message = f"WHERE does not equate {shown} with an attribute of {listing(missing)}"
+            raise Problem("E209", message, key.at, hint)
+        if own in found or own in ANSWER:
+            hint = "give the attribute another name in a sub-query"
+            raise Problem("E209", f"answers have {own!r} already", key.at, hint)
+        found[own] = Part(own, ref.type, tuple(columns[n] for n in range(len(labels))))
+    return tuple(found.values())
+
+
+def _attribute(key: syntax.Column, scope: FromScope) -> Ref:
+    name = syntax.Name(None, key.name.name, key.name.at)
+    if key.qualifier is None:
+        ref = scope.resolve(name)
+        assert isinstance(ref, Ref)
+        return ref
+    entry = scope.entry(key.qualifier.name)
+    if entry is None:
+        raise unknown_input(key.qualifier.name, key.qualifier.at, scope.labels())
+    return entry.ref(name)
 
 
 def _check_predicate(parts: JoinParts, labels: tuple[str, ...], at: At) -> None:
@@ -157,6 +216,13 @@ class _Reader:
                 hint = f"{both[0].word} has said it already"
                 message = f"{both[1].word} and {both[0].word} exclude each other"
                 raise Problem("E208", message, both[1].at, hint)
+
+    @property
+    def keys(self) -> tuple[syntax.Column, ...]:
+        """What stands after PARTITION BY."""
+        given = self._given.get("PARTITION BY")
+        values = given.values if given is not None else ()
+        return tuple(value for value in values if isinstance(value, syntax.Column))
 
     def settings(self, labels: tuple[str, ...]) -> Settings:
         counts = "BITMAPS" not in self._given

@@ -227,6 +227,9 @@ class _Builder(ConstraintBuilder):
     ) -> syntax.Detect:
         return syntax.Detect(inputs, where, settings, name, name.at if name else _at(word))
 
+    def partition(self, *keys: syntax.Column) -> syntax.Setting:
+        return syntax.Setting("PARTITION BY", keys, None, _from_to(keys[0], keys[-1]))
+
     def setting(self, word: Token, *rest: Token) -> syntax.Setting:
         values = tuple(
             self.number(t) if t.type == "NUMBER" else syntax.Ident(str(t), _at(t)) for t in rest

@@ -334,7 +334,7 @@ class Setting:
     """A clause of DETECT: `word` as in the language, what stands after it, a length of time."""
 
     word: str
-    values: tuple[Number | Ident, ...]
+    values: tuple[Number | Ident | Column, ...]
     length: Period | Number | None
     at: At
 

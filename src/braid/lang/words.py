@@ -90,7 +90,7 @@ class _Words:
             self._places[-1] = _Place.FROM
         elif kind == "DETECT":
             self._detects.add(len(self._places))
-        elif kind in SETTINGS:
+        elif kind in SETTINGS or (kind == "_PARTITION" and self._places[-1] is not _Place.WINDOW):
             self._places[-1] = _Place.SETTINGS
         elif kind in ("_WHERE", "_GROUP", "_HAVING"):
             self._places[-1] = _Place.CLAUSE
@@ -153,11 +153,17 @@ class _Words:
         before, place = self._type(index - 1), self._places[-1]
         if word in ("ALWAYS", "NEVER") and before == "VERIFY":
             return word
+        if word == "BY" and before == "_PARTITION":
+            return "_BY"
+        partitions = word == "PARTITION" and self._word(index + 1) == "BY"
+        known = "_PARTITION" if partitions else SETTINGS.get(word)
         if place is _Place.SETTINGS:
-            return SETTINGS.get(word) or ("_WITHIN" if word == "WITHIN" else None)
+            if before in ("_BY", "_COMMA", "_DOT"):
+                return None  # an attribute of PARTITION BY
+            return known or ("_WITHIN" if word == "WITHIN" else None)
         follows = self._type(index + 1) in ("NUMBER", "COLON", "MINUS", "", "NAME", "RPAR")
         ends = {_Place.FROM: _ENDS_INPUT, _Place.CLAUSE: _ENDS_EXPRESSION}.get(place, frozenset())
-        return SETTINGS.get(word) if before in ends and follows else None
+        return known if before in ends and follows else None
 
     def _in_window(self, index: int, word: str) -> str | None:
         before = self._type(index - 1)

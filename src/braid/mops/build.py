@@ -6,7 +6,8 @@ from braid.mops.base import Context, Logic
 from braid.mops.buffer import BufferLogic
 from braid.mops.constraint_changes import ChangesJoinLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
-from braid.mops.detection import DetectionLogic
+from braid.mops.detection import WholeDetections
+from braid.mops.detection_partition import KeyedDetections
 from braid.mops.documents import DocumentsLogic
 from braid.mops.encode import EncodeLogic
 from braid.mops.group import GroupLogic
@@ -87,5 +88,6 @@ def build(spec: Spec, context: Context) -> Logic:
         case ToStreamSpec():
             return ToStreamLogic(spec, context)
         case DetectionSpec():
-            return DetectionLogic(spec, context)
+            made = KeyedDetections if spec.partition else WholeDetections
+            return made(spec, context)
     raise AssertionError(f"no m-op for {type(spec).__name__}")

@@ -2,7 +2,8 @@
 
 Members read the same channels and differ in all else. What is kept of an input is a *log*
 (`detection_log.py`), which members share that have the same events, window and batches; a member
-itself keeps nothing (`detection_query.py`).
+itself keeps nothing (`detection_query.py`). With PARTITION BY a log has the events of all keys, each
+with windows and batches of its own (`detection_keyed.py`).
 
 The law: what a member puts out are the answers of `reference/detection.py`, numbers and all.
 Nothing is forgotten that a batch which waits may still need.
@@ -10,20 +11,23 @@ Nothing is forgotten that a batch which waits may still need.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
+from braid.kernels.detection_answer import TALLY
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.detection_arrivals import Arriving
-from braid.mops.detection_log import NOTHING, Log, LogKey
-from braid.mops.detection_query import Answers, Detector
+from braid.mops.detection_base import NOTHING, Ended, LogKey
+from braid.mops.detection_log import Log
+from braid.mops.detection_query import Answers, Detector, L, Round, WholeDetector
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, signatures
 from braid.mops.values import Words
@@ -39,7 +43,9 @@ _SWEEP = 32
 _END = 2**62
 
 
-class DetectionLogic:
+class DetectionLogic(ABC, Generic[L]):
+    """What all detections do; `WholeDetections` and `KeyedDetections` say what logs are theirs."""
+
     takes_sets = False
     takes_bits = False
     saves = True
@@ -48,9 +54,10 @@ class DetectionLogic:
         self._spec = spec
         self._context = context
         self.nodes = Nodes()
-        self._detectors: dict[int, Detector] = {}
-        self._logs: dict[LogKey, Log] = {}
-        self._labels: dict[str, int] = {}
+        self._detectors: dict[int, Detector[L]] = {}
+        self._logs: dict[LogKey, L] = {}
+        #: For each member the codes of what its inputs are called.
+        self._labels: dict[int, Words] = {}
         self._rounds = 0
         #: Members that would keep something of more events than the budget, and since when.
         self.stopped: dict[int, int] = {}
@@ -74,8 +81,8 @@ class DetectionLogic:
             detector = self._detectors[number] = self._detector(recipe, own, sources, row)
             for log in detector.logs:
                 log.readers.add(number)
-        for label in recipe.settings.labels:
-            self._labels[label] = self._context.values.strings.pin(label)
+            codes = map(self._context.values.strings.pin, recipe.settings.labels)
+            self._labels[number] = np.array(list(codes), np.int64)
         return origin_of(self.nodes, numbers)
 
     @staticmethod
@@ -85,19 +92,26 @@ class DetectionLogic:
 
     def _detector(
         self, recipe: DetectionRecipe, sizes: list[int], sources: Sequence[Origin], row: int
-    ) -> Detector:
+    ) -> Detector[L]:
         settings = recipe.settings
         logs = []
-        for source, kind, size in zip(recipe.sources, recipe.kinds, sizes, strict=True):
+        by = recipe.by or ((),) * len(sizes)
+        for source, kind, size, own in zip(recipe.sources, recipe.kinds, sizes, by, strict=True):
             origin = sources[source]
             a, b = origin.signatures[row].tolist()
-            key = LogKey(source, (a, b), kind, size, settings.batch, settings.within)
+            key = LogKey(source, (a, b), kind, size, settings.batch, settings.within, own)
             if key not in self._logs:
-                self._logs[key] = Log(key, int(origin.numbers[row]), self._spec.unit)
+                self._logs[key] = self._make_log(key, int(origin.numbers[row]))
             logs.append(self._logs[key])
         for log in logs:
             log.uses += 1
-        return Detector(recipe, logs)
+        return self._make_detector(recipe, logs)
+
+    @abstractmethod
+    def _make_log(self, key: LogKey, node: int) -> L: ...
+
+    @abstractmethod
+    def _make_detector(self, recipe: DetectionRecipe, logs: list[L]) -> Detector[L]: ...
 
     def dismiss(self, numbers: Words) -> Words:
         """Members leave; the output nodes that nobody uses any more."""
@@ -111,6 +125,7 @@ class DetectionLogic:
     def _remove(self, number: int) -> None:
         """Free what only this member needed; one that has given up needs nothing."""
         detector = self._detectors.pop(number, None)
+        self._labels.pop(number, None)
         for log in detector.logs if detector is not None else ():
             log.uses -= 1
             log.readers.discard(number)
@@ -128,41 +143,43 @@ class DetectionLogic:
             for batch, source in zip(batches, self._spec.sources, strict=True)
         ]
         ended = {
-            key: log.take(*self._arriving[key.source].of(log), bound)
+            key: self._take(log, self._arriving[key.source], bound)
             for key, log in self._logs.items()
             if self._arriving[key.source].has(log.node) or log.is_due(bound)
         }
         readers = sorted({n for key in ended for n in self._logs[key].readers})
+        round_: Round = {}
         found = [
-            (number, detector.answer([ended.get(log.key, NOTHING) for log in detector.logs]))
+            (
+                number,
+                detector.answer([ended.get(g.key, NOTHING) for g in detector.logs], round_),
+            )
             for number in readers
             if any(len(ended[k].began) for k in self._keys_of(number) if k in ended)
             for detector in (self._detectors[number],)
         ]
         written = self._written(found)
         self._rounds += 1
-        if self._rounds % _SWEEP == 0 or bound >= _END:
+        if self._is_time_to_sweep(bound):
             self._forget(self._logs, self._detectors, bound)
         else:
             self._forget(ended, readers, bound)
         self._give_up(readers, bound)
         return written
 
+    def _is_time_to_sweep(self, bound: int) -> bool:
+        return self._rounds % _SWEEP == 0 or bound >= _END
+
+    @abstractmethod
+    def _take(self, log: L, arriving: Arriving, bound: int) -> Ended:
+        """What comes to a log; the batches that have ended."""
+
     def _keys_of(self, number: int) -> list[LogKey]:
         return [log.key for log in self._detectors[number].logs]
 
+    @abstractmethod
     def _forget(self, keys: Collection[LogKey], readers: Collection[int], bound: int) -> None:
         """Drop what no batch can need that is under way with another input, or that may begin."""
-        horizons = dict.fromkeys(keys, bound)
-        for reader in readers:
-            detector = self._detectors[reader]
-            since = [log.waits_since for log in detector.logs]
-            for number, log in enumerate(detector.logs):
-                if log.key in horizons:
-                    waiting = [s for i, s in enumerate(since) if i != number and s is not None]
-                    horizons[log.key] = min(horizons[log.key], *waiting, bound)
-        for key, horizon in horizons.items():
-            self._logs[key].forget(horizon)
 
     def _give_up(self, readers: Collection[int], bound: int) -> None:
         """Members that keep something of too many events, or more bytes than their MEMORY, put out
@@ -176,31 +193,34 @@ class DetectionLogic:
         self.out_of_memory |= short
 
     def _written(self, found: list[tuple[int, Answers]]) -> Batch:
+        """The answers of all members as rows, in order of time."""
         layout = self._spec.output.layout
+        found = [(number, answers) for number, answers in found if len(answers.inputs)]
         if not found:
             none = np.empty(0, np.int32)
             return Batch(np.empty((0, layout.width), np.int64), none, none)
-        parts = [self._rows(number, answers) for number, answers in found]
-        rows = np.concatenate(parts)
-        members = np.repeat(
-            np.array([number for number, _ in found], np.int32), [len(part) for part in parts]
+        lengths = [len(answers.inputs) for _, answers in found]
+        said = Answers(
+            *(np.concatenate(parts) for parts in zip(*(a for _, a in found), strict=True))
         )
+        rows = np.zeros((len(said.inputs), layout.width), np.int64)
+        rows[:, START] = rows[:, END] = said.instants
+        rows[:, layout.word("input")] = np.concatenate(
+            [self._labels[number][answers.inputs] for number, answers in found]
+        )
+        counts = [self._detectors[number].recipe.settings.counts for number, _ in found]
+        known = np.repeat(counts, lengths)
+        rows[:, layout.word("bound")] = np.where(known, said.bounds, 0)
+        rows[:, MASK] = np.where(known, 0, 1 << layout.column("bound"))
+        rows[:, layout.word("verified")] = said.verified
+        rows[:, layout.word("packing")] = said.packing.view(np.int64)
+        self._write_keys(rows, said.slots)
+        members = np.repeat(np.array([number for number, _ in found], np.int32), lengths)
         order = np.argsort(rows[:, END], kind="stable")
         return Batch(rows[order], np.arange(len(rows), dtype=np.int32), members[order])
 
-    def _rows(self, number: int, answers: Answers) -> Rows:
-        layout, settings = self._spec.output.layout, self._detectors[number].recipe.settings
-        rows = np.zeros((len(answers.inputs), layout.width), np.int64)
-        rows[:, START] = rows[:, END] = answers.instants
-        labels = np.array([self._labels[label] for label in settings.labels], np.int64)
-        rows[:, layout.word("input")] = labels[answers.inputs]
-        if settings.counts:
-            rows[:, layout.word("bound")] = answers.bounds
-        else:
-            rows[:, MASK] = 1 << layout.column("bound")
-        rows[:, layout.word("verified")] = answers.verified
-        rows[:, layout.word("packing")] = answers.packing.view(np.int64)
-        return rows
+    def _write_keys(self, rows: Rows, slots: Words) -> None:
+        """The keys that answers are of, if they are of keys."""
 
     # ---- state ----
 
@@ -243,7 +263,72 @@ class DetectionLogic:
     @staticmethod
     def _name(key: LogKey) -> str:
         a, b = key.content
-        return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}"
+        by = "".join(f".{name}" for name in key.by)
+        return f"{key.source}.{a}.{b}.{key.kind}.{key.size}.{key.batch}.{key.within}{by}"
+
+    @abstractmethod
+    def held(self) -> Held | None: ...
+
+    @abstractmethod
+    def replace_held(self, rows: Rows) -> None: ...
+
+    def forget_codes(self) -> None:
+        """Codes are in what is kept to verify, and nowhere else."""
+
+    @property
+    def instances(self) -> int:
+        """The events of which something is kept."""
+        return sum(log.count for log in self._logs.values())
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(log.synopsis_bytes + log.key_bytes for log in self._logs.values())
+
+    @property
+    def index_bytes(self) -> int:
+        return self.nodes.nbytes + sum(d.nbytes for d in self._detectors.values())
+
+    def describe(self) -> dict[str, Any]:
+        logs, detectors = list(self._logs.values()), list(self._detectors.values())
+        texts = list(dict.fromkeys(t for d in detectors for t in d.recipe.equations()))
+        tally = sum((d.tally for d in detectors), np.zeros(TALLY, np.int64))
+        names = ("batches", "zeros", "verified", "refuted", "unverified")
+        return {
+            "detections": len(detectors),
+            "equations": texts[:_SHOWN],
+            "more": max(0, len(texts) - _SHOWN),
+            "logs": len(logs),
+            "synopses": sum(len(log.dimensions) for log in logs),
+            "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
+            "keys": sum(log.count for log in logs if log.key_columns),
+            "key_bytes": sum(log.key_bytes for log in logs),
+            **dict(zip(names, tally.tolist(), strict=True)),
+        }
+
+
+class WholeDetections(DetectionLogic[Log]):
+    """Of all events of their inputs."""
+
+    def _make_log(self, key: LogKey, node: int) -> Log:
+        return Log(key, node, self._spec.unit)
+
+    def _make_detector(self, recipe: DetectionRecipe, logs: list[Log]) -> Detector[Log]:
+        return WholeDetector(recipe, logs)
+
+    def _take(self, log: Log, arriving: Arriving, bound: int) -> Ended:
+        return log.take(*arriving.of(log), bound)
+
+    def _forget(self, keys: Collection[LogKey], readers: Collection[int], bound: int) -> None:
+        horizons = dict.fromkeys(keys, bound)
+        for reader in readers:
+            detector = self._detectors[reader]
+            since = [log.waits_since for log in detector.logs]
+            for number, log in enumerate(detector.logs):
+                if log.key in horizons:
+                    waiting = [s for i, s in enumerate(since) if i != number and s is not None]
+                    horizons[log.key] = min(horizons[log.key], *waiting, bound)
+        for key, horizon in horizons.items():
+            self._logs[key].forget(horizon)
 
     def _texts(self) -> Iterator[Words]:
         """The columns of kept events that are codes of strings, as they lie."""
@@ -270,36 +355,3 @@ class DetectionLogic:
         for log in self._logs.values():
             if log.keys is not None:
                 log.keys.rehang(log.count, log.first)
-
-    def forget_codes(self) -> None:
-        """Codes are in what is kept to verify, and nowhere else."""
-
-    @property
-    def instances(self) -> int:
-        """The events of which something is kept."""
-        return sum(log.count for log in self._logs.values())
-
-    @property
-    def state_bytes(self) -> int:
-        return sum(log.synopsis_bytes + log.key_bytes for log in self._logs.values())
-
-    @property
-    def index_bytes(self) -> int:
-        return self.nodes.nbytes + sum(d.nbytes for d in self._detectors.values())
-
-    def describe(self) -> dict[str, Any]:
-        logs, detectors = list(self._logs.values()), list(self._detectors.values())
-        texts = list(dict.fromkeys(t for d in detectors for t in d.recipe.equations()))
-        tallies = [d.tally for d in detectors]
-        names = ("batches", "zeros", "verified", "refuted", "unverified")
-        return {
-            "detections": len(detectors),
-            "equations": texts[:_SHOWN],
-            "more": max(0, len(texts) - _SHOWN),
-            "logs": len(logs),
-            "synopses": sum(len(log.dimensions) for log in logs),
-            "synopsis_bytes": sum(log.synopsis_bytes for log in logs),
-            "keys": sum(log.count for log in logs if log.keys is not None),
-            "key_bytes": sum(log.key_bytes for log in logs),
-            **{name: sum(getattr(t, name) for t in tallies) for name in names},
-        }

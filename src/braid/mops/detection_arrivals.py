@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from braid.mops.batch import Batch
+from braid.mops.detection_base import AnyLog, Arrived
 from braid.mops.detection_hash import Hashed
-from braid.mops.detection_log import Arrived, Log
 from braid.mops.values import Values, Words
 from braid.mops.window import last_order
 from braid.plan.detection import Dimension, Source
@@ -48,11 +48,20 @@ class Arriving:
             return self._chosen[low:high]
         return np.arange(len(self._rows)) if self._order is None else self._order
 
-    def of(self, log: Log) -> tuple[Arrived, dict[Dimension, Words], dict[str, Words]]:
+    def of(self, log: AnyLog) -> tuple[Arrived, dict[Dimension, Words], dict[str, Words]]:
         """What comes to a log, with its buckets and, to verify, its keys."""
         chosen, hashed = self._rows_of(log.node), self._hashed
         ends = np.ascontiguousarray(self._rows[chosen, END])
         arrived = Arrived(ends, hashed.kept(chosen))
         buckets = {d: hashed.buckets(d)[chosen] for ds in log.dimensions for d in ds}
-        columns = () if log.keys is None else log.keys.columns
-        return arrived, buckets, {name: hashed.words(name)[chosen] for name in columns}
+        return arrived, buckets, {n: hashed.words(n)[chosen] for n in log.key_columns}
+
+    def keys_of(self, log: AnyLog) -> tuple[Words, np.ndarray]:
+        """The keys of what comes to a log by key, and whether all of each is known."""
+        chosen, hashed = self._rows_of(log.node), self._hashed
+        words = np.empty((len(chosen), len(log.key.by)), np.int64)
+        known = np.ones(len(chosen), np.bool_)
+        for place, name in enumerate(log.key.by):
+            words[:, place] = hashed.words(name)[chosen]
+            known &= hashed.known(name)[chosen]
+        return words, known

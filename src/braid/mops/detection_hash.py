@@ -41,6 +41,11 @@ class Hashed:
             counts &= ~nulls[chosen]
         return np.flatnonzero(counts)
 
+    def known(self, name: str) -> np.ndarray:
+        """Where a column is not NULL."""
+        nulls = nulls_of(self._rows, self._source.shape.layout.column(name))
+        return np.ones(len(self._rows), np.bool_) if nulls is None else ~nulls
+
     def words(self, name: str) -> Words:
         """A column; equal values have equal words."""
         if name not in self._words:

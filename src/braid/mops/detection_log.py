@@ -11,14 +11,13 @@ need not be decremented.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from braid.algebra.detection import END_OF_TICKS, END_OF_TIME, NEVER
-from braid.algebra.schema import TICKS
+from braid.algebra.detection import NEVER
 from braid.kernels import detection as kernel
 from braid.mops.base import State
+from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey
 from braid.mops.detection_chains import FEW, BucketChains
 from braid.mops.detection_keys import Keys
 from braid.mops.detection_room import room, shifted
@@ -26,49 +25,9 @@ from braid.mops.values import Words
 from braid.plan.detection import Dimension
 
 
-class LogKey(NamedTuple):
-    """What a log is of: a source, what its events are (128 bits), the window, the batches."""
-
-    source: int
-    content: tuple[int, int]
-    kind: str
-    size: int
-    batch: int
-    within: int | None
-
-
-class Arrived(NamedTuple):
-    """Events of one batch of the engine that are a log's: all in order, which of them count."""
-
-    ends: Words
-    counting: Words
-
-
-class Ended(NamedTuple):
-    """Batches that have ended: first instant, last instant, their events by number."""
-
-    began: Words
-    ended: Words
-    low: Words
-    high: Words
-
-
-_NONE = np.zeros(0, np.int64)
-#: No batch has ended.
-NOTHING = Ended(_NONE, _NONE, _NONE, _NONE)
-
-
-class Log:
+class Log(AnyLog):
     def __init__(self, key: LogKey, node: int, unit: str) -> None:
-        self.key = key
-        self.node = node
-        self.uses = 0
-        #: The detections that read it.
-        self.readers: set[int] = set()
-        self._last = END_OF_TICKS if unit == TICKS else END_OF_TIME
-        #: Synopses by how they are hashed, with the entry of each event.
-        self.dimensions: list[tuple[Dimension, ...]] = []
-        self.cells: list[np.ndarray] = []
+        super().__init__(key, node, unit)
         #: Chains by the buckets of each synopsis, if batches are of few events.
         self.chains: list[BucketChains] = []
         #: What answers are verified by, if any are.
@@ -90,18 +49,9 @@ class Log:
 
     # ---- what is kept ----
 
-    def synopsis(self, dimensions: tuple[Dimension, ...]) -> tuple[int, bool]:
-        """The number of a synopsis, and whether it lies the other way round."""
-        turned = dimensions[::-1]
-        if len(dimensions) == 2 and turned in self.dimensions:
-            return self.dimensions.index(turned), True
-        if dimensions not in self.dimensions:
-            assert self.next == self.first, "a log that has begun gets no more synopses"
-            self.dimensions.append(dimensions)
-            self.cells.append(np.zeros(0, np.int32))
-            if self.has_chains:
-                self.chains.append(BucketChains(dimensions))
-        return self.dimensions.index(dimensions), False
+    def _add_synopsis(self, dimensions: tuple[Dimension, ...]) -> None:
+        if self.has_chains:
+            self.chains.append(BucketChains(dimensions))
 
     @property
     def has_chains(self) -> bool:
@@ -114,6 +64,10 @@ class Log:
         fresh = self.next == self.first
         assert fresh or set(columns) <= set(self.keys.columns), "a log that has begun keeps no more"
         return self.keys.ask(columns)
+
+    @property
+    def key_columns(self) -> Sequence[str]:
+        return () if self.keys is None else self.keys.columns
 
     def place(self, number: int) -> int:
         """Where an event of this number lies."""
@@ -180,13 +134,6 @@ class Log:
             self.keys.append(held, self.first, (ends, self._left(ends)), words)
             if self.key.kind == "rows":
                 self.keys.place(held, self._rows + 1 + arrived.counting)
-
-    def _left(self, ends: Words) -> Words:
-        """When events leave the window, where their time alone says it."""
-        if self.key.kind in ("rows", "unbounded"):
-            return np.full(len(ends), NEVER, np.int64)
-        size = self.key.size
-        return np.where(ends > NEVER - size - 1, NEVER, ends + min(size + 1, NEVER))
 
     def _note(self, arrived: Arrived, ends: Words, found: np.ndarray, was_open: bool) -> Ended:
         """Remember the batches that have ended, and the one that has not."""

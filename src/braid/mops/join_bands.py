@@ -22,11 +22,11 @@ from math import ceil
 import numpy as np
 
 from braid.algebra.expressions import Call, Expression, Literal, Parameter, Ref, conjuncts
+from braid.algebra.joins import plain_ref
 from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
 from braid.kernels.runtime import float_word
 from braid.mops.values import Words
-from braid.plan.options import plain_ref
 from braid.plan.relational import JoinSpec
 
 Column = tuple[int, str]

@@ -21,16 +21,16 @@ from braid.algebra.expressions import (
     refs,
 )
 from braid.algebra.join_graphs import Graph, graph_of
-from braid.algebra.joins import parts_of
+from braid.algebra.joins import parts_of, plain_ref
 from braid.algebra.nodes import Select
 from braid.algebra.relations import Detection, Window, WindowKind
+from braid.algebra.schema import Attribute
 from braid.algebra.types import BOOLEAN
 from braid.optimizer.join_sides import Items
 from braid.optimizer.operators import DETECT, Channel, Operator, signature
 from braid.optimizer.planning import Planning
 from braid.plan import detection as plan
 from braid.plan.hidden import PREFIX
-from braid.plan.options import plain_ref
 from braid.plan.predicates import Lifter
 from braid.plan.rearrange import rearrange
 
@@ -60,9 +60,11 @@ def detected(walk: Planning, detection: Detection) -> Channel:
     sources = tuple(
         plan.Source(own.channel.shape, own.kept, own.order, own.channel.membered) for own in chosen
     )
-    spec = plan.DetectionSpec(sources, detection.unit, walk.birth)
+    partition = tuple(Attribute(part.name, part.type) for part in detection.partition)
+    spec = plan.DetectionSpec(sources, detection.unit, walk.birth, partition)
     recipe = _recipe(detection, graph, inputs, tuple(places))
-    definition = (tuple((own.kept, own.order) for own in chosen), detection.unit, walk.birth)
+    read_as = tuple((own.kept, own.order) for own in chosen)
+    definition = (read_as, detection.unit, walk.birth, *partition)
     operator = Operator(DETECT, channels, definition, (recipe,))
     return walk.add(operator, walk.sharing(operator), spec, recipe, membered=True)
 
@@ -90,8 +92,13 @@ def _recipe(
         and len({buckets[edge] for edge in around}) == 1
     )
     kinds = tuple(window.kind.value for window in windows)
+    by = tuple(
+        tuple(part.columns[number] for part in detection.partition)
+        for number in range(len(windows))
+        if detection.partition
+    )
     return plan.DetectionRecipe(
-        places, kinds, tuple(sizes), tuple(edges), graph.paths, merged, detection.settings
+        places, kinds, tuple(sizes), tuple(edges), graph.paths, merged, detection.settings, by
     )
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from braid.algebra.expressions import Call, Expression, Ref, Source
-from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join
+from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join, plain_ref
 from braid.algebra.relations import Join, place
 from braid.algebra.schema import Schema
 from braid.algebra.types import BOOLEAN, Kind, kind_of
-from braid.plan.options import plain_ref
 from braid.plan.predicates import Lifter
 from braid.plan.relational import Equality
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from braid.algebra.detection import ANSWER, Path, Settings
+from braid.algebra.schema import Attribute, Schema
 from braid.plan.predicates import Constant
 from braid.plan.specs import Shape
 
@@ -34,17 +35,20 @@ class DetectionSpec:
     sources: tuple[Source, ...]
     unit: str
     birth: int | None = None
+    #: The attributes of PARTITION BY, as answers have them.
+    partition: tuple[Attribute, ...] = ()
 
     @cached_property
     def output(self) -> Shape:
-        return Shape(ANSWER)
+        return Shape(Schema((*self.partition, *ANSWER)))
 
     @property
     def stateful(self) -> bool:
         return True
 
     def describe(self) -> str:
-        return f"detect over {len(self.sources)} inputs"
+        keys = ", ".join(attribute.name for attribute in self.partition)
+        return f"detect over {len(self.sources)} inputs" + (f" by {keys}" if keys else "")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class DetectionRecipe:
     window; who is compared with whom; the paths; how it is to be answered.
 
     `merged`: positions of paths (by path and position) at which one bucket stands for both edges.
+    `by`: for each input the columns of the key that it is partitioned by, if it is.
     """
 
     sources: tuple[int, ...]
@@ -83,6 +88,21 @@ class DetectionRecipe:
     paths: tuple[Path, ...]
     merged: tuple[tuple[int, int], ...]
     settings: Settings
+    by: tuple[tuple[str, ...], ...] = ()
+
+    def compared(self) -> tuple[Edge, ...]:
+        """What events of two inputs have in common where these are compared: the key as well."""
+        if not self.by:
+            return self.edges
+        return tuple(
+            Edge(
+                edge.first,
+                (*edge.first_columns, *self.by[edge.first]),
+                edge.second,
+                (*edge.second_columns, *self.by[edge.second]),
+            )
+            for edge in self.edges
+        )
 
     def dimensions(self, path: int, position: int) -> tuple[Dimension, ...]:
         """How the synopsis at a position of a path is hashed: towards its start, towards its end."""
@@ -107,6 +127,8 @@ class DetectionRecipe:
 def detection_lines(found: dict[str, Any]) -> list[str]:
     """For `explain`: every equation, and what is kept."""
     lines = [f"equation {text}" for text in found["equations"]]
+    if "values" in found:
+        lines.append(f"each of {found['values']:,} keys has windows and batches of its own")
     if found["more"]:
         lines.append(f"and {found['more']:,} more equations")
     lines.append(

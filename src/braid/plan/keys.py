@@ -35,6 +35,7 @@ import pyarrow as pa
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Call, Expression, Ref, Source, conjuncts
+from braid.algebra.joins import plain_ref
 from braid.algebra.nodes import (
     Iterate,
     Node,
@@ -55,7 +56,7 @@ from braid.plan.document_routes import (
     needed_route,
     value_join,
 )
-from braid.plan.options import Option, Unkeyable, copied, distinct, plain_ref
+from braid.plan.options import Option, Unkeyable, copied, distinct
 from braid.plan.row_keys import correlated, stream_options
 
 #: The end of a channel's name: routed anywhere (each event once), or to whole components.

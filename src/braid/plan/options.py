@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from braid.algebra.expressions import Call, Expression, Ref
-from braid.algebra.types import Kind, kind_of
+from braid.algebra.expressions import Expression
+from braid.algebra.joins import plain_ref
 
 #: How many options of one node are looked at; more than a handful means symmetric choices.
 MAX_OPTIONS = 64
@@ -24,23 +22,6 @@ class Option:
 
 class Unkeyable(Exception):
     """Why a node cannot be keyed, in words for a user."""
-
-
-def plain_ref(expression: Expression) -> Ref | None:
-    """The attribute that an expression is a copy of, through casts that keep equality and hash."""
-    while isinstance(expression, Call) and expression.function == "cast":
-        inner = expression.args[0]
-        if not _widens(inner.type, expression.type):
-            return None
-        expression = inner
-    return expression if isinstance(expression, Ref) else None
-
-
-def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    for kind in (Kind.INTEGER, Kind.FLOAT):
-        if kind_of(narrow) is kind and kind_of(wide) is kind:
-            return bool(wide.bit_width >= narrow.bit_width)
-    return bool(narrow == wide)
 
 
 def distinct(options: Iterator[Option | None]) -> list[Option]:

@@ -11,7 +11,8 @@ routing channel every stream below it reads, and which columns of its rows have 
 | Join         | equalities of located columns that link all inputs; the located ones of all  |
 | GroupRows    | a located key; the located keys                                              |
 | DistinctRows | a located column: equal rows must meet; as the input                         |
-| Detection | never: a batch is cut from all events of an input                               |
+| Detection    | PARTITION BY a key that is located in all inputs; those keys. Without it never: |
+|              | a batch is cut from all events of an input                                   |
 
 A stream of a relation tells of rows by value, so equal rows must meet here too: some column must
 be located, unless nothing ever leaves. Rstream shows all rows whenever an event occurs anywhere;
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from braid.algebra.expressions import Ref
-from braid.algebra.joins import Comparison, parts_of
+from braid.algebra.joins import Comparison, parts_of, plain_ref
 from braid.algebra.nodes import Node
 from braid.algebra.relations import (
     Detection,
@@ -43,7 +44,7 @@ from braid.algebra.relations import (
     key_name,
     walk_rows,
 )
-from braid.plan.options import MAX_OPTIONS, Option, Unkeyable, copied, distinct, plain_ref
+from braid.plan.options import MAX_OPTIONS, Option, Unkeyable, copied, distinct
 
 #: The options of a stream.
 Streams = Callable[[Node], list[Option]]
@@ -92,7 +93,7 @@ def _options(relation: Relation, streams: Streams) -> list[Option]:
             found = [option for option in _options(below, streams) if option.located]
             return found or _refuse("DISTINCT compares rows without the routing attribute")
         case Detection():
-            return _refuse("DETECT cuts batches of all events of an input")
+            return _detection(relation, streams)
 
 
 def _window(window: Window, found: list[Option]) -> list[Option]:
@@ -133,6 +134,34 @@ def _joined(equalities: tuple[Comparison, ...], chosen: tuple[Option, ...]) -> O
 
 def _linked(equality: Comparison) -> tuple[Ref | None, Ref | None]:
     return plain_ref(equality.left.expression), plain_ref(equality.right.expression)
+
+
+def _detection(detection: Detection, streams: Streams) -> list[Option]:
+    """Windows, batches and answers are of one value of the keys, so any one of them will do."""
+    if not detection.partition:
+        raise Unkeyable("DETECT without PARTITION BY cuts batches of all events of an input")
+    sides = []
+    for number, window in enumerate(detection.join.inputs):
+        assert isinstance(window, Window)
+        keys = {part.columns[number] for part in detection.partition}
+        sides.append([o for o in streams(window.input) if not o.located.isdisjoint(keys)])
+    found = distinct(
+        _detected(detection, chosen)
+        for chosen, _ in zip(product(*sides), range(MAX_OPTIONS**2), strict=False)
+    )
+    shown = ", ".join(part.name for part in detection.partition)
+    return found or _refuse(f"no routing attribute of all inputs is in PARTITION BY {shown}")
+
+
+def _detected(detection: Detection, chosen: tuple[Option, ...]) -> Option | None:
+    located = {
+        part.name
+        for part in detection.partition
+        if all(c in o.located for c, o in zip(part.columns, chosen, strict=True))
+    }
+    if not located:
+        return None
+    return Option(frozenset(located), tuple(leaf for option in chosen for leaf in option.leaves))
 
 
 def _group(relation: GroupRows, found: list[Option]) -> list[Option]:

@@ -24,12 +24,17 @@ from entry to entry, which counts all results and perhaps more.
 count, times the numbers of events of the inputs that are not on it. The packing density is the
 mean, over all positions of all paths, of events by entries. If it is above the threshold, or
 always, the answer is verified: there is one only if there is a result.
+
+*By key.* PARTITION BY names attributes that the join equates over all inputs. Each combination of
+their values that occurs is then a detection of its own, over the events that have these values:
+it has its own windows (the last n rows of the key), batches, synopses and answers, and nothing of
+another key is in them. An event with a NULL there belongs to none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -70,16 +75,41 @@ def detect(
 ) -> list[Event]:
     """The answers to all batches, as points; `until`: those before this instant."""
     return [
-        Event((detection.settings.labels[i], *row), batch.closed, batch.closed)
-        for i, batch, row, _ in answers(detection, inputs, udfs)
+        Event((*key, detection.settings.labels[i], *row), batch.closed, batch.closed)
+        for key, part, own in by_key(detection, inputs)
+        for i, batch, row, _ in answers(part, own, udfs)
         if until is None or batch.closed < until
     ]
+
+
+def by_key(
+    detection: Detection, inputs: Sequence[Sequence[Event]]
+) -> Iterator[tuple[Key, Detection, Sequence[Sequence[Event]]]]:
+    """The detections that there are, each with its key and the events that it is over."""
+    if not detection.partition:
+        yield (), detection, inputs
+        return
+    alone = replace(detection, partition=())
+    values: dict[Any, Key] = {}
+    events: dict[Any, list[list[Event]]] = {}
+    for number, came in enumerate(inputs):
+        schema = detection.join.inputs[number].schema
+        for event in came:
+            row = event.row(schema)
+            key = tuple(row[part.columns[number]] for part in detection.partition)
+            if None not in key:
+                called = order_key(key)
+                values.setdefault(called, key)
+                events.setdefault(called, [[] for _ in inputs])[number].append(event)
+    for called, own in events.items():
+        yield values[called], alone, own
 
 
 def answers(
     detection: Detection, inputs: Sequence[Sequence[Event]], udfs: Udfs
 ) -> Iterator[tuple[int, Batch, tuple[Any, ...], int]]:
-    """For each batch that is answered: its input, it, the answer, the true number of results."""
+    """For each batch of a detection that is not by key, if it is answered: its input, it, the
+    answer, the true number of results."""
     for number, batch, seen in looked_at(detection, inputs, udfs):
         graph, settings = graph_of(detection.join), detection.settings
         counts = [path_count(path, seen, settings.buckets) for path in graph.paths]

@@ -1,0 +1,125 @@
+"""What every log of a detection has, whether it is of all events or of those of many keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from braid.algebra.detection import END_OF_TICKS, END_OF_TIME, NEVER
+from braid.algebra.schema import TICKS
+from braid.mops.base import State
+from braid.mops.values import Words
+from braid.plan.detection import Dimension
+
+
+class LogKey(NamedTuple):
+    """What a log is of: a source, what its events are (128 bits), the window, the batches, and the
+    columns of the key that all this is for one value of."""
+
+    source: int
+    content: tuple[int, int]
+    kind: str
+    size: int
+    batch: int
+    within: int | None
+    by: tuple[str, ...] = ()
+
+
+class Arrived(NamedTuple):
+    """Events of one batch of the engine that are a log's: all in order, which of them count."""
+
+    ends: Words
+    counting: Words
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+class Ended(NamedTuple):
+    """Batches that have ended: first instant, last instant; their events by number, or whose they
+    are if they are of keys."""
+
+    began: Words
+    ended: Words
+    low: Words = _NONE
+    high: Words = _NONE
+    slots: Words = _NONE
+
+
+#: No batch has ended.
+NOTHING = Ended(_NONE, _NONE)
+
+
+class AnyLog(ABC):
+    def __init__(self, key: LogKey, node: int, unit: str) -> None:
+        self.key = key
+        self.node = node
+        self.uses = 0
+        #: The detections that read it.
+        self.readers: set[int] = set()
+        self._last = END_OF_TICKS if unit == TICKS else END_OF_TIME
+        #: Synopses by how they are hashed, with the entry of each event.
+        self.dimensions: list[tuple[Dimension, ...]] = []
+        self.cells: list[np.ndarray] = []
+
+    # ---- what is kept ----
+
+    def synopsis(self, dimensions: tuple[Dimension, ...]) -> tuple[int, bool]:
+        """The number of a synopsis, and whether it lies the other way round."""
+        turned = dimensions[::-1]
+        if len(dimensions) == 2 and turned in self.dimensions:
+            return self.dimensions.index(turned), True
+        if dimensions not in self.dimensions:
+            assert not self.count, "a log that has begun gets no more synopses"
+            self.dimensions.append(dimensions)
+            self.cells.append(np.zeros(0, np.int32))
+            self._add_synopsis(dimensions)
+        return self.dimensions.index(dimensions), False
+
+    @abstractmethod
+    def _add_synopsis(self, dimensions: tuple[Dimension, ...]) -> None:
+        """What else is kept of a synopsis."""
+
+    @abstractmethod
+    def keep(self, columns: Sequence[str]) -> int:
+        """Verification needs these columns; the number of the chains by them."""
+
+    @property
+    @abstractmethod
+    def key_columns(self) -> Sequence[str]:
+        """The columns that are kept to verify by."""
+
+    def _left(self, ends: Words) -> Words:
+        """When events leave the window, where their time alone says it."""
+        if self.key.kind in ("rows", "unbounded"):
+            return np.full(len(ends), NEVER, np.int64)
+        size = self.key.size
+        return np.where(ends > NEVER - size - 1, NEVER, ends + min(size + 1, NEVER))
+
+    @abstractmethod
+    def is_due(self, bound: int) -> bool:
+        """Whether a batch under way ends before an instant though nothing comes."""
+
+    # ---- state ----
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """The events of which something is kept."""
+
+    @property
+    @abstractmethod
+    def synopsis_bytes(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def key_bytes(self) -> int: ...
+
+    @abstractmethod
+    def saved(self) -> State: ...
+
+    @abstractmethod
+    def load(self, state: State) -> None: ...
