@@ -157,6 +157,11 @@ COMPARED = {
     "band": "S//a->x FOLLOWED BY{x > y AND x <= z, 30} S//r[./b->y][./c->z]",
     "inside": "S//r[./b->y][./c->z] FOLLOWED BY{y < x AND z > x, 40} S//a->x",
     "differs": "S//a->x FOLLOWED BY{x > y AND x != z, 30} S//r[./b->y][./c->z]",
+    "beside": "S//r[./a->x][./k->u] FOLLOWED BY{u = v AND x < y, unbounded} S//r[./b->y][./k->v]",
+    "beside band": "S//r[./k->u][./a->x] JOIN{x > y AND x <= z AND v = u, 30} S//r[./b->y][./c->z][./k->v]",
+    "two equal": "S//r[./k->u][./b->x] FOLLOWED BY{u = v AND x = y AND z >= x, 30} S//r[./b->y][./c->z][./k->v]",
+    "equal": "S//k->u FOLLOWED BY{u = v, 3} S//k->v",
+    "rows beside": "S//r[./a->x][./k->u] JOIN{x != y, 2} S//b->y FOLLOWED BY{u = v AND z > x, 9} S//r[./c->z][./k->v]",
     "after": "S//a->x JOIN{x != y, 3} S//b->y FOLLOWED BY{z > x AND z <= y, 20} S//c->z",
 }
 VALUES = ["1", "2", "2.0", "10", "x", "2024-01-01", "2023-05-05T10:00:00Z", "é", "", "-3", "4"]
@@ -167,12 +172,15 @@ def test_values_in_order_give_what_going_through_all_gives(sizes: list[int]) -> 
     draw = random.Random(4)
     names = ("a", "b", "c", "b")
     texts = ["".join(f"<{n}>{draw.choice(VALUES)}</{n}>" for n in names) for _ in range(40)]
+    texts = [
+        f"<k>{draw.choice('uv')}</k>{'<k>v</k>' * (k % 3 == 0)}{t}" for k, t in enumerate(texts)
+    ]
     given = [(f"<r>{text}</r>", t) for t, text in enumerate(texts)]
     plain, found = Counter[Any](), Counter[Any]()
     for counted, rules in ((plain, {"xml_order": False}), (found, None)):
         running = engine(COMPARED, rules=rules)
         begin = 0
-        with patch.object(document_order, "FEWEST", 3):
+        with patch.multiple(document_order, FEWEST=3, FEW=1, PATIENCE=0):
             for size in (*sizes, 0):
                 if size:
                     feed(running, *given[begin : begin + size])
