@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 import braid
+from braid.engine import executor
 from braid.mops import document_order
 
 STREAMS = """
@@ -65,6 +66,45 @@ def test_parentheses_around_what_is_joined_first() -> None:
     first, second = THREE.split(" FOLLOWED BY{x8")
     running = engine({"q": f"({first}) FOLLOWED BY{{x8{second}"})
     assert len(feed(running, (BOOK, 1), (BLOG, 9), (REPLY, 14), ("<e/>", 16))) == 1
+
+
+NESTED = (
+    "S//book->x1[./author->x2] FOLLOWED BY{x2 = x5 AND x9 = x2, 10} "
+    "(S//blog->x4[./author->x5][./title->x6] JOIN{x8 = x6, 5} S//reply->x7[./title->x8][./author->x9])"
+)
+
+
+def test_a_join_to_the_right_of_a_block() -> None:
+    """What it gives comes when its later document does; columns have the order of the text."""
+    running = engine({"q": NESTED})
+    (row,) = feed(running, (BOOK, 1), (REPLY, 8), (BLOG, 11), (REPLY, 12), ("<e/>", 16))
+    assert (row["start"], row["end"]) == (1, 11)
+    assert list(row)[2:5] == ["document_1", "document_2", "document_3"]
+    assert [row[f"document_{k}"] for k in (1, 2, 3)] == ["d1", "d11", "d8"]
+    assert (row["x2"], row["x6"], row["x9"]) == ("A", "T", "A")
+    assert row["result"] == f"<result>{BOOK}{BLOG}{REPLY}</result>"
+    text = str(running.explain("q"))
+    assert "JOIN within 5: x6 = x8" in text
+    assert "PRECEDED BY of block 1 within 10" in text
+    again = braid.Engine.restore(engine({"q": NESTED}).snapshot())
+    feed(again, (BOOK, 1), (BLOG, 2))
+    again = braid.Engine.restore(again.snapshot())
+    assert len(feed(again, (REPLY, 4), ("<e/>", 16))) == 1
+
+
+def test_a_join_to_the_right_is_what_is_read_of_it_when_it_is_published() -> None:
+    inner = NESTED[NESTED.index("(") + 1 : -1]
+    pairs = engine({"pairs": f"{inner} PUBLISH Pairs"})
+    pairs.query(
+        "q",
+        "S//book->x1[./author->x2] FOLLOWED BY{x2 = a AND x2 = b, 10} "
+        "Pairs/result[./blog/author->a][./reply/author->b]",
+    )
+    given = ((BOOK, 1), (REPLY, 8), (BLOG, 11), (REPLY, 12), (BOOK, 12), (BLOG, 13), ("<e/>", 30))
+    found = [(r["start"], r["end"], r["document_1"]) for r in feed(pairs, *given)]
+    nested = feed(engine({"q": NESTED}), *given)
+    assert sorted(found) == sorted((r["start"], r["end"], r["document_1"]) for r in nested)
+    assert found
 
 
 def test_what_nobody_sees_makes_no_further_results() -> None:
@@ -191,6 +231,20 @@ def test_values_in_order_give_what_going_through_all_gives(sizes: list[int]) -> 
                     counted.update((name, *row.values()) for row in results(running, name))
     assert plain == found
     assert {name for name, *_ in plain} == set(COMPARED)
+
+
+def test_values_are_sorted_anew_where_their_codes_have_changed_and_no_document_comes() -> None:
+    with (
+        patch.multiple(executor, GROWTH=0, COMPACT_FROM=0),
+        patch.multiple(document_order, FEWEST=1),
+    ):
+        running = engine({"q": "S//a->x FOLLOWED BY{x < y, 100} S//b->y"})
+        given = [(f"<a>{t}</a>", t) for t in (1, 2, 3, 90)]
+        nothing: Any = None
+        feed(running, *given, (nothing, 100))
+        feed(running, (nothing, 150), (nothing, 151))
+        rows = feed(running, ("<b>95</b>", 160), ("<e/>", 170))
+    assert [row["x"] for row in rows] == ["90"]
 
 
 def test_whether_values_differ_is_asked_of_their_texts() -> None:

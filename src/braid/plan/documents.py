@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
-from braid.algebra.documents import FOLLOWED_BY, JOIN, RESULT, Block, Documents, ValueJoin
+from braid.algebra.documents import (
+    FOLLOWED_BY,
+    JOIN,
+    PRECEDED_BY,
+    RESULT,
+    Block,
+    Documents,
+    ValueJoin,
+)
 from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, STRING
@@ -246,6 +254,8 @@ def plans_of(recipe: DocumentsRecipe, in_order: bool = True) -> tuple[DocumentPl
         return (_plan(recipe, ALONE, (1,), in_order),)
     if kind == FOLLOWED_BY:
         return (_plan(recipe, FOLLOWED, (0, 1), in_order),)
+    if kind == PRECEDED_BY:
+        return (_plan(recipe, FOLLOWED, (1, 0), in_order),)
     assert kind == JOIN
     ways = ((NEAR, (0, 1)), (NEAR_MIRRORED, (1, 0)))
     return tuple(_plan(recipe, pairing, sides, in_order) for pairing, sides in ways)
@@ -372,7 +382,7 @@ def _template(
         found = ((name in recipe.wanted, value) for name, value in final_values(query))
         values = tuple(column(v) if wanted else (NOTHING, 0, 0) for wanted, v in found)
         if RESULT in recipe.wanted:
-            parts = tuple(column(Carried(PART, number)) for number in blocks)
+            parts = tuple(column(Carried(PART, number)) for number in query.written)
     told, shown = _apart(recipe, slots)
     row = slots[0, 0] if view.has_rows else -1
     own = {slot for (side, _), slot in slots.items() if view.sides[side].number >= 0}
