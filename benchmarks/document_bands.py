@@ -1,4 +1,7 @@
-"""Joins of documents by order: a price of an earlier document between two bounds of a later one."""
+"""Joins of documents by order: a price of an earlier document between two bounds of a later one.
+
+`kinds`: documents are of so many kinds, and are joined with those of their own kind only.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,22 @@ from benchmarks.harness import Measured, Prepared
 _SPREAD = 1_000_000
 
 
-def _document(draw: random.Random, width: int) -> str:
-    price, low = draw.randrange(_SPREAD), draw.randrange(_SPREAD)
-    return f"<r><price>{price}</price><low>{low}</low><high>{low + width}</high></r>"
+def _document(draw: random.Random, width: int, kinds: int) -> str:
+    price, low, kind = draw.randrange(_SPREAD), draw.randrange(_SPREAD), draw.randrange(kinds)
+    band = f"<low>{low}</low><high>{low + width}</high>"
+    return f"<r><price>{price}</price>{band}<kind>{kind}</kind></r>"
 
 
 class Bands:
     """Queries that differ in their windows, over documents of which few lie in a band."""
 
-    def __init__(self, queries: int, documents: int, *, matches: float, in_order: bool) -> None:
+    def __init__(
+        self, queries: int, documents: int, *, matches: float, in_order: bool, kinds: int = 1
+    ) -> None:
         draw = random.Random(5)
-        width = int(2 * matches * _SPREAD / documents)
-        self._documents = [_document(draw, width) for _ in range(documents)]
+        width = int(2 * kinds * matches * _SPREAD / documents)
+        self._documents = [_document(draw, width, kinds) for _ in range(documents)]
+        self._is_beside = kinds > 1
         self._windows = [documents - number for number in range(queries)]
         self._rules = None if in_order else {"xml_order": False}
         self._engine: Any = None
@@ -34,10 +41,12 @@ class Bands:
         started = time.perf_counter()
         self._engine = braid.Engine(idle_timeout=None, rules=self._rules)
         self._engine.execute(STREAM)
+        kinds, equal = ("[./kind->k]", "k = j AND ") if self._is_beside else ("", "")
         self._engine.query(
             "band",
-            "CREATE QUERY band FOR EACH (w BIGINT) AS SELECT x FROM S/r[./price->x] "
-            "FOLLOWED BY{x > l AND x < h, :w} S/r[./low->l][./high->h]",
+            f"CREATE QUERY band FOR EACH (w BIGINT) AS SELECT x FROM S/r[./price->x]{kinds} "
+            f"FOLLOWED BY{{{equal}x > l AND x < h, :w}} "
+            f"S/r[./low->l][./high->h]{kinds.replace('k]', 'j]')}",
             {"w": self._windows},
         )
         return Prepared(0.0, time.perf_counter() - started)
@@ -52,7 +61,7 @@ class Bands:
             self._engine.process({"S": {"doc": part, "t": times}})
             seconds += time.perf_counter() - started
             matches += int(self._engine.stats["matches"])
-        return Measured(seconds, count, {"band": matches})
+        return Measured(seconds, count, {"beside" if self._is_beside else "band": matches})
 
     def close(self) -> None:
         self._engine = None

@@ -95,6 +95,12 @@ def trigger_seconds(query: Any) -> tuple[float, int]:
     return seconds, sum(p["numInputRows"] for p in batches)
 
 
+def first_seconds(query: Any) -> float:
+    """Whole time of the first batch of a finished query, in which engines are made."""
+    first = next(p for p in query.recentProgress if p["numInputRows"] > 0)
+    return float(first["durationMs"]["triggerExecution"]) / 1000
+
+
 class Passthrough(OnSpark):
     """The same rows through an empty `mapInArrow`; its answer is the one that is expected."""
 
@@ -159,6 +165,7 @@ def measured_session(running: Any, answer: Callable[[int], Any]) -> Measured:
     progress = running.progress
     extra = {
         "matches": progress.matches,
+        "first_batch_s": first_seconds(running.query),
         "instances": progress.instances,
         "saved_bytes_last_batch": progress.saved_bytes,
         "shards_restored": progress.restored,

@@ -38,6 +38,7 @@ CASE = Case(
         Ratio("braid/passthrough", of="throughput", over="braid", by="passthrough"),
         Ratio("braid/in_process", of="throughput", over="braid", by="in_process"),
         Figure("items_per_s", "braid", "items_per_s"),
+        Figure("first_batch_s", "braid", "first_batch_s"),
     ),
     shares_process=True,
 )

@@ -2,7 +2,7 @@
 
 Documents come in pairs with the same values; a query pairs a document with the next one. One by one,
 each query evaluates its paths and its join for itself; it is measured on fewer documents. Joins by
-order are measured with values in order and with every document of the window gone through.
+order, and beside an equality of few values, are measured with values in order and without.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _one_by_one(size: Size, count: int, schema: str) -> Runner:
     return OneByOne(drawn(leaves, most, count), texts, 1, question=_point(count, schema))
 
 
-def _bands(size: Size, in_order: bool) -> Runner:
-    return Bands(10, size["band"], matches=2.0, in_order=in_order)
+def _bands(size: Size, in_order: bool, kinds: int = 1) -> Runner:
+    return Bands(10, size["band"], matches=2.0, in_order=in_order, kinds=kinds)
 
 
 def variants(size: Size) -> Variants:
@@ -57,6 +57,8 @@ def variants(size: Size) -> Variants:
         found[f"one_by_one@{point}"] = partial(_one_by_one, count=count, schema=schema)
     found["sorted@band"] = partial(_bands, in_order=True)
     found["scan@band"] = partial(_bands, in_order=False)
+    found["sorted@beside"] = partial(_bands, in_order=True, kinds=5)
+    found["scan@beside"] = partial(_bands, in_order=False, kinds=5)
     found["none"] = partial(_together, count=size["deep"], schema="-deep", views=False)
     return found
 
@@ -70,7 +72,10 @@ def ratios(size: Size) -> Ratios:
             for p in points
         ),
         Ratio("view_cache/none", "throughput", f"shared@{deep}", "none"),
-        Ratio("sorted/scan@band", "throughput", "sorted@band", "scan@band"),
+        *(
+            Ratio(f"sorted/scan@{p}", "throughput", f"sorted@{p}", f"scan@{p}")
+            for p in ("band", "beside")
+        ),
         *(Figure(f"documents_per_s@{p}", f"shared@{p}", "documents_per_s") for p in points),
     )
 

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 import braid
+from braid.engine import executor
 from braid.mops import document_order
 
 STREAMS = """
@@ -65,6 +66,45 @@ def test_parentheses_around_what_is_joined_first() -> None:
     first, second = THREE.split(" FOLLOWED BY{x8")
     running = engine({"q": f"({first}) FOLLOWED BY{{x8{second}"})
     assert len(feed(running, (BOOK, 1), (BLOG, 9), (REPLY, 14), ("<e/>", 16))) == 1
+
+
+NESTED = (
+    "S//book->x1[./author->x2] FOLLOWED BY{x2 = x5 AND x9 = x2, 10} "
+    "(S//blog->x4[./author->x5][./title->x6] JOIN{x8 = x6, 5} S//reply->x7[./title->x8][./author->x9])"
+)
+
+
+def test_a_join_to_the_right_of_a_block() -> None:
+    """What it gives comes when its later document does; columns have the order of the text."""
+    running = engine({"q": NESTED})
+    (row,) = feed(running, (BOOK, 1), (REPLY, 8), (BLOG, 11), (REPLY, 12), ("<e/>", 16))
+    assert (row["start"], row["end"]) == (1, 11)
+    assert list(row)[2:5] == ["document_1", "document_2", "document_3"]
+    assert [row[f"document_{k}"] for k in (1, 2, 3)] == ["d1", "d11", "d8"]
+    assert (row["x2"], row["x6"], row["x9"]) == ("A", "T", "A")
+    assert row["result"] == f"<result>{BOOK}{BLOG}{REPLY}</result>"
+    text = str(running.explain("q"))
+    assert "JOIN within 5: x6 = x8" in text
+    assert "PRECEDED BY of block 1 within 10" in text
+    again = braid.Engine.restore(engine({"q": NESTED}).snapshot())
+    feed(again, (BOOK, 1), (BLOG, 2))
+    again = braid.Engine.restore(again.snapshot())
+    assert len(feed(again, (REPLY, 4), ("<e/>", 16))) == 1
+
+
+def test_a_join_to_the_right_is_what_is_read_of_it_when_it_is_published() -> None:
+    inner = NESTED[NESTED.index("(") + 1 : -1]
+    pairs = engine({"pairs": f"{inner} PUBLISH Pairs"})
+    pairs.query(
+        "q",
+        "S//book->x1[./author->x2] FOLLOWED BY{x2 = a AND x2 = b, 10} "
+        "Pairs/result[./blog/author->a][./reply/author->b]",
+    )
+    given = ((BOOK, 1), (REPLY, 8), (BLOG, 11), (REPLY, 12), (BOOK, 12), (BLOG, 13), ("<e/>", 30))
+    found = [(r["start"], r["end"], r["document_1"]) for r in feed(pairs, *given)]
+    nested = feed(engine({"q": NESTED}), *given)
+    assert sorted(found) == sorted((r["start"], r["end"], r["document_1"]) for r in nested)
+    assert found
 
 
 def test_what_nobody_sees_makes_no_further_results() -> None:
@@ -157,6 +197,11 @@ COMPARED = {
     "band": "S//a->x FOLLOWED BY{x > y AND x <= z, 30} S//r[./b->y][./c->z]",
     "inside": "S//r[./b->y][./c->z] FOLLOWED BY{y < x AND z > x, 40} S//a->x",
     "differs": "S//a->x FOLLOWED BY{x > y AND x != z, 30} S//r[./b->y][./c->z]",
+    "beside": "S//r[./a->x][./k->u] FOLLOWED BY{u = v AND x < y, unbounded} S//r[./b->y][./k->v]",
+    "beside band": "S//r[./k->u][./a->x] JOIN{x > y AND x <= z AND v = u, 30} S//r[./b->y][./c->z][./k->v]",
+    "two equal": "S//r[./k->u][./b->x] FOLLOWED BY{u = v AND x = y AND z >= x, 30} S//r[./b->y][./c->z][./k->v]",
+    "equal": "S//k->u FOLLOWED BY{u = v, 3} S//k->v",
+    "rows beside": "S//r[./a->x][./k->u] JOIN{x != y, 2} S//b->y FOLLOWED BY{u = v AND z > x, 9} S//r[./c->z][./k->v]",
     "after": "S//a->x JOIN{x != y, 3} S//b->y FOLLOWED BY{z > x AND z <= y, 20} S//c->z",
 }
 VALUES = ["1", "2", "2.0", "10", "x", "2024-01-01", "2023-05-05T10:00:00Z", "é", "", "-3", "4"]
@@ -167,12 +212,15 @@ def test_values_in_order_give_what_going_through_all_gives(sizes: list[int]) -> 
     draw = random.Random(4)
     names = ("a", "b", "c", "b")
     texts = ["".join(f"<{n}>{draw.choice(VALUES)}</{n}>" for n in names) for _ in range(40)]
+    texts = [
+        f"<k>{draw.choice('uv')}</k>{'<k>v</k>' * (k % 3 == 0)}{t}" for k, t in enumerate(texts)
+    ]
     given = [(f"<r>{text}</r>", t) for t, text in enumerate(texts)]
     plain, found = Counter[Any](), Counter[Any]()
     for counted, rules in ((plain, {"xml_order": False}), (found, None)):
         running = engine(COMPARED, rules=rules)
         begin = 0
-        with patch.object(document_order, "FEWEST", 3):
+        with patch.multiple(document_order, FEWEST=3, FEW=1, PATIENCE=0):
             for size in (*sizes, 0):
                 if size:
                     feed(running, *given[begin : begin + size])
@@ -183,6 +231,20 @@ def test_values_in_order_give_what_going_through_all_gives(sizes: list[int]) -> 
                     counted.update((name, *row.values()) for row in results(running, name))
     assert plain == found
     assert {name for name, *_ in plain} == set(COMPARED)
+
+
+def test_values_are_sorted_anew_where_their_codes_have_changed_and_no_document_comes() -> None:
+    with (
+        patch.multiple(executor, GROWTH=0, COMPACT_FROM=0),
+        patch.multiple(document_order, FEWEST=1),
+    ):
+        running = engine({"q": "S//a->x FOLLOWED BY{x < y, 100} S//b->y"})
+        given = [(f"<a>{t}</a>", t) for t in (1, 2, 3, 90)]
+        nothing: Any = None
+        feed(running, *given, (nothing, 100))
+        feed(running, (nothing, 150), (nothing, 151))
+        rows = feed(running, ("<b>95</b>", 160), ("<e/>", 170))
+    assert [row["x"] for row in rows] == ["90"]
 
 
 def test_whether_values_differ_is_asked_of_their_texts() -> None:

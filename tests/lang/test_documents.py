@@ -198,8 +198,13 @@ CASES = [
     ("V//a->x", "E226", "no stream of documents"),
     ("S//a[./b < 'x']", "E227", "compares numbers"),
     ("S" + "//a" * 61, "E228", "at most 60 nodes"),
-    ("S//a->x JOIN{, 1 day} (S//b->y JOIN{y = z, 1 day} S//c->z)", "E229", "from the left"),
-    ("S//a->x JOIN{x = z, 1 day} S//b->y JOIN{, 1 day} S//c->z", "E224", "behind this join"),
+    (
+        "(S//a->x JOIN{, 1 day} S//b->y) JOIN{, 1 day} (S//c->z JOIN{, 1 day} S//d->w)",
+        "E229",
+        "both sides of this join are joins",
+    ),
+    ("S//a->x JOIN{, 1 day} (S//b->y JOIN{y = x, 1 day} S//c->z)", "E224", "no part of this join"),
+    ("S//a->x JOIN{x = z, 1 day} S//b->y JOIN{, 1 day} S//c->z", "E224", "no part of this join"),
     (
         "S//a->x JOIN{, 1 day} S//b->y JOIN{x = z/@k AND x = 'a' AND x = x, 1 day} S//c->z",
         "E224",

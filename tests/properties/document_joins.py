@@ -36,27 +36,42 @@ BLOCKS = {
 OPERATORS = ("=", "=", "=", "!=", "<", "<=", ">", ">=")
 
 
+#: A text, and what may be compared of each block in it.
+_Part = tuple[str, list[list[str]]]
+
+
 @st.composite
 def texts(draw: Draw) -> str:
-    count = draw(st.sampled_from([2, 3, 3, 4]))
-    text, operands = "", []
-    for number in range(count):
-        stream = draw(st.sampled_from(["S", "S", "J"]))
-        block, variables, paths = draw(st.sampled_from(BLOCKS[stream]))
-        names = [f"{'xyzw'[number]}{k}" for k in range(variables)]
-        operands.append([*names, *names, *(path.format(*names) for path in paths)])
-        if number:
-            text += f" {draw(join(operands))} "
-        text += block.format(*names)
+    text, _ = draw(parts(0, draw(st.sampled_from([2, 3, 3, 4]))))
     return text
 
 
 @st.composite
-def join(draw: Draw, operands: list[list[str]]) -> str:
+def parts(draw: Draw, first: int, end: int) -> _Part:
+    """Some blocks that are joined, with one more block on the right or on the left."""
+    if end - first == 1:
+        return draw(blocks(first))
+    middle = draw(st.sampled_from([first + 1, end - 1]))
+    left, own = draw(parts(first, middle))
+    right, others = draw(parts(middle, end))
+    if len(others) > 1 or (len(own) > 1 and draw(st.booleans())):
+        left, right = (f"({t})" if len(o) > 1 else t for t, o in ((left, own), (right, others)))
+    return f"{left} {draw(join(own, others))} {right}", own + others
+
+
+@st.composite
+def blocks(draw: Draw, number: int) -> _Part:
+    stream = draw(st.sampled_from(["S", "S", "J"]))
+    block, variables, paths = draw(st.sampled_from(BLOCKS[stream]))
+    names = [f"{'xyzw'[number]}{k}" for k in range(variables)]
+    return block.format(*names), [[*names, *names, *(path.format(*names) for path in paths)]]
+
+
+@st.composite
+def join(draw: Draw, left: list[list[str]], right: list[list[str]]) -> str:
     compared = []
     for _ in range(draw(st.sampled_from([0, 1, 1, 2]))):
-        first = draw(st.sampled_from(operands[draw(st.integers(0, len(operands) - 2))]))
-        second = draw(st.sampled_from(operands[-1]))
+        first, second = (draw(st.sampled_from(draw(st.sampled_from(o)))) for o in (left, right))
         compared.append(f"{first} {draw(st.sampled_from(OPERATORS))} {second}")
     kind = draw(st.sampled_from(["FOLLOWED BY", "JOIN", "JOIN"]))
     window = draw(st.sampled_from(["1", "3", "unbounded"]))

@@ -27,7 +27,8 @@ def check(data: st.DataObject, workloads: Any) -> None:
     workload = data.draw(workloads())
     assume(workload.queries)
     # Values are sorted at once, or not at all where there are so few documents.
-    with patch.object(document_order, "FEWEST", data.draw(st.sampled_from([1, 2, 32]))):
+    fewest, few = data.draw(st.sampled_from([(1, 0), (2, 0), (2, 1), (32, 64)]))
+    with patch.multiple(document_order, FEWEST=fewest, FEW=few, PATIENCE=few):
         law.check(workload, data.draw(law.feeds(workload)))
 
 

@@ -31,6 +31,8 @@ ENDLESS = 2**61
 
 FOLLOWED_BY = "FOLLOWED BY"
 JOIN = "JOIN"
+#: FOLLOWED BY with what comes later written first: how a join to the right of one block is taken.
+PRECEDED_BY = "PRECEDED BY"
 
 RESULT = "result"
 #: What the node of a whole JSON document is called; no element of XML can be.
@@ -106,12 +108,13 @@ class ValueJoin:
 
 @dataclass(frozen=True)
 class Documents(Remembers):
-    """The matches of one block, or of several that are joined from the left.
+    """The matches of one block, or of several, each joined with those before it.
 
     `sources`: the stream that each block reads, `columns` the column with its documents. `kinds`
     and `windows` belong to the joins of each block but the first with those before it; a
-    comparison is part of the join with the later of its blocks. References: none; all expressions
-    are constants.
+    comparison is part of the join with the later of its blocks. `places`: where each block stands
+    in the text, if that is another order; results have the order of the text. References: none; all
+    expressions are constants.
     """
 
     sources: tuple[Node, ...]
@@ -120,11 +123,13 @@ class Documents(Remembers):
     kinds: tuple[str, ...] = ()
     joins: tuple[ValueJoin, ...] = ()
     windows: tuple[Expression, ...] = ()
+    places: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.columns) == len(self.blocks)
         assert len(self.blocks) - 1 == len(self.kinds) == len(self.windows)
         assert all(first < second < len(self.blocks) for first, second in self.pairs)
+        assert not self.places or sorted(self.places) == list(range(len(self.blocks)))
         assert len({source.unit for source in self.sources}) == 1, "different clocks"
 
     def __hash__(self) -> int:
@@ -157,18 +162,28 @@ class Documents(Remembers):
             kinds=self.kinds[: count - 1],
             joins=tuple(join for join in self.joins if join.blocks[1] < count),
             windows=self.windows[: count - 1],
+            places=(),
         )
+
+    def place(self, number: int) -> int:
+        """Where a block stands in the text."""
+        return self.places[number] if self.places else number
+
+    @cached_property
+    def written(self) -> tuple[int, ...]:
+        """The blocks in the order of the text."""
+        return tuple(sorted(range(len(self.blocks)), key=self.place))
 
     @cached_property
     def schema(self) -> Schema:
         """The ids of the documents, the values of the variables, the result as a document."""
-        names = [self.document(number) for number in range(len(self.blocks))]
-        names += [name for block in self.blocks for name, _ in block.variables]
+        names = [self.document(number) for number in self.written]
+        names += [name for number in self.written for name, _ in self.blocks[number].variables]
         return Schema.of((name, STRING) for name in (*names, RESULT))
 
     def document(self, number: int) -> str:
         """The column with the id of a block's document."""
-        return f"document_{number + 1}" if len(self.blocks) > 1 else "document"
+        return f"document_{self.place(number) + 1}" if len(self.blocks) > 1 else "document"
 
     @property
     def unit(self) -> str:

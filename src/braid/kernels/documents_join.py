@@ -5,14 +5,15 @@ only shown) the edges that it asks for, then the window. R_T is a trie over thes
 that begin alike are followed together. For a document that comes, the rows of R_doc that have its
 values give R_L, its own witnesses are R_R; pairs of them of one earlier document are the facts of
 that pair of documents, and a template's query is evaluated by going down the trie with them
-(`documents_descend.py`). Templates that begin with another comparison are in `documents_compare.py`.
+(`documents_descend.py`). Templates that begin with another comparison, or have one by order beside
+an equality, are in `documents_compare.py`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.documents_compare import compare
+from braid.kernels.documents_compare import beside_equal, compare
 from braid.kernels.documents_descend import descend, from_root, release, take
 from braid.kernels.documents_match import look
 from braid.kernels.documents_order import Sorted
@@ -171,17 +172,18 @@ def _from_facts(
 
 @kernel()
 def _is_equal(queries: Queries, template: int) -> bool:
-    """Whether the first step of a template is a join by equal values."""
-    steps = queries.templates[template, 3]
-    return steps > 0 and queries.steps[queries.templates[template, 2], 0] == EQUALS
+    """Whether the first step of a template is a join by equal values that are looked up as facts."""
+    steps, beside = queries.templates[template, 3], queries.templates[template, 6]
+    return steps > 0 and not beside and queries.steps[queries.templates[template, 2], 0] == EQUALS
 
 
 @kernel()
 def _join_one(
     queries: Queries, ways: Ways, state: State, strings: np.ndarray, pool: np.ndarray, work: Work,
     found: Found, index: Sorted, current: int, oldest: int, near: bool, views: bool, equal: bool,
+    beside: bool,
 ) -> bool:  # fmt: skip
-    """`equal`: whether some template begins with equal values."""
+    """`equal`: whether some template begins with equal values; `beside`: with an order beside them."""
     for k in range(queries.alone.shape[0]):
         if not from_root(
             queries, state, strings, pool, work, found, queries.alone[k], current, current
@@ -191,16 +193,20 @@ def _join_one(
         queries, state, strings, pool, work, found, index, current, oldest
     ):
         return False
+    if beside and not beside_equal(
+        queries, state, strings, pool, work, found, index, current, oldest
+    ):
+        return False
     if not equal:
         return True
     if views:
-        if not gather_facts(state, work, current, oldest, near, views):
+        if not gather_facts(queries, state, work, current, oldest, near, views, beside):
             return False
         return _from_facts(queries, ways, state, strings, pool, work, found, current)
     for template in range(queries.templates.shape[0]):  # each joins for itself
         if _is_equal(queries, template):
             forget_facts(work)
-            if not gather_facts(state, work, current, oldest, near, views):
+            if not gather_facts(queries, state, work, current, oldest, near, views, beside):
                 return False
             for k in range(work.counts[1]):
                 if not from_root(
@@ -220,9 +226,10 @@ def join(
     `progress`: the next document, how many are indexed, the oldest that is near enough. False if
     there is not enough room: what the document that stopped it has put out is taken back.
     """
-    equal = False
+    equal, beside = False, False
     for template in range(queries.templates.shape[0]):
         equal |= _is_equal(queries, template)
+        beside |= queries.templates[template, 6] != 0
     while progress[0] < end:
         current = progress[0]
         if progress[1] <= current:
@@ -234,7 +241,7 @@ def join(
         rows, pairs = found.counts[0], found.counts[1]
         if not _join_one(
             queries, ways, state, strings, pool, work, found, index, current, progress[2], near,
-            views, equal,
+            views, equal, beside,
         ):  # fmt: skip
             found.counts[0], found.counts[1] = rows, pairs
             forget_facts(work)

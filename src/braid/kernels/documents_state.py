@@ -20,8 +20,9 @@ WORTH = 4
 FOREIGN = -2
 #: From so many facts of two documents on, every template is tried.
 MANY = 4
-#: In place of a left edge: nodes of the trie that begin with a comparison by order.
-ORDERED = -7
+#: In place of a left edge: nodes of the trie that begin with a comparison by order; leaves by whose
+#: equal values and an order beside them templates begin; leaves by whose equal values others join.
+ORDERED, BESIDE, FACT = -7, -8, -9
 
 
 class Ways(NamedTuple):
@@ -46,12 +47,14 @@ class Ways(NamedTuple):
 class Queries(NamedTuple):
     """Templates, R_T as a trie, and the queries at its leaves.
 
-    `templates`: pairing, slots, first step, steps, root in the trie, and how many comparisons at the
-    beginning are looked up in the order of values (2: a band). `steps`: kind, operator, first
-    and end of its left slots, first and end of its right ones. `trie`: template, first query, next
-    that begins with the same pair of edges, and 64 bits of which those of its children are set: most
-    pairs of edges lead nowhere, and are not looked up; the left edge that leads to it. `begins`: nodes
-    of first steps, by both edges if these are equal values, by ORDERED and the right edge if ordered.
+    `templates`: pairing, slots, first step, steps, root in the trie, how many comparisons at the
+    beginning are looked up in the order of values (2: a band), and whether these are behind a first
+    step by equal values, `beside` it. `steps`: kind, operator, first and end of its left slots, first
+    and end of its right ones. `trie`: template, first query, next that begins with the same pair of
+    edges, and 64 bits of which those of its children are set: most pairs of edges lead nowhere, and
+    are not looked up; the left edge that leads to it; the node above it. `begins`: nodes of first
+    steps, by both edges if these are equal values (and 1 if an order is beside), by ORDERED and the
+    right edge if ordered; nodes of second steps that are beside, by ORDERED and both right edges.
     """
 
     templates: np.ndarray
@@ -68,7 +71,7 @@ class Queries(NamedTuple):
 
 
 class State(NamedTuple):
-    """Documents with their witnesses, in order of time; `by_value` finds the last row of R_doc.
+    """Documents with their witnesses, in order of time; `by_value`: of each value the last row of R_doc.
 
     `documents`: time, first row of R_doc (one more for the end). `rows`: document, node, value,
     first row of R_bin, the row before it that has the same value (or FOREIGN: it joins nothing here). `kinds`, `orders`: kind and place
@@ -77,7 +80,8 @@ class State(NamedTuple):
     The view cache has slices of R_L by value, each of so many cells in a row (document, first row of
     R_bin and the end of them): `slice_of` has the value, the number of cells and when it was used last.
     A value has its place in one of WAYS slices; that which was used least recently gives way.
-    `cache_counts`: uses, hits, misses.
+    `cache_counts`: uses, hits, misses; rows of long chains that were gone through for a comparison
+    beside an equality.
     """
 
     documents: np.ndarray
@@ -126,7 +130,7 @@ def add_queries(
 ) -> None:  # fmt: skip
     """Take queries into the trie; `counts`: nodes of the trie, queries."""
     first, steps = queries.templates[template, 2], queries.templates[template, 3]
-    root = queries.templates[template, 4]
+    root, beside = queries.templates[template, 4], queries.templates[template, 6]
     begins = steps > 0 and queries.steps[first, 0] == EQUALS
     for row in range(labels.shape[0]):
         at = root
@@ -141,14 +145,21 @@ def add_queries(
                 queries.trie[child, 2] = -1
                 queries.trie[child, 3] = 0
                 queries.trie[child, 4] = left
+                queries.trie[child, 5] = at
                 queries.trie[at, 3] |= np.int64(1) << bit_of(left, right)
                 note(queries.children, at, left, right, 0, child)
                 if step == 0 and begins:
-                    queries.trie[child, 2] = look(queries.begins, left, right, 0, 0)
-                    note(queries.begins, left, right, 0, 0, child)
+                    queries.trie[child, 2] = look(queries.begins, left, right, beside, 0)
+                    note(queries.begins, left, right, beside, 0, child)
                 elif step == 0 and queries.templates[template, 5]:
                     queries.trie[child, 2] = look(queries.begins, ORDERED, right, 0, 0)
                     note(queries.begins, ORDERED, right, 0, 0, child)
+                elif step == 1 and beside:
+                    equal = labels[row, 1]
+                    queries.trie[child, 2] = look(queries.begins, ORDERED, right, equal + 1, 0)
+                    note(queries.begins, ORDERED, right, equal + 1, 0, child)
+                if queries.steps[first + step, 0] == EQUALS:
+                    note(queries.begins, BESIDE if beside else FACT, right, 0, 0, 0)
             at = child
         number = counts[1]
         counts[1] += 1

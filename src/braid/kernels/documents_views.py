@@ -6,8 +6,17 @@ for so many; the one that was asked for longest ago gives way.
 
 from __future__ import annotations
 
-from braid.kernels.documents_match import look, mixed, note
-from braid.kernels.documents_state import FOREIGN, WAYS, WORTH, State, Work, bit_of
+from braid.kernels.documents_match import look, mixed
+from braid.kernels.documents_state import (
+    FACT,
+    FOREIGN,
+    WAYS,
+    WORTH,
+    Queries,
+    State,
+    Work,
+    bit_of,
+)
 from braid.kernels.runtime import kernel
 
 
@@ -44,7 +53,7 @@ def _materialised(state: State, value: int, oldest: int) -> int:
     """Put the slice of a value into the cache; -1 if that does not pay or there is no room."""
     if state.slice_of.shape[0] == 0:
         return -1
-    row, length = look(state.by_value, value, 0, 0, 0), 0
+    row, length = state.by_value[value], 0
     while row >= 0 and state.rows[row, 0] >= oldest:
         length += 1
         row = state.rows[row, 4]
@@ -56,7 +65,7 @@ def _materialised(state: State, value: int, oldest: int) -> int:
         if state.slice_of[way, 2] < state.slice_of[chosen, 2]:
             chosen = way
     state.slice_of[chosen, 0], state.slice_of[chosen, 1] = value, length
-    row = look(state.by_value, value, 0, 0, 0)
+    row = state.by_value[value]
     for k in range(length - 1, -1, -1):
         state.cells[chosen, k, 0] = state.rows[row, 0]
         state.cells[chosen, k, 1] = state.rows[row, 3]
@@ -74,8 +83,8 @@ def index_rows(state: State, first: int, end: int) -> None:
             continue
         state.rows[row, 4] = -1
         if value >= 0:
-            state.rows[row, 4] = look(state.by_value, value, 0, 0, 0)
-            note(state.by_value, value, 0, 0, 0, row)
+            state.rows[row, 4] = state.by_value[value]
+            state.by_value[value] = row
             _append(state, value, row)
 
 
@@ -83,15 +92,27 @@ def index_rows(state: State, first: int, end: int) -> None:
 
 
 @kernel()
+def _has_use(queries: Queries, state: State, mine: int) -> bool:
+    """Whether some template asks for facts of a row."""
+    for right in range(state.rows[mine, 3], state.rows[mine + 1, 3]):
+        if look(queries.begins, FACT, state.edge[right], 0, 0) >= 0:
+            return True
+    return False
+
+
+@kernel()
 def gather_facts(
-    state: State, work: Work, current: int, oldest: int, near: bool, views: bool
-) -> bool:
+    queries: Queries, state: State, work: Work, current: int, oldest: int, near: bool, views: bool,
+    some: bool,
+) -> bool:  # fmt: skip
     """The facts of a document that comes with each one from `oldest` on; `near`: with itself, too.
-    `views`: by the view cache."""
+    `views`: by the view cache. `some`: there may be leaves that are not joined by facts."""
     begin, end = state.documents[current, 1], state.documents[current + 1, 1]
     for mine in range(begin, end):
         value = state.rows[mine, 2]
         if value < 0 or state.rows[mine, 4] == FOREIGN:
+            continue
+        if some and not _has_use(queries, state, mine):
             continue
         found = _slice(state, value) if views else -1
         if views:
@@ -103,7 +124,7 @@ def gather_facts(
                 return False
             continue
         # The last row of a value is of this document: it is the one that was indexed last.
-        row = look(state.by_value, value, 0, 0, 0) if near else state.rows[mine, 4]
+        row = state.by_value[value] if near else state.rows[mine, 4]
         while row >= 0 and state.rows[row, 0] >= oldest:
             if (near or state.rows[row, 0] != current) and not _pair(
                 state, work, state.rows[row, 0], state.rows[row, 3], state.rows[row + 1, 3], mine

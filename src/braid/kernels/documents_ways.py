@@ -74,7 +74,8 @@ def _made(queries: Queries, ways: Ways, work: Work, at: int, count: int) -> int:
             ways.labels[label + k, 0] = work.facts[fact, 3]
             ways.labels[label + k, 1] = work.facts[fact, 4]
         for template in range(queries.templates.shape[0]):
-            if queries.trie[queries.templates[template, 4], 3] & bits:
+            beside = queries.templates[template, 6]
+            if not beside and queries.trie[queries.templates[template, 4], 3] & bits:
                 if not _followed(queries, ways, work, template, count, first):
                     has_room = False
                     break

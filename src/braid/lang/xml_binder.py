@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from braid.algebra.documents import (
     ENDLESS,
+    FOLLOWED_BY,
+    PRECEDED_BY,
     RESULT,
     Axis,
     Block,
@@ -59,12 +61,17 @@ def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
             tuple(stream.node for stream in streams),
             columns,
             tuple(pattern.block() for pattern in patterns),
-            tuple(join.kind for join in node.joins),
+            tuple(map(_kind, node.joins)),
             tuple(joins),
             tuple(_window(binder, join.window, unit) for join in node.joins),
+            () if node.places == tuple(range(len(node.places))) else node.places,
         ),
         label,
     )
+
+
+def _kind(join: xml_syntax.Join) -> str:
+    return PRECEDED_BY if join.exchanged and join.kind == FOLLOWED_BY else join.kind
 
 
 def _warn(binder: Binder, node: xml_syntax.Documents, number: int) -> None:
@@ -75,7 +82,8 @@ def _warn(binder: Binder, node: xml_syntax.Documents, number: int) -> None:
     first, last = (node.blocks[n].stream.name for n in (0, number))
     kept = f"every document of {' and '.join(dict.fromkeys((first, last)))}"
     if number > 1:
-        kept = f"every result of the join before it and every document of {last}"
+        other = "in parentheses" if join.exchanged else "before it"
+        kept = f"every result of the join {other} and every document of {last}"
     binder.warnings.append(("W202", f"{join.kind} within any time keeps {kept} for ever"))
 
 
@@ -262,7 +270,7 @@ class _Names:
             raise Problem("E224", f"there is no variable {word.name!r}", word.at, hint)
         if side > last:
             hint = "compare it in the join of its own block, or of a later one"
-            message = f"{word.name!r} is bound by a block behind this join"
+            message = f"{word.name!r} is bound by a block that is no part of this join"
             raise Problem("E224", message, word.at, hint)
         pattern = self._patterns[side]
         number, _ = pattern.variables[word.name]

@@ -8,6 +8,7 @@ The main parser sees a whole expression of blocks and joins as one token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lark import Token
 
@@ -56,39 +57,44 @@ def joins_at(tokens: Sequence[Token], at: int) -> bool:
     return words == ["FOLLOWED", "BY"] or words == ["JOIN", "{"]
 
 
+def _joined(first: Documents, join: Join, second: Documents) -> Documents:
+    """Two sides of a join as one list: that which has joins itself comes first."""
+    if first.joins and second.joins:
+        hint = "publish one of them, and join the other with what it publishes"
+        raise Problem("E229", "both sides of this join are joins", join.at, hint)
+    if second.joins:
+        first, second, join = second, first, replace(join, exchanged=True)
+    blocks, places = first.blocks + second.blocks, first.places + second.places
+    return Documents(blocks, (*first.joins, join), places, first.at)
+
+
 class XmlParser(JsonPaths):
     """Reads one expression of blocks from a place in the tokens on."""
+
+    #: How many blocks have been read.
+    _blocks = 0
 
     # --- the whole ---
 
     def documents(self) -> Documents:
-        """Blocks that are joined from the left; what is joined first may be in parentheses."""
+        """Blocks that are joined from the left; either side may be joins in parentheses."""
         start = self._at()
-        if self._now == "(":
-            first = self._inside()
-            blocks, joins = [*first.blocks], [*first.joins]
-        else:
-            blocks, joins = [self._block()], []
+        found = self._part()
         while joins_at(self._tokens, self.position):
-            joins.append(self._join())
-            blocks.append(self._right())
-        return Documents(tuple(blocks), tuple(joins), self._since(start))
+            join = self._join()
+            found = _joined(found, join, self._part())
+        return replace(found, at=self._since(start))
 
-    def _inside(self) -> Documents:
+    def _part(self) -> Documents:
+        """What stands on one side of a join."""
+        if self._now != "(":
+            self._blocks += 1
+            block = self._block()
+            return Documents((block,), (), (self._blocks - 1,), block.at)
         self._expect("(", "before a block")
         found = self.documents()
         self._expect(")", "after a block")
         return found
-
-    def _right(self) -> Block:
-        """What stands behind a join: one block."""
-        if self._now != "(":
-            return self._block()
-        found = self._inside()
-        if found.joins:
-            hint = "write A JOIN{..} B JOIN{..} C, or publish the join and join what it publishes"
-            raise Problem("E229", "joins are taken from the left", found.joins[0].at, hint)
-        return found.blocks[0]
 
     def _block(self) -> Block:
         start = self._at()

@@ -97,18 +97,23 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """FOLLOWED BY or JOIN of two blocks."""
+    """FOLLOWED BY or JOIN of a block and others. `exchanged`: it stands to the left of these."""
 
     kind: str
     comparisons: tuple[Comparison, ...]
     window: Window
     at: At
+    exchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Blocks, and the joins between each and the next."""
+    """Blocks, and the join of each but the first with those before it.
+
+    What is joined first comes first; `places`: where each block stands in the text.
+    """
 
     blocks: tuple[Block, ...]
     joins: tuple[Join, ...]
+    places: tuple[int, ...]
     at: At

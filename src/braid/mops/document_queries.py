@@ -17,12 +17,11 @@ class DocumentQueries:
     def __init__(self) -> None:
         self.templates: list[Template] = []
         self._numbers: dict[Template, int] = {}
-        self._rows = np.zeros((0, 6), np.int64)
+        self._rows = np.zeros((0, 7), np.int64)
         self._steps = np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
-        self._trie = np.zeros((8, 5), np.int64)
-        self._children = np.full((16, 5), -1, np.int64)
-        self._begins = np.full((16, 5), -1, np.int64)
+        self._trie = np.zeros((8, 6), np.int64)
+        self._children, self._begins = _empty_tables()
         self._queries = np.zeros((8, 3), np.int64)
         self._counts = np.zeros(2, np.int64)
         self._added: list[tuple[int, Words, Words, Words]] = []
@@ -53,8 +52,11 @@ class DocumentQueries:
         root = int(self._counts[0])
         self._counts[0] += 1
         self._trie = grown(self._trie, root + 1)
-        self._trie[root] = number, -1, -1, 0, -1
-        row = (template.pairing, template.slots, first, len(steps), root, template.ordered)
+        self._trie[root] = number, -1, -1, 0, -1, -1
+        row = (
+            template.pairing, template.slots, first, len(steps), root, template.ordered,
+            int(template.beside),
+        )  # fmt: skip
         self._rows = np.concatenate([self._rows, np.array([row], np.int64)])
         return number
 
@@ -85,7 +87,7 @@ class DocumentQueries:
         while room <= 4 * most:
             room *= 2
         self._children = _moved(self._children, room)
-        self._begins = _moved(self._begins, room)
+        self._begins = _moved(self._begins, 2 * room)
 
     def remove(self, nodes: Words) -> None:
         """Queries that nobody has any more are found by nothing."""
@@ -102,10 +104,9 @@ class DocumentQueries:
     def _rebuild(self) -> None:
         added, self._added = self._added, []
         templates, self.templates, self._numbers = self.templates, [], {}
-        self._rows, self._steps = np.zeros((0, 6), np.int64), np.zeros((0, 6), np.int64)
+        self._rows, self._steps = np.zeros((0, 7), np.int64), np.zeros((0, 6), np.int64)
         self._slots = np.zeros(0, np.int64)
-        self._children = np.full((16, 5), -1, np.int64)
-        self._begins = np.full((16, 5), -1, np.int64)
+        self._children, self._begins = _empty_tables()
         self._counts[:] = 0
         self._dead = 0
         for template, labels, nodes, windows in added:
@@ -126,14 +127,17 @@ class DocumentQueries:
         return np.concatenate(parts)
 
     def ordered_edges(self) -> Words:
-        """The leaves of earlier documents whose values are looked up in their order."""
+        """The leaves of earlier documents whose values are looked up in their order, each with the
+        leaf that is equal beside it, or -1."""
         if self._ordered is None:
-            parts = [
-                labels[nodes >= 0, 0]
-                for template, labels, nodes, _ in self._added
-                if self.templates[template].ordered
-            ]
-            self._ordered = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+            parts = [np.zeros((0, 2), np.int64)]
+            for template, labels, nodes, _ in self._added:
+                known, own = self.templates[template], labels[nodes >= 0]
+                if known.beside:
+                    parts.append(own[:, [2, 0]])
+                elif known.ordered:
+                    parts.append(np.stack([own[:, 0], np.full(len(own), -1)], axis=1))
+            self._ordered = np.unique(np.concatenate(parts), axis=0)
         return self._ordered
 
     # ---- for the kernels ----
@@ -211,6 +215,11 @@ def _no_ways() -> kernel.Ways:
         np.empty(1 << 17, np.int64), np.empty((1 << 18, 2), np.int64),
         np.zeros(LONGEST, np.int64), np.zeros(5, np.int64),
     )  # fmt: skip
+
+
+def _empty_tables() -> tuple[Words, Words]:
+    """Of children, and of what begins with an edge: a node may be noted there twice."""
+    return np.full((16, 5), -1, np.int64), np.full((32, 5), -1, np.int64)
 
 
 def _moved(table: Words, room: int) -> Words:

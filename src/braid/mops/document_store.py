@@ -38,16 +38,16 @@ class DocumentStore:
         self.edge: np.ndarray = np.zeros(8, half)
         self.place: np.ndarray = np.zeros(8, half)
         self.chain: np.ndarray = np.zeros(8, half)
-        self.by_value = np.full((16, 5), -1, np.int64)
+        #: Of each value, by its code, the last row that has it.
+        self.by_value: np.ndarray = np.full(8, -1, np.int32)
         self.kinds = np.zeros(0, np.int64)
         self.orders = np.zeros(0, np.float64)
-        self._values = 0
         self._ends = 0
         slices = SLICES if views else 0
         self.slice_of = np.full((slices, 3), -1, np.int64)
         self.cells = np.empty((slices, LONGEST_SLICE, 3), np.int64)
-        #: Of the view cache: uses, hits, misses.
-        self.cache_counts = np.zeros(3, np.int64)
+        #: Of the view cache: uses, hits, misses; rows that were gone through beside an equality.
+        self.cache_counts = np.zeros(4, np.int64)
 
     # ---- what is there ----
 
@@ -103,7 +103,7 @@ class DocumentStore:
         self.chain[chained : chained + nodes] = found.chain[:nodes]
         self._ends = chained + nodes
         self.count += new
-        self._reserve_values(rows)
+        self._reserve_values()
 
     def leave_to_others(self, first: int, strings: Strings, share: tuple[int, int]) -> None:
         """Of the rows from `first` on, those with values that belong to other shards join nothing."""
@@ -114,16 +114,11 @@ class DocumentStore:
         foreign = (shard_of(texts, shards) != number) & (known >= 0)
         self.rows[first : self.row_count, 4][foreign[places]] = kernel.FOREIGN
 
-    def _reserve_values(self, more: int) -> None:
-        self._values += more
-        if 2 * self._values >= len(self.by_value):
-            room = len(self.by_value)
-            while room <= 4 * self._values:
-                room *= 2
-            used = self.by_value[self.by_value[:, 4] >= 0]
-            self._values = len(used) + more
-            self.by_value = np.full((room, 5), -1, np.int64)
-            kernel.refill(self.by_value, np.ascontiguousarray(used))
+    def _reserve_values(self) -> None:
+        """Room for the values of documents that are not chained yet."""
+        first = int(self.documents[self.progress[1], 1])
+        codes = int(self.rows[first : self.row_count, 2].max(initial=-1)) + 1
+        self.by_value = grown(self.by_value, codes, -1)
 
     # ---- restarts ----
 
@@ -182,11 +177,8 @@ class DocumentStore:
 
     def index_anew(self) -> None:
         """Chain all rows by their values: the values have other codes, or other rows are there."""
-        room = 16
-        while room <= 4 * (self.row_count + 1):
-            room *= 2
-        self.by_value = np.full((room, 5), -1, np.int64)
-        self._values = self.row_count
+        codes = int(self.rows[: self.row_count, 2].max(initial=-1)) + 1
+        self.by_value = np.full(max(8, codes), -1, np.int32)
         self.slice_of[:] = -1
         index_rows(self.arrays(), 0, self.row_count)
 

@@ -58,6 +58,8 @@ _HELD = layout.Layout(("value",))
 _ENDLESS = 2**61
 #: Room for so many results is made before results are handed on in pieces.
 _MUCH = 1 << 17
+#: So many documents are joined before their values are sorted.
+_PIECE = 256
 
 
 class DocumentsLogic:
@@ -105,7 +107,7 @@ class DocumentsLogic:
             own = constants.chosen(fresh)
             self._upkeep.need(recipe, numbers[fresh])
             known = before and Origin(before.numbers[fresh], before.signatures[fresh])
-            for plan in plans_of(recipe):
+            for plan in plans_of(recipe, self._spec.in_order):
                 self._take(recipe, plan, own, numbers[fresh], known)
         return Origin(numbers, wanted)
 
@@ -143,10 +145,7 @@ class DocumentsLogic:
         if view.window is not None:
             windows[:] = constants.words(constant_of(view.window))
         self._note_names(view, constants)
-        template = plan.template
-        if not self._spec.in_order:
-            template = replace(template, ordered=0)
-        self._queries.add(self._queries.template(template), labels, nodes, windows)
+        self._queries.add(self._queries.template(plan.template), labels, nodes, windows)
 
     def _edges(self, block: Block, leaf: Leaf, states: list[dict[int, Words]], count: int) -> Words:
         path = block.path(leaf.chain[0])
@@ -197,7 +196,6 @@ class DocumentsLogic:
             output = self._output.batches(found, self._queries, self._store, self._rows)
             self._upkeep.drop(self._store.about[first : self._store.count])
             self._stop(self._budget.over(self._store, self._queries))
-            self._sort()
         longest = self._queries.longest if self._queries.has_joins else -1
         before = self._store.count
         self._store.expire(longest, bound)
@@ -209,10 +207,11 @@ class DocumentsLogic:
         return output
 
     def _sort(self) -> None:
-        """Keep the values in order that queries compare so."""
+        """Keep the values in order that queries compare so, of documents that have been joined."""
         if self._queries.has_ordered:
-            edges = self._queries.ordered_edges()
-            self._order.update(self._store, edges, self._strings)
+            if not len(self._store.kinds):  # codes have changed
+                self._store.order_values(self._strings)
+            self._order.update(self._store, self._queries.ordered_edges(), self._strings)
 
     def _about(self, inputs: Sequence[Batch]) -> tuple[Words, Words, Arrived | None]:
         """The documents of a batch in order of time; of each its group of rows, if it has some."""
@@ -285,21 +284,27 @@ class DocumentsLogic:
             self._store.order_values(self._strings)
 
     def _joined(self) -> Found:
-        """All results of the documents that were not joined yet."""
+        """All results of the documents that were not joined yet.
+
+        Where values are kept in order a few documents are joined at a time: what has been sorted
+        need not be gone through.
+        """
         store, queries = self._store, self._queries
         made, strings = queries.made(), self._strings
         width = 3 + queries.slots
         parts: list[tuple[Words, Words]] = []
         total = 0
+        most = _PIECE if queries.has_ordered else store.count
         while True:
             begun = int(store.progress[0])
+            end = min(store.count, begun + most)
             found = Found(
                 np.empty((self._room, width), np.int64), np.empty((2 * self._room, 2), np.int64),
                 np.zeros(2, np.int64),
             )  # fmt: skip
             done = join(
                 made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(),
-                found, self._order.made(), store.progress, store.count, max(0, queries.longest),
+                found, self._order.made(), store.progress, end, max(0, queries.longest),
                 queries.is_near, self._spec.views,
             )  # fmt: skip
             count, own = found.counts.tolist()
@@ -307,9 +312,11 @@ class DocumentsLogic:
             parts.append((found.rows[:count], found.pairs[:own]))
             total += count
             if done:
+                self._sort()
+            if done and end == store.count:
                 rows, pairs = _together(parts)
                 return Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
-            if store.progress[0] == begun or self._room < _MUCH:
+            if not done and (store.progress[0] == begun or self._room < _MUCH):
                 self._room *= 2  # above much, only if not even one document's results have room
 
     def _work(self) -> Work:
@@ -383,6 +390,7 @@ class DocumentsLogic:
             part[known] = codes[begin : begin + count]
             begin += count
         self._store.index_anew()
+        self._order.recode(self._store)
 
     def forget_codes(self) -> None:
         self._store.forget_orders()

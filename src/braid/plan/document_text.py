@@ -23,7 +23,7 @@ def document_lines(node: Node) -> list[str]:
 
 def _lines(query: Documents) -> list[str]:
     lines = ["", "query over documents"]
-    lines += [f"  block {show_block(block)}" for block in query.blocks]
+    lines += [f"  block {show_block(query.blocks[number])}" for number in query.written]
     for number in range(1, len(query.blocks)):
         lines += _join_lines(query.prefix(number + 1), query)
     return lines
@@ -36,7 +36,7 @@ def _join_lines(query: Documents, whole: Documents) -> list[str]:
     view = view_of(query, bound, None)
     names = _names(whole, last, bound)
     pairs = [f"{names[0][j.first]} {j.operator} {names[1][j.second]}" for j in view.joins]
-    what = "" if bound is None else f" of block {last + 1}"
+    what = "" if bound is None else f" of block {whole.place(last) + 1}"
     lines = [
         f"  {view.kind}{what} within {_window(view.window)}: {' AND '.join(pairs) or 'all pairs'}"
     ]

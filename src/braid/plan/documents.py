@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
-from braid.algebra.documents import FOLLOWED_BY, JOIN, RESULT, Block, Documents, ValueJoin
+from braid.algebra.documents import (
+    FOLLOWED_BY,
+    JOIN,
+    PRECEDED_BY,
+    RESULT,
+    Block,
+    Documents,
+    ValueJoin,
+)
 from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, STRING
@@ -154,7 +162,8 @@ class Template:
     the slots of all that tells results apart; where there are others, results that differ only in
     them are `distinct` no more. `row`: the slot of the row of the join before, -1 if there is none.
     `told`: what tells rows apart for the one who reads the results in the end. `ordered`: how many
-    comparisons at the beginning are looked up in the order of values: one, or two that are a band.
+    comparisons at the beginning are looked up in the order of values: one, or two that are a band;
+    `beside`: they come right behind a first step by equal values.
     """
 
     pairing: int
@@ -169,6 +178,7 @@ class Template:
     row: int
     distinct: bool
     ordered: int
+    beside: bool
     width: int
     partial: bool
 
@@ -234,18 +244,26 @@ def keeps_documents(recipe: DocumentsRecipe) -> bool:
 
 
 @lru_cache(4096)
-def plans_of(recipe: DocumentsRecipe) -> tuple[DocumentPlan, ...]:
-    """How a query is evaluated; a JOIN both ways, since either document may come first."""
+def plans_of(recipe: DocumentsRecipe, in_order: bool = True) -> tuple[DocumentPlan, ...]:
+    """How a query is evaluated; a JOIN both ways, since either document may come first.
+
+    `in_order`: whether values are looked up in their order.
+    """
     kind = recipe.view.kind
     if not kind:
-        return (_plan(recipe, ALONE, (1,)),)
+        return (_plan(recipe, ALONE, (1,), in_order),)
     if kind == FOLLOWED_BY:
-        return (_plan(recipe, FOLLOWED, (0, 1)),)
+        return (_plan(recipe, FOLLOWED, (0, 1), in_order),)
+    if kind == PRECEDED_BY:
+        return (_plan(recipe, FOLLOWED, (1, 0), in_order),)
     assert kind == JOIN
-    return (_plan(recipe, NEAR, (0, 1)), _plan(recipe, NEAR_MIRRORED, (1, 0)))
+    ways = ((NEAR, (0, 1)), (NEAR_MIRRORED, (1, 0)))
+    return tuple(_plan(recipe, pairing, sides, in_order) for pairing, sides in ways)
 
 
-def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> DocumentPlan:
+def _plan(
+    recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...], in_order: bool
+) -> DocumentPlan:
     """`sides`: of each block, 0 if it is matched by the earlier document, 1 by the one that comes."""
     view = recipe.view
     kept = [kept_nodes(side.block, set(side.needed)) for side in view.sides]
@@ -265,6 +283,7 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
     steps = sorted((step(join) for join in view.joins), key=lambda s: (s.kind, s.operator))
     equal = [s for s in steps if s.kind == EQUALS]
     rest, ordered_first = _by_order([s for s in steps if s.kind != EQUALS])
+    ordered_first = ordered_first if in_order else 0
     covered = {
         (leaf_.block, n) for s in steps for leaf_ in (s.left, s.right) if leaf_ for n in leaf_.chain
     }
@@ -282,11 +301,17 @@ def _plan(recipe: DocumentsRecipe, pairing: int, sides: tuple[int, ...]) -> Docu
                         None if early else free,
                     )
                 )
-    ordered = [*_canonical(equal), *rest]
+    equal = _canonical(equal)
+    beside = bool(equal and ordered_first)
+    if beside:
+        # One equality finds documents, in their order; the others are asked of what that gives.
+        asked = [replace(step, kind=COMPARES) for step in equal[1:]]
+        rest[ordered_first:ordered_first] = asked
+        equal = equal[:1]
+    ordered = [*equal, *rest]
     slots, numbered = _numbered(ordered)
     template = _template(recipe, pairing, sides, slots, numbered)
-    if not equal and ordered_first:
-        template = replace(template, ordered=ordered_first)
+    template = replace(template, ordered=ordered_first, beside=beside)
     return DocumentPlan(template, tuple(ordered))
 
 
@@ -357,14 +382,14 @@ def _template(
         found = ((name in recipe.wanted, value) for name, value in final_values(query))
         values = tuple(column(v) if wanted else (NOTHING, 0, 0) for wanted, v in found)
         if RESULT in recipe.wanted:
-            parts = tuple(column(Carried(PART, number)) for number in blocks)
+            parts = tuple(column(Carried(PART, number)) for number in query.written)
     told, shown = _apart(recipe, slots)
     row = slots[0, 0] if view.has_rows else -1
     own = {slot for (side, _), slot in slots.items() if view.sides[side].number >= 0}
     distinct = bool(own - shown) or (view.several and recipe.handed is None)
     return Template(
         pairing, numbered, len(slots), sides, names, parts, values, tuple(sorted(shown)),
-        tuple(sorted(told)), row, distinct, 0, recipe.width, recipe.handed is not None,
+        tuple(sorted(told)), row, distinct, 0, False, recipe.width, recipe.handed is not None,
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ the first stream and d2 of the second with
     FOLLOWED BY   0 < t2 - t1 <= T
     JOIN          |t2 - t1| <= T        (a document may be paired with itself)
 
-for which the predicate holds. Further blocks are joined with what the joins before them give, whose
-time is that of its last document. `=` and `!=` compare the string values of nodes; the others
+for which the predicate holds. Further blocks are joined with what other joins give, on their right or
+on their left, whose time is that of its last document. `=` and `!=` compare the string values of nodes; the others
 compare numbers as numbers, dates and times as times, and everything else as texts.
 """
 
@@ -27,6 +27,7 @@ from lxml import etree
 
 from braid.algebra.documents import (
     FOLLOWED_BY,
+    PRECEDED_BY,
     TEXT,
     Axis,
     Block,
@@ -114,6 +115,8 @@ def evaluate_documents(node: Documents, inputs: list[list[Event]]) -> list[Event
 def _near(kind: str, first: int, second: int, window: int) -> bool:
     if kind == FOLLOWED_BY:
         return 0 < second - first <= window
+    if kind == PRECEDED_BY:
+        return 0 < first - second <= window
     return abs(second - first) <= window
 
 
@@ -241,8 +244,8 @@ def _distinct(node: Documents, matches: Iterable[tuple[Match, ...]]) -> list[Eve
 
 
 def _result(node: Documents, parts: tuple[Match, ...]) -> Event:
-    pairs = list(zip(node.blocks, parts, strict=True))
-    values = [match.id for match in parts]
+    pairs = [(node.blocks[number], parts[number]) for number in node.written]
+    values = [match.id for _, match in pairs]
     values += [match.nodes[i].value for block, match in pairs for _, i in block.variables]
     shown = [match.nodes[block.root] for block, match in pairs]
     values.append(shown[0].shown if len(shown) == 1 else _together(shown))
