@@ -37,6 +37,10 @@ def test_queries_are_found_however_many_came_together() -> None:
     assert not census.has("big/00")
     found = {census.id_of(n) for n in census.numbers_of("big")}
     assert found == {*many, "big/x"}
+    asked = ["big/17", "one", "none", "big/x", f"big/{MANY - 1}", "big/17"]
+    several = [census.id_of(n) for n in census.numbers_of_all(asked)]
+    assert sorted(several) == sorted({*asked} - {"none"})
+    assert {census.id_of(n) for n in census.numbers_of_all(["one", "big"])} == {"one", *found}
     assert census.ids_of(large.numbers[[3, 5]]).to_pylist() == ["big/3", "big/5"]
     assert census.ids_of(np.empty(0, np.int64)).to_pylist() == []
 
@@ -47,6 +51,7 @@ def test_one_that_is_gone_is_not_found_until_it_comes_again() -> None:
     admitted(census, many)
     census.forget(census.numbers_of("ä/7"))
     assert not census.has("ä/7")
+    assert len(census.numbers_of_all(["ä/7", "ä/70", "ä/8", "ä/8190"])) == 3
     assert census.has("ä/70")
     assert len(census.numbers_of("ä")) == len(many) - 1
     admitted(census, ["ä/7"])

@@ -150,11 +150,14 @@ class Executor:
 
     def end(self, numbers: Words, deaths: Words) -> None:
         """These queries put out nothing from a time on."""
-        points: dict[int, tuple[ExitPoint, list[int]]] = {}
-        for place, number in enumerate(numbers.tolist()):
-            for point in self.census.of(number).exits:
-                points.setdefault(id(point), (point, []))[1].append(place)
-        for point, places in points.values():
+        points: dict[int, tuple[ExitPoint, list[Words]]] = {}
+        order = np.argsort(numbers, kind="stable")
+        numbers, deaths = numbers[order], deaths[order]
+        for admitted, rows in self.census.grouped(numbers):
+            for point in admitted.exits:
+                points.setdefault(id(point), (point, []))[1].append(admitted.first + rows)
+        for point, leaving in points.values():
+            places = np.searchsorted(numbers, np.unique(np.concatenate(leaving)))
             point.subscribers.end(numbers[places], deaths[places])
 
     def dismiss(self, numbers: Words) -> None:
@@ -163,22 +166,20 @@ class Executor:
         All together, whatever ways they took: what an m-op or an exit has to look through for one
         that leaves, it looks through once.
         """
-        points: dict[int, tuple[ExitPoint, list[int]]] = {}
-        nodes: dict[str, dict[str, list[int]]] = {}
-        for number in np.sort(numbers).tolist():
-            admitted = self.census.of(number)
-            row = number - admitted.first
+        points: dict[int, tuple[ExitPoint, list[Words]]] = {}
+        nodes: dict[str, dict[str, list[Words]]] = {}
+        for admitted, rows in self.census.grouped(np.sort(numbers)):
             for point in admitted.exits:
-                points.setdefault(id(point), (point, []))[1].append(number)
+                points.setdefault(id(point), (point, []))[1].append(admitted.first + rows)
             for stage, own in zip(admitted.route.stages, admitted.nodes, strict=True):
                 port = stage.recipe.port if isinstance(stage.recipe, SelectRecipe) else ""
                 ports = nodes.setdefault(stage.mop, {})
-                ports.setdefault(port, []).append(int(own[row]))
-        for point, own_numbers in points.values():
-            point.subscribers.remove(np.unique(own_numbers))
+                ports.setdefault(port, []).append(own[rows].astype(np.int64))
+        for point, leaving in points.values():
+            point.subscribers.remove(np.unique(np.concatenate(leaving)))
         for signature in reversed(self.order):  # what reads before what is read
             for port, found in nodes.get(signature, {}).items():
-                self._dismiss(signature, port, np.array(found, np.int64))
+                self._dismiss(signature, port, np.concatenate(found))
         self.census.forget(numbers.tolist())
         self._remove_unused()
 

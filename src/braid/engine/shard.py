@@ -167,9 +167,9 @@ class Shard:
     def drop(self, ids: Sequence[str], death: int) -> None:
         """These queries put out nothing that ends at `death` or later, and are forgotten then."""
         census = self._executor.census
-        found = [n for name in ids for n in census.numbers_of(name)]
-        if any(death > self.bound(self._unit_of(n)) for n in found):
-            numbers = np.array(found, np.int64)
+        found = census.numbers_of_all(ids)
+        numbers = np.array(found, np.int64)
+        if any(death > self.bound(unit) for unit in self._units_of(numbers).values()):
             self._executor.end(numbers, np.full(len(numbers), death, np.int64))
         leaving = {n: d for d, n in self._leaving}
         leaving |= {n: min(death, leaving.get(n, death)) for n in found}
@@ -180,20 +180,26 @@ class Shard:
         """Take those out whose time is over."""
         if not self._leaving:
             return
-        units = {n: self._unit_of(n) for _, n in self._leaving}
-        over = [n for death, n in self._leaving if death <= self.bound(units[n])]
+        units = self._units_of(np.array([n for _, n in self._leaving], np.int64))
+        over = sorted(n for death, n in self._leaving if death <= self.bound(units[n]))
         if over:
-            for number in over:
-                name = self._executor.census.id_of(number)
+            numbers = np.array(over, np.int64)
+            names = self._executor.census.ids_of(numbers).to_pylist()
+            for number, name in zip(over, names, strict=True):
                 self.suspended.pop(name, None)
                 self._suspended_at.pop(number, None)
                 self._lives.forget(name)
-            self._executor.dismiss(np.array(over, np.int64))
+            self._executor.dismiss(numbers)
             gone = set(over)
             self._leaving = [(d, n) for d, n in self._leaving if n not in gone]
 
-    def _unit_of(self, number: int) -> str:
-        return self._unit(self._executor.census.of(number).route.exits[-1].channel)
+    def _units_of(self, numbers: Words) -> dict[int, str]:
+        """What the time of each of these queries counts."""
+        found: dict[int, str] = {}
+        for admitted, rows in self._executor.census.grouped(np.sort(numbers)):
+            unit = self._unit(admitted.route.exits[-1].channel)
+            found |= dict.fromkeys((admitted.first + rows).tolist(), unit)
+        return found
 
     def unit(self, channel: str) -> str:
         """What the time of a channel or m-op counts."""

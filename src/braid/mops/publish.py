@@ -58,19 +58,19 @@ class Subscribers:
     def end(self, queries: Words, deaths: Words) -> None:
         """From these times on they put out nothing."""
         order = np.argsort(queries)
-        places = np.flatnonzero(np.isin(self._query[: self.count], queries))
+        places = np.flatnonzero(_among(self._query[: self.count], queries))
         which = order[np.searchsorted(queries[order], self._query[places])]
         self._life[places, 1] = np.minimum(self._life[places, 1], deaths[which])
         self._discard()
 
     def remove(self, queries: Words) -> None:
-        kept = np.flatnonzero(~np.isin(self._query[: self.count], queries))
+        kept = np.flatnonzero(~_among(self._query[: self.count], queries))
         self._query, self._node = self._query[kept], self._node[kept]
         self._life, self._longest = self._life[kept], self._longest[kept]
         self.count = len(kept)
         self._discard()
         known, counts = self._tallied
-        left = ~np.isin(known, queries)
+        left = ~_among(known, queries)
         self._tallied = (known[left], counts[left])
 
     @property
@@ -149,6 +149,13 @@ class Subscribers:
         return laid + sum(array.nbytes for array in own)
 
 
+def _among(numbers: Words, some: Words) -> np.ndarray:
+    """Which numbers of queries are among some others: they are small, so a table tells."""
+    asked = np.zeros(max(int(numbers.max(initial=-1)), int(some.max(initial=-1))) + 1, np.bool_)
+    asked[some] = True
+    return asked[numbers]
+
+
 class _Laid:
     """The queries of each node side by side, those that want the longest results first.
 
@@ -170,8 +177,12 @@ class _Laid:
             query, life, longest = query[own], life[own], longest[own]
         order = np.lexsort((-longest, node))
         self.queries, self.longest, self.life = query[order], longest[order], life[order]
-        self.nodes, places, sizes = np.unique(node[order], return_inverse=True, return_counts=True)
-        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        ordered = node[order]
+        begins = np.ones(len(ordered), np.bool_)
+        begins[1:] = ordered[1:] != ordered[:-1]
+        first = np.flatnonzero(begins)
+        self.nodes, places = ordered[first], np.cumsum(begins) - 1
+        self.starts = np.append(first, len(ordered)).astype(np.int64)
         self.tally: Words = np.zeros(len(query) + 1, np.int64)
         self.mixed = np.zeros(max(len(self.nodes), 1), np.bool_)
         lived = (self.life[:, 0] != ALWAYS) | (self.life[:, 1] != NEVER)
