@@ -48,7 +48,7 @@ def test_a_smaller_window_finds_a_constraint_sooner() -> None:
     """With W = 50, a k is known after 50 events of the stream, not after 500."""
     known = []
     for window in (50, 500):
-        engine = braid.Engine(constraints="monitored", watching={"window": window})
+        engine = braid.Engine(constraints="monitored", watching={"window": window, "worth": 0})
         engine.execute("""
             CREATE STREAM P (a BIGINT, t BIGINT) TIME t;
             CREATE STREAM C (a BIGINT, t BIGINT) TIME t;

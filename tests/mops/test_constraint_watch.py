@@ -103,7 +103,8 @@ def test_where_numbers_of_events_are_not_bounded_times_are_found(
     """A child comes 40 ticks after its parent, whatever comes in between: now and then many do."""
     monkeypatch.setattr(constraint_watch, "_LEAST_THRESHOLD", 64)
     monkeypatch.setattr(constraint_watch, "_FIRST_THRESHOLD", 64)
-    engine = braid.Engine(constraints="monitored", watching={"threshold": 0.02, "window": 50})
+    watching = {"threshold": 0.02, "window": 50, "worth": 0}
+    engine = braid.Engine(constraints="monitored", watching=watching)
     engine.execute(STREAMS)
     engine.query("q", QUERY.replace("60000", "6000"))
     found = 0

@@ -22,7 +22,7 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
             line += f"; a row is done with after {when}"
         yield line
     if not found["watches"]:
-        yield f"too little is held to put rows aside: less than {found['aside_above']:,} bytes"
+        yield _without(found)
     for constraint in found["constraints"]:
         told = constraint["rows"] or constraint["refused"] or constraint["k"] is not None
         if told or "declared" in constraint:
@@ -33,6 +33,17 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"constraint {name}: two events of one key, the second at {at}; not used any more"
     if found["lost"]:
         yield f"about {found['lost']:,} results were lost"
+
+
+def _without(found: dict[str, Any]) -> str:
+    """Why no constraint is used."""
+    if found["looks"] or found["looked_in_vain"]:
+        times = f", {found['looked_in_vain']} times in vain" if found["looked_in_vain"] else ""
+        how = "a few keys are looked at" if found["looks"] else "it is looked again later"
+        return f"joined without constraints, since none is known to be worth its time: {how}{times}"
+    if found["mode"] != "exact":
+        return "joined without constraints so far: nothing has come"
+    return f"too little is held to put rows aside: less than {found['aside_above']:,} bytes"
 
 
 #: Values of k that are shown.

@@ -30,6 +30,7 @@ from braid.kernels.k_frame import (
     EDGES_AT,
     INDEXES_AT,
     INPUTS,
+    LOOKING,
     NOW,
     STORES_AT,
 )
@@ -40,6 +41,7 @@ from braid.kernels.k_store import (
     FIRST_WATCH,
     INDEX_WORDS,
     ITS_WATCHES,
+    KEY_SEED,
     MARKS,
     NEWEST,
     NUMBER,
@@ -84,8 +86,20 @@ from braid.kernels.k_watch import (
 from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
 
 _LEAST = np.int64(-9223372036854775807)
-#: Of keys, while a watch looks: one in so many, which is two to something.
+#: Of keys, while a watch looks and the join is done all the same: one in so many, which is two to
+#: something.
 _SAMPLED = 16
+
+
+@kernel()
+def is_passed_over(frame: int, watch: int, hash_: int) -> bool:
+    """Whether a key is none of those that a watch takes into account."""
+    one_in = load_int(frame, LOOKING)
+    if one_in == 0:
+        if load_int(watch, PHASE) != LOOKS:
+            return False
+        one_in = np.int64(_SAMPLED)
+    return (hash_ & (one_in - 1)) != 0
 
 
 # ---- order ----
@@ -282,19 +296,19 @@ def _find_waiting(watch: int, value: int) -> int:
 
 
 @kernel()
-def _watch_waiting(frame: int, driver: int, edge: int, record: int) -> None:
-    """Rows of another input that wait for the partner which has come. One that had its partner while
-    nobody watched counts as well: then the distance is overestimated."""
+def watch_waiting(frame: int, driver: int, edge: int, record: int, hash_: int) -> None:
+    """Rows of another input that wait for the partner which has come, with a key that hashes so. One
+    that had its partner while nobody watched counts as well: then the distance is overestimated."""
     watch = watch_at(frame, load_int(edge, EDGE_WATCH))
     store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
     other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
     indexes = load_int(frame, INDEXES_AT)
     index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-    hash_ = hash_key(record, load_int(store, BASE), own)
     mark = load_int(other, WIDTH) + MARKS + load_int(edge, EDGE_BACK)
-    looks = load_int(watch, PHASE) == LOOKS
-    if looks and (hash_ & (_SAMPLED - 1)) != 0:
+    if load_int(watch, STARTED) < 0:
+        store_int(watch, STARTED, load_int(store, ARRIVALS))
+        store_int(watch, BEGAN, load_int(frame, NOW))
+    if is_passed_over(frame, watch, hash_):
         return
     largest, timed = np.int64(0), load_int(watch, TIMED) != 0
     slot = find(index, other, hash_)
@@ -351,8 +365,8 @@ def rehearse(words: np.ndarray, number: int, rows: int) -> int:
 
 
 @kernel()
-def before(frame: int, driver: int, record: int, joins: bool) -> None:
-    """An event has come, whether or not it joins; it is not held yet."""
+def watch_columns(frame: int, driver: int, record: int) -> None:
+    """An event has come: its values, as the watches of its columns see them."""
     store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
     first = load_int(store, FIRST_WATCH)
     for k in range(first, first + load_int(store, ITS_WATCHES)):
@@ -368,25 +382,31 @@ def before(frame: int, driver: int, record: int, joins: bool) -> None:
             continue
         value = load_int(record, load_int(store, BASE) + column)
         number = load_int(record, load_int(store, WIDTH) + NUMBER)
-        if load_int(watch, PHASE) == LOOKS:
-            by = value if kind == CLUSTERS else number
-            if (mix(np.int64(by)) & (_SAMPLED - 1)) != 0:
-                continue
+        # A value counts if it does as a key, so that whoever looks need not look at other events.
+        by = value + KEY_SEED if kind == CLUSTERS else number
+        if is_passed_over(frame, watch, mix(np.int64(by))):
+            continue
         if kind == CLUSTERS:
             _watch_clusters(frame, watch, store, value, number)
         else:
             _watch_order(frame, watch, store, value if kind == ASCENDS else ~value, number)
+
+
+@kernel()
+def before(frame: int, driver: int, record: int, joins: bool) -> None:
+    """An event has come, whether or not it joins; it is not held yet."""
+    watch_columns(frame, driver, record)
     if not joins:
         return
+    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
+    indexes = load_int(frame, INDEXES_AT)
     edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
     for place in range(load_int(store, EDGES)):
         edge = edges + place * (8 * EDGE_WORDS)
-        watch = watch_at(frame, load_int(edge, EDGE_WATCH))
-        if is_awake(watch, store):
-            if load_int(watch, STARTED) < 0:
-                store_int(watch, STARTED, load_int(store, ARRIVALS))
-                store_int(watch, BEGAN, load_int(frame, NOW))
-            _watch_waiting(frame, driver, edge, record)
+        if is_awake(watch_at(frame, load_int(edge, EDGE_WATCH)), store):
+            own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+            hash_ = hash_key(record, load_int(store, BASE), own)
+            watch_waiting(frame, driver, edge, record, hash_)
 
 
 @kernel()

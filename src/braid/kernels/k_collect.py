@@ -22,11 +22,10 @@ from braid.kernels.k_frame import (
     NOW,
     STORES_AT,
 )
-from braid.kernels.k_leave import asked_by, evict
+from braid.kernels.k_leave import asked_by, evict, still_to_come
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
-    BY_ROWS,
     COVERS,
     DONE_WITH,
     EDGES,
@@ -36,13 +35,10 @@ from braid.kernels.k_store import (
     IS_ONE,
     MARKS,
     NEWER,
-    NUMBER,
     OLDEST,
     RECORD,
     SAMPLED,
-    SIZE,
     STORE_WORDS,
-    STRIDE,
     WIDTH,
     find,
     following_of,
@@ -95,19 +91,6 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
         return has_ended(frame, watch, other, value, k)
     before = now - k - 1 if load_int(watch, TIMED) != 0 else arrivals - k
     return (value if kind == ASCENDS else ~value) < reached(watch, before)
-
-
-@kernel()
-def _still_to_come(frame: int, store: int, row: int) -> int:
-    """The bytes of a row, for the part of its window that has not passed yet."""
-    size, bytes_ = load_int(store, SIZE), load_int(store, STRIDE)
-    if size <= 0:
-        return bytes_ if size < 0 else np.int64(0)
-    if load_int(store, BY_ROWS) != 0:
-        passed = load_int(store, ARRIVALS) - load_int(row, load_int(store, WIDTH) + NUMBER)
-    else:
-        passed = load_int(frame, NOW) - load_int(row, 1)
-    return max(np.int64(0), np.int64(bytes_ * (1.0 - passed / size)))
 
 
 @kernel()
@@ -241,7 +224,7 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
                         if ways[k, BY_ROLE] == ASKED:
                             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
                             _drop_partners(frame, edge, store, row)
-        left = _still_to_come(frame, store, row)
+        left = still_to_come(frame, store, row)
         if watch >= 0 and evict(frame, store, slot, mask):
             at = watch_at(frame, watch)
             store_int(at, GONE, load_int(at, GONE) + 1)

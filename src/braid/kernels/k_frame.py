@@ -11,7 +11,9 @@ from __future__ import annotations
 #: event; keys that are known not to be aside; what was not found in memory (index, hash, or -1);
 #: whether rows are put aside or dropped, and how many of 1024 are sampled; edges; watches and their
 #: number; the rows that may be looked at before it stops; results of rows that were only sampled;
-#: whether what is held should be gone through now.
+#: whether what is held should be gone through now; one key in so many is looked at, beside a join
+#: that is done elsewhere (0: it is done here); bytes of rows that came then, and of those that left
+#: early, for the part of their windows that was still to come.
 (
     INPUTS,
     STORES_AT,
@@ -52,8 +54,11 @@ from __future__ import annotations
     BUDGET,
     LOST,
     DUE,
+    LOOKING,
+    CAME,
+    LEFT_EARLY,
     FRAME,
-) = range(40)
+) = range(43)
 
 #: What comes from an input: rows, their number, bytes of a row, how far it is read; what must hold
 #: of a row by itself (four words each: column, another column or -1, whether it is a float, whether

@@ -23,6 +23,7 @@ from braid.kernels.k_frame import (
     AT_SLOT,
     BOUND_AT,
     BUDGET,
+    CAME,
     CHECKS,
     CHECKS_AT,
     CONSTANTS_AT,
@@ -448,6 +449,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
     found = load_int(frame, OUT_ROWS) - first
     before(frame, driver, record, joins)
     if joins:
+        store_int(frame, CAME, load_int(frame, CAME) + load_int(store, STRIDE))
         if load_int(frame, DONE) > 0:
             _note_results(frame)
         if found == 0:
@@ -463,7 +465,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
 
 
 @kernel()
-def _begin_instant(frame: int, time: int) -> None:
+def begin_instant(frame: int, time: int) -> None:
     """Let rows go whose windows are over, before anything comes."""
     store_int(frame, NOW, time)
     indexes = load_int(frame, INDEXES_AT)
@@ -512,7 +514,7 @@ def run(words: np.ndarray, residual: Any) -> int:
         number = load_int(feed, FEED_ROW)
         row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
         if load_int(row, 1) != load_int(frame, NOW):
-            _begin_instant(frame, load_int(row, 1))
+            begin_instant(frame, load_int(row, 1))
         if not _take(frame, driver, row, residual):
             return 1
         store_int(feed, FEED_ROW, number + 1)

@@ -13,19 +13,25 @@ from braid.kernels.k_frame import (
     EDGE_OWN,
     INDEXES_AT,
     KNOWN_AT,
+    LEFT_EARLY,
+    NOW,
     SAMPLES,
     SPILLS,
     STORES_AT,
 )
 from braid.kernels.k_store import (
+    ARRIVALS,
     ASIDE,
     BASE,
+    BY_ROWS,
     EVICTED,
     FLAGS,
     INDEX_WORDS,
     NUMBER,
     SAMPLED,
+    SIZE,
     STORE_WORDS,
+    STRIDE,
     WIDTH,
     find,
     hash_key,
@@ -42,16 +48,32 @@ def is_sampled(frame: int, store: int, record: int) -> bool:
 
 
 @kernel()
+def still_to_come(frame: int, store: int, row: int) -> int:
+    """The bytes of a row, for the part of its window that has not passed yet."""
+    size, bytes_ = load_int(store, SIZE), load_int(store, STRIDE)
+    if size <= 0:
+        return bytes_ if size < 0 else np.int64(0)
+    if load_int(store, BY_ROWS) != 0:
+        passed = load_int(store, ARRIVALS) - load_int(row, load_int(store, WIDTH) + NUMBER)
+    else:
+        passed = load_int(frame, NOW) - load_int(row, 1)
+    return max(np.int64(0), np.int64(bytes_ * (1.0 - passed / size)))
+
+
+@kernel()
 def leave(frame: int, store: int, record: int, mask: int) -> bool:
     """Put a record aside, to be found by the indexes of a mask, or drop it; False if it is sampled
     and stays."""
+    early = load_int(frame, LEFT_EARLY) + still_to_come(frame, store, record)
     if load_int(frame, SPILLS) != 0:
+        store_int(frame, LEFT_EARLY, early)
         set_aside(load_int(frame, INDEXES_AT), store, record, load_int(frame, KNOWN_AT), mask)
         return True
     flags = load_int(store, WIDTH) + FLAGS
     if is_sampled(frame, store, record):
         store_int(record, flags, load_int(record, flags) | SAMPLED)
         return False
+    store_int(frame, LEFT_EARLY, early)
     store_int(store, EVICTED, load_int(store, EVICTED) + 1)
     return True
 

@@ -107,7 +107,8 @@ WATCHED, DONE_WITH = 1, 2
     INDEX_WORDS,
 ) = range(22)
 
-_SEED = np.int64(0x9E3779B97F4A7C)
+#: A key of one column, not a float, hashes to the mix of its value and this.
+KEY_SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
 
 
@@ -127,7 +128,7 @@ def hash_key(row: int, base: int, index: int) -> int:
         word = load_int(row, base + column)
         if load_int(columns, 2 * k + 1) != 0:
             word = canonical_float(word)
-        value = mix(value + word + _SEED)
+        value = mix(value + word + KEY_SEED)
     return value & FREE
 
 

@@ -18,6 +18,7 @@ from numba import types
 
 from braid.kernels.k_frame import (
     EVENT_AT,
+    LOOKING,
     NOW,
     SPILLS,
     STORES_AT,
@@ -162,6 +163,18 @@ def _look(watch: int, store: int) -> None:
         _begin_anew(watch, store, np.int64(LOOKS))
 
 
+@kernel((WORDS, types.int64, types.int64))
+def watch_anew(words: np.ndarray, number: int, phase: int) -> None:
+    """Watch from now on, whatever was known before."""
+    frame = address(words)
+    watch = watch_at(frame, number)
+    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
+    store_int(watch, SLEEPS_UNTIL, 0)
+    store_int(watch, SLEPT, 0)
+    store_int(watch, PROVED, load_int(store, ARRIVALS))
+    _begin_anew(watch, store, phase)
+
+
 @kernel((WORDS,))
 def judge_looking(words: np.ndarray) -> None:
     """What watches have seen that only look: some prove it now, some give up for a while."""
@@ -174,7 +187,7 @@ def judge_looking(words: np.ndarray) -> None:
             continue
         watched, largest = _watched(frame, watch, store), load_int(watch, LARGEST)
         threshold, events = threshold_of(watch), load_int(store, ARRIVALS) - started
-        if events < load_int(watch, WINDOW):
+        if events < load_int(watch, WINDOW) * max(load_int(frame, LOOKING), np.int64(1)):
             continue
         if largest <= threshold and 2 * largest <= watched:
             store_int(watch, PHASE, PROVES)

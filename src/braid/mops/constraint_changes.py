@@ -198,6 +198,8 @@ class ChangesJoinLogic(OneForAll):
         return {
             "mode": self._spec.mode.value,
             "watches": True,
+            "looks": False,
+            "looked_in_vain": 0,
             "aside_above": self._context.aside_above,
             "windows": [w.describe() for w in self._spec.windows],
             "only_coming": self._spec.only_coming,

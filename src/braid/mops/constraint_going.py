@@ -193,6 +193,44 @@ class Going:
         self._gone = self._gone[first - self._first :].copy()
         self._first = first
 
+    # ---- beside another join ----
+
+    def lessen(self, rows: Rows, bound: int) -> Rows:
+        """Results of a join that knows itself what goes, but for what is here: each that is equal to
+        one of these which goes at its instant counts one less. Windows are by time."""
+        going = self._calendars[0].due(bound)
+        if not len(going) or not len(rows):
+            return rows
+        weights = np.maximum(rows[:, -1], 0)
+        each = np.repeat(np.arange(len(rows)), weights)
+        times = rows[each, 1].copy()
+        news = drop_equal(self._hashes(rows)[each], times, going[:, 1].copy(), going[:, 0].copy())
+        if news.all():
+            return rows
+        rows = rows.copy()
+        rows[:, -1] -= np.bincount(each[~news], minlength=len(rows))
+        return rows[rows[:, -1] != 0]
+
+    def forget(self) -> None:
+        for calendar in self._calendars:
+            calendar.due(2**63 - 1)
+
+    def entries(self) -> Words:
+        """What is due by time: when, and the hash."""
+        return self._calendars[0].all()[:, :2]
+
+    def keep_others(self, own: Words, known: Words) -> None:
+        """Have these entries instead, less one for each that is known elsewhere."""
+        self.forget()
+        if len(own):
+            times, hashes = np.ascontiguousarray(own.T)
+            kept = drop_equal(hashes, times, known[:, 1].copy(), known[:, 0].copy())
+            self._calendars[0].add(own[kept])
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
     # ---- state ----
 
     def saved(self) -> list[Words]:

@@ -27,6 +27,7 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constraint_aside import Aside
 from braid.mops.constraint_going import Going
+from braid.mops.constraint_look import Look
 from braid.mops.constraint_output import Output
 from braid.mops.constraint_report import Broken
 from braid.mops.constraint_resting import PLAIN, Resting
@@ -66,11 +67,17 @@ class ConstraintJoinLogic(OneForAll):
         self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
         self._frame[frames.BUDGET] = _ROUND
         self._watch = Watch(spec, self._held, self._keys, context.watching)
-        told = bool(spec.declared) or spec.mode is not ConstraintMode.EXACT
+        self._look = Look(self._held, self._watch, context.watching.worth)
         self._resting: Resting | None = None
-        if context.aside_above and not told:
+        #: Whether events are handed over: they are as they were, and nothing leaves because of them.
+        self._is_taking = False
+        exact = spec.mode is ConstraintMode.EXACT
+        above = context.aside_above if exact else 0
+        if not spec.declared and spec.netted and (above or context.watching.worth):
+            self._resting = Resting(spec, context)
+            self._watch.drop_tables()
+        elif not spec.declared and above:
             self._watch.rest()
-            self._resting = Resting(spec, context) if spec.netted else None
         self.stopped: dict[int, int] = {}
 
     # ---- what is compiled ----
@@ -85,23 +92,100 @@ class ConstraintJoinLogic(OneForAll):
         width = self._spec.output.layout.width
         if self.stopped or self._never:
             return Batch(np.empty((0, width), np.int64))
+        started, came = perf_counter(), sum(len(batch.rows) for batch in inputs)
         if self._resting is not None:
-            found = self._resting.on_batch(inputs, bound)
-            self.stopped = dict(self._resting.stopped)
-            if self._resting.nbytes > self._context.aside_above:
-                self._wake(self._resting)
+            found = self._plain(self._resting, inputs, bound)
+            self._look.plain.note(came, perf_counter() - started)
             return found
-        return Batch(self._joined(inputs, bound))
+        out = self._joined(inputs, bound)
+        self._look.events += came
+        self._look.own.note(came, perf_counter() - started)
+        if self._spec.netted and not self.stopped and not self._look.is_worth_it():
+            self._go_back()
+        return Batch(out)
+
+    # ---- without constraints ----
+
+    def _plain(self, resting: Resting, inputs: Sequence[Batch], bound: int) -> Batch:
+        """Join as if there were no constraints, and look whether they would be worth it."""
+        rows = resting.on_batch(inputs, bound).rows
+        self.stopped = dict(resting.stopped)
+        if self._going is not None and not self._going.is_empty:
+            rows = self._going.lessen(rows, bound)
+        exact = self._spec.mode is ConstraintMode.EXACT
+        little = exact and resting.nbytes <= self._context.aside_above
+        if self.stopped or (little and not self._look.is_on):
+            return Batch(rows)
+        if not self._context.watching.worth:
+            self._wake(resting)
+            return Batch(rows)
+        own = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
+        results = int(np.maximum(rows[:, -1], 0).sum())
+        if self._look.observe(own, bound, results, resting.counts):
+            self._wake(resting)
+        return Batch(rows)
 
     def _wake(self, resting: Resting) -> None:
         """Take what the plain join holds; what comes of it is known, but not when it goes."""
+        rows, bytes_ = resting.rows, resting.nbytes
         self._resting = None
-        if not self._watch.is_awake:
-            self._watch.resume()
-        rows = resting.rows
+        if self._look.is_on:
+            self._look.end()
+        self._watch.make_tables()
+        self._look.leave_plain(bytes_, sum(map(len, rows)))
+        # Events that it has refused are among those that came, and not among those that it holds.
+        arrived = self._held.stores[:, stores.ARRIVALS]
+        arrived -= [min(len(own), n) for own, n in zip(rows, arrived.tolist(), strict=True)]
+        self._take_over(rows)
+
+    def _take_over(self, rows: Sequence[Rows]) -> None:
         if any(map(len, rows)):
             last = max(int(own[-1, 1]) for own in rows if len(own))
-            self._joined([Batch(own) for own in rows], last)
+            self._is_taking = True
+            with self._watch.unaware():
+                self._joined([Batch(own) for own in rows], last)
+            self._is_taking = False
+
+    def _go_back(self) -> None:
+        """Join without constraints again, with all that is held in memory and aside."""
+        now, held = int(self._frame[frames.NOW]), self._held.stores[:, stores.COUNT].sum()
+        if held + sum(self._held.stores[:, stores.ASIDE]) > self._context.instance_budget // 2:
+            return
+        rows = [self._rows_of(number, now) for number in range(len(self._aside))]
+        resting = Resting(self._spec, self._context)
+        resting.take(rows, now)
+        for number, aside in enumerate(self._aside):
+            self._held.forget(number)
+            aside.forget()
+        assert self._going is not None
+        if self._spec.mode is not ConstraintMode.EXACT:
+            # Of results whose rows are all there, the plain join knows when they go.
+            before = self._going.entries()
+            self._going.forget()
+            self._frame[frames.NOW] = -(2**63)
+            arrived = self._held.stores[:, stores.ARRIVALS].copy()
+            self._watch.forget_results()
+            self._take_over(rows)
+            self._held.stores[:, stores.ARRIVALS] = arrived
+            self._going.keep_others(before, self._going.entries())
+            for number in range(len(self._aside)):
+                self._held.forget(number)
+        else:
+            self._going.forget()
+        self._frame[frames.NOW] = -(2**63)
+        self._look.return_to_plain(sum(map(len, rows)))
+        self._watch.drop_tables()
+        self._resting = resting
+
+    def _rows_of(self, number: int, now: int) -> Rows:
+        """The events of an input, in memory and aside, the oldest first."""
+        parts = [self._held.records(number), self._aside[number].records(now)]
+        width = self._spec.inputs[number].layout.width
+        records = np.concatenate(parts)
+        order = np.argsort(records[:, width + stores.NUMBER], kind="stable")
+        return np.ascontiguousarray(records[order, :width])
+
+    # ---- with constraints ----
 
     def _joined(self, inputs: Sequence[Batch], bound: int) -> Rows:
         width = self._spec.output.layout.width
@@ -164,7 +248,7 @@ class ConstraintJoinLogic(OneForAll):
         """Let constraints act on what is held, and write what is to be aside."""
         if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
             self._watch.resume()
-        if self._watch.is_awake:
+        if self._watch.is_awake and not self._is_taking:
             self._watch.act()
             for aside in self._aside:
                 aside.write()
@@ -216,6 +300,7 @@ class ConstraintJoinLogic(OneForAll):
             for number, entries in enumerate(self._going.saved()):
                 state[f"going{number}"] = entries
         state |= self._watch.saved()
+        state["look"] = self._look.state()
         budget = self._context.instance_budget
         state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
         if self._resting is not None:
@@ -228,14 +313,17 @@ class ConstraintJoinLogic(OneForAll):
         else:
             self._resting = None
             self._restore_rows(state)
+        self._look.take(state["look"])
         self.stopped = {}
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
 
     def _restore_plain(self, state: State) -> None:
-        """Go on resting if that is still asked for; nothing has been learnt so far."""
+        """Go on as the plain join if that is still asked for; what was looked at is begun anew."""
         resting = self._resting or Resting(self._spec, self._context)
         resting.restore(state)
+        self._held.stores[:, stores.ARRIVALS] = state[STORES][:-1].reshape(-1, len(SAVED))[:, 0]
+        self._take_going(state)
         if self._resting is None:
             self._wake(resting)
 
@@ -249,10 +337,13 @@ class ConstraintJoinLogic(OneForAll):
             aside.forget()
             self._held.take(number, state[f"rows{number}"].reshape(-1, record), oldest=False)
             aside.add(state[f"aside{number}"].reshape(-1, record))
+        self._take_going(state)
+        self._watch.take(state)
+
+    def _take_going(self, state: State) -> None:
         if self._going is not None:
             names = sorted(name for name in state if name.startswith("going"))
             self._going.take([state[name] for name in names])
-        self._watch.take(state)
 
     def held(self) -> Held | None:
         """All rows that are held, in memory and aside, with the columns that have codes."""
@@ -316,11 +407,15 @@ class ConstraintJoinLogic(OneForAll):
     def describe(self) -> dict[str, Any]:
         names = [stores.COUNT, stores.ASIDE, stores.EVICTED, stores.RETURNS, stores.PEAK]
         held = self._held.stores[:, names].tolist()
+        found = self._watch.describe()
         if self._resting is not None:
             held = [[rows, 0, 0, 0, rows] for rows in self._resting.counts]
+            found |= {"one_result": [False for _ in held], "constraints": []}
         return {
             "mode": self._spec.mode.value,
-            "watches": self._watch.is_awake,
+            "watches": self._watch.is_awake and self._resting is None,
+            "looks": self._look.is_on,
+            "looked_in_vain": self._look.vain,
             "aside_above": self._context.aside_above,
             "windows": [w.describe() for w in self._spec.windows],
             "inputs": [
@@ -329,7 +424,7 @@ class ConstraintJoinLogic(OneForAll):
             ],
             "file_bytes": sum(aside.file_bytes for aside in self._aside)
             + (0 if self._going is None else self._going.file_bytes),
-            **self._watch.describe(),
+            **found,
         }
 
     def __del__(self) -> None:

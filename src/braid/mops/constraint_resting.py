@@ -58,6 +58,10 @@ class Resting:
         null = (rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
         return Batch(rows[(null == 0) & (rows[:, layout.base + column] != 0)])
 
+    def take(self, rows: Sequence[Rows], now: int) -> None:
+        """Hold events that have been joined elsewhere, and that WHERE does not refuse."""
+        self._join.on_batch([Batch(own) for own in rows], now)
+
     @property
     def rows(self) -> list[Rows]:
         """The events of each input that are held, the oldest first."""

@@ -15,7 +15,8 @@ Which of these it is does not matter for the answer in exact mode, only for what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import isqrt
 from time import perf_counter
 from typing import Any
@@ -33,6 +34,7 @@ from braid.kernels.runtime import address
 from braid.mops.base import State
 from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_choice import Choice, Paces
+from braid.mops.constraint_graph import Graph
 from braid.mops.constraint_refused import RefusedKeys
 from braid.mops.constraint_report import Found, saved_history, shown_watch, take_history
 from braid.mops.constraint_state import Stores
@@ -60,6 +62,13 @@ _RUNS, _VALUES, _MOST_VALUES = 128, 2048, 16_384
 _LEAST_THRESHOLD, _FIRST_THRESHOLD = 1024, 16_384
 #: Events for which results of rows are not counted after they were in vain; two to this many times.
 _UNCOUNTED, _LONGEST_UNCOUNTED = 8192, 5
+
+#: Distances that are taken into account of some keys, at least, and for how many events what is held
+#: of them is not gone through, for each row.
+_LEAST_WINDOW, _RARELY_LOOKED = 16, 4
+#: What is counted of inputs and watches, and not of what is only looked at.
+_COUNTED = [stores.PEAK, stores.EVICTED, stores.RETURNS]
+_OF_WATCHES = [kernel.BROKEN, kernel.BREAKER, kernel.BROKEN_AT, kernel.GONE, kernel.SAVED]
 
 #: What is saved of an index.
 _EQUALS = [
@@ -97,6 +106,7 @@ class Watch:
         self._make_watches()
         self._found = [Found() for _ in self._what]
         self.breaks = Breaks(spec, held, keys, self._watches, self._found)
+        self.graph = Graph(held, self.breaks)
         self._paces = Paces()
         self.choice = Choice(held, len(self._what), watching.worth)
         #: Of each input: events until which results of its rows are not counted, how often they were
@@ -109,7 +119,7 @@ class Watch:
         self._refused = RefusedKeys(held, needed=any(spec.keeps))
         if any(spec.keeps):
             for index, record in enumerate(held.indexes):
-                record[stores.IS_ONE] = self._is_one(index, declared=True)
+                record[stores.IS_ONE] = self.graph.is_one(index, declared=True)
 
     # ---- when ----
 
@@ -120,16 +130,95 @@ class Watch:
         self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = 0
         self._rested = self._watches[:, kernel.SLEEPS_UNTIL].copy()
         self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
-        for number in self._tables:
-            self._tables[number] = np.empty((0, 2), np.int64)
-            self._watches[number, kernel.ROOM] = 0
-        self._point()
+        self.drop_tables()
 
     def resume(self) -> None:
         self.is_awake = True
         self._held.stores[:, [stores.COVERS, stores.ITS_WATCHES]] = self._kept
         self._watches[:, kernel.SLEEPS_UNTIL] = self._rested
-        self._make_tables()
+        self.make_tables()
+
+    @contextmanager
+    def unaware(self) -> Iterator[None]:
+        """Observe nothing of events that are only handed over; results of their rows count."""
+        kept = self._held.stores[:, stores.ITS_WATCHES].copy()
+        until = self._watches[:, kernel.SLEEPS_UNTIL].copy()
+        self._held.stores[:, stores.ITS_WATCHES] = 0
+        self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
+        yield
+        self._held.stores[:, stores.ITS_WATCHES] = kept
+        self._watches[:, kernel.SLEEPS_UNTIL] = until
+        self._watches[:, kernel.PROVED] = self._arrivals[self._watches[:, kernel.INPUT]]
+        self._watches[:, kernel.STARTED] = -1
+
+    def forget_results(self) -> None:
+        """Let all rows stay, whatever was known of them."""
+        self._held.stores[:, stores.COVERS] = 0
+        self._refused.forget()
+
+    # ---- beside a join that is done elsewhere ----
+
+    def begin_look(self, one_in: int) -> None:
+        """Observe one key in so many: what would leave early, and nothing else."""
+        self._unlooked = (
+            self._held.stores[:, _COUNTED].copy(),
+            self._watches[:, _OF_WATCHES].copy(),
+        )
+        self._held.stores[:, stores.COVERS] = 0
+        self.make_tables()
+        frame = self._held.frame
+        frame[[frames.SAMPLES, frames.SPILLS, frames.CAME, frames.LEFT_EARLY]] = 0
+        for number in range(len(self._watches)):
+            kernel.watch_anew(frame, number, kernel.LOOKS)
+        self.look_at(one_in)
+
+    def look_at(self, one_in: int) -> None:
+        """Windows of distances are as long as before, with so many fewer of them."""
+        self._held.frame[frames.LOOKING] = one_in
+        for watch, (kind, _, _) in zip(self._watches, self._what, strict=True):
+            window = self._watching.window or _WINDOW[kind]
+            watch[kernel.WINDOW] = max(_LEAST_WINDOW, window // one_in) if one_in else window
+
+    def end_look(self) -> None:
+        """Forget what was held to look at. What holds is to be proved, now of all keys; for the rest
+        it is looked as ever."""
+        usable = [self._is_usable(number) for number in range(len(self._watches))]
+        counted, of_watches = self._unlooked
+        self._held.stores[:, _COUNTED] = counted
+        self._watches[:, _OF_WATCHES] = of_watches
+        self.look_at(0)
+        frame = self._held.frame
+        frame[frames.SAMPLES] = round(1024 * self._watching.sample)
+        frame[frames.SPILLS] = self._spec.mode is ConstraintMode.EXACT
+        frame[[frames.CAME, frames.LEFT_EARLY, frames.DUE]] = 0
+        for number, holds in enumerate(usable):
+            kernel.watch_anew(frame, number, kernel.PROVES if holds else kernel.LOOKS)
+        self._held.stores[:, stores.COVERS] = stores.WATCHED
+        self._held.stores[:, [stores.FIRST, stores.AGAIN]] = 0
+        self._uncounted[:] = self._vain[:] = self._resting[:] = self._rests[:] = 0
+        self._covered[:] = False
+        self._refused.forget()
+
+    def is_looking(self) -> bool:
+        """Whether any watch is awake."""
+        arrivals_ = self._arrivals[self._watches[:, kernel.INPUT]]
+        return bool((arrivals_ >= self._watches[:, kernel.SLEEPS_UNTIL]).any())
+
+    def look(self, seconds: float) -> None:
+        """Judge what has been seen of some keys, and count what would leave."""
+        self.choice.seconds += seconds
+        came = int(self._arrivals.sum())
+        if came - self._looked >= _ROUND:
+            self._looked = came
+            self._paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
+            kernel.judge_looking(self._held.frame)
+        held = int(self._held.stores[:, stores.COUNT].sum())
+        self._held.frame[frames.DUE] = 0
+        if came - self._since.sum() >= max(_ROUND, _RARELY_LOOKED * held):
+            self._since = self._arrivals.copy()
+            self._collect()
+            self.choice.evaluate(self._watches)
+            self._make_room()
 
     # ---- what is watched ----
 
@@ -167,13 +256,20 @@ class Watch:
             factor = self._watching.margin or (1.0 if exact else _FACTOR[kind])
             watch[kernel.FACTOR] = round(1024 * factor)
             watch[kernel.THRESHOLD] = _FIRST_THRESHOLD
-        self._make_tables()
+        self.make_tables()
         for number, (kind, input_, other) in enumerate(what):
             if kind == kernel.WAITS:
                 place = [e.second for e in self._held.edges[input_]].index(other)
                 self._held.edge_words(input_, place)[frames.EDGE_WATCH] = number
 
-    def _make_tables(self) -> None:
+    def drop_tables(self) -> None:
+        """Keep no room for values while none are watched."""
+        for number in self._tables:
+            self._tables[number] = np.empty((0, 2), np.int64)
+            self._watches[number, kernel.ROOM] = 0
+        self._point()
+
+    def make_tables(self) -> None:
         """Room for the values that are watched, where there is none."""
         for number, (kind, _, _) in enumerate(self._what):
             if kind != kernel.WAITS and not self._watches[number, kernel.ROOM]:
@@ -201,7 +297,7 @@ class Watch:
                     self._found[number].declared = constraint.describe()
                     self._found[number].name = constraint.name
         for number in range(len(self._spec.inputs)):
-            if len(self._reached(number, declared=True)) == len(self._spec.inputs):
+            if len(self.graph.reached(number, declared=True)) == len(self._spec.inputs):
                 self._held.stores[number, stores.COVERS] = stores.DONE_WITH
 
     def _says(self, constraint: Constraint, kind: int, input_: int, other: int) -> bool:
@@ -227,45 +323,7 @@ class Watch:
             return False
         return constraint.attributes == (self.breaks.attribute(input_, other),)
 
-    # ---- the join graph ----
-
-    def _is_one(self, index: int, *, declared: bool) -> bool:
-        """Whether a key that is looked up in an input is of one row at most."""
-        stream, names = self.breaks.names_of(index)
-        kept = [c for c in self.breaks.keyed if c.name not in self.breaks.keys]
-        if any(c.stream == stream and set(c.attributes) <= names for c in kept):
-            return True
-        if declared:
-            return False
-        record = self._held.indexes[index]
-        return bool(record[stores.SEEN] >= 64 and not record[stores.EQUALS])
-
-    def _reached(self, number: int, *, declared: bool) -> set[int]:
-        """The inputs of which a row of this one determines the row that it joins."""
-        found, new = {number}, [number]
-        while new:
-            for edge in self._held.edges[new.pop()]:
-                if edge.second not in found and self._is_one(edge.other, declared=declared):
-                    found.add(edge.second)
-                    new.append(edge.second)
-        return found
-
-    def _deciding(self, number: int) -> tuple[list[int], bool]:
-        """The edges of an input whose other inputs decide together whether it is still needed, and
-        whether one of them does alone (theorem 5.2)."""
-        edges = self._held.edges[number]
-        covers = self._held.stores[:, stores.COVERS]
-        for place, edge in enumerate(edges):
-            if covers[edge.second] == stores.DONE_WITH:
-                return [place], True
-        parents = [
-            place for place, edge in enumerate(edges) if self._is_one(edge.own, declared=False)
-        ]
-        together: set[int] = set()
-        for place in parents:
-            together |= self._reached(edges[place].second, declared=False)
-        everything = len(together) == len(self._spec.inputs)
-        return (parents, False) if everything else ([], False)
+    # ---- ways to leave ----
 
     def _ways(self, number: int) -> tuple[Words, bool]:
         """How rows of an input can leave; see `k_collect.py`."""
@@ -277,7 +335,7 @@ class Watch:
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
                 found.append([watch, place, own, ways.WAITING])
         found = [way for way in found if self._is_usable(way[0])]
-        deciding, alone = self._deciding(number)
+        deciding, alone = self.graph.deciding(number)
         asked: list[list[int]] = []
         for place in deciding:
             edge = self._held.edges[number][place]
@@ -347,13 +405,20 @@ class Watch:
         """Go through what is held, after so many events."""
         if len(self._spec.inputs) > 2:
             self._held.choose_orders()
+        self._collect(events)
+        self.choice.evaluate(self._watches)
+        self._make_room()
+        self._note_history()
+
+    def _collect(self, events: int | None = None) -> None:
+        """`events`: after how many, where rows may have come back."""
         self._set_thresholds()
         for index, record in enumerate(self._held.indexes):
-            record[stores.IS_ONE] = self._is_one(index, declared=False)
+            record[stores.IS_ONE] = self.graph.is_one(index, declared=False)
             if record[stores.IS_ONE]:
                 self._refused.renew(index)
         for number, store in enumerate(self._held.stores):
-            if self._is_resting(number, store, events):
+            if events is not None and self._is_resting(number, store, events):
                 continue
             open_, alone = self._ways(number)
             covered = store[stores.COVERS] == stores.DONE_WITH
@@ -362,9 +427,6 @@ class Watch:
                 ways.collect(self._held.frame, number, open_, int(alone))
                 self.choice.walked(open_[:, ways.BY_WATCH].tolist(), perf_counter() - started)
             self._covered[number] = covered
-        self.choice.evaluate(self._watches)
-        self._make_room()
-        self._note_history()
 
     def _note_history(self) -> None:
         now = int(self._held.frame[frames.NOW])
@@ -410,8 +472,8 @@ class Watch:
 
     def _set_thresholds(self) -> None:
         """A constraint is of no use if rows have left their windows before it lets them go."""
-        for watch in self._watches:
-            number = int(watch[kernel.INPUT])
+        part = self._watching.threshold
+        for watch, (_, number, _) in zip(self._watches, self._what, strict=True):
             store = self._held.stores[number]
             size = int(store[stores.SIZE])
             inside: int | None = size
@@ -419,7 +481,6 @@ class Watch:
                 inside = int(store[stores.ARRIVALS])
             elif not store[stores.BY_ROWS]:
                 inside = self._paces.inside(number, size)
-            part = self._watching.threshold
             if inside is not None:
                 watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, int(inside * part))
             if size > 0 and not store[stores.BY_ROWS]:
