@@ -216,7 +216,7 @@ def test_a_small_join_costs_what_a_plain_one_does() -> None:
             running.stats["state_bytes"],
         )
     assert found[None][0] == found["none"][0] == 2
-    assert found[None][1] < 2 * found["none"][1]
+    assert found[None][1] < found["none"][1] + 16_384
 
 
 def test_a_join_by_itself_is_found_again_among_many() -> None:
