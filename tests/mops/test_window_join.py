@@ -108,6 +108,11 @@ Found = dict[tuple[int, int], Counter[Row]]
 
 def coming(batch: Batch, width: int, shown: str) -> Found:
     """What Istream makes of the output: by instant and node, rows with the columns shown."""
+    return cleaned(changing(batch, width, shown))
+
+
+def changing(batch: Batch, width: int, shown: str) -> Found:
+    """What comes and goes, by instant and node."""
     assert (np.diff(batch.rows[:, END]) >= 0).all()
     batch = batch.spelled()
     assert batch.index is not None
@@ -120,7 +125,12 @@ def coming(batch: Batch, width: int, shown: str) -> Found:
         values = [None if (int(row[2]) >> c) & 1 else int(row[base + c]) for c in range(width)]
         seen = tuple(v for c, v in enumerate(values) if "kx"[c % 2] in shown)
         sums.setdefault((int(row[END]), node), Counter())[seen] += int(row[-1])
-    return cleaned(sums)
+    return without_nothing(sums)
+
+
+def without_nothing(sums: Found) -> Found:
+    kept = {k: Counter({r: n for r, n in v.items() if n}) for k, v in sums.items()}
+    return {k: v for k, v in kept.items() if v}
 
 
 def cleaned(sums: Found) -> Found:
@@ -159,6 +169,12 @@ class Model:
 
     def comes(self, at: int) -> Counter[Row]:
         return self.rows(at) - self.rows(at - 1)
+
+    def changes(self, at: int) -> Counter[Row]:
+        """What comes, less what goes."""
+        found = self.rows(at)
+        found.subtract(self.rows(at - 1))
+        return found
 
     def joins(self, rows: tuple[Row, ...]) -> bool:
         if not belong(rows, self.spec.equalities, rising=self.rising):
@@ -283,6 +299,15 @@ def test_what_comes_to_the_product_of_windows(case: Case, masks: int) -> None:
         check(case)
 
 
+@settings(max_examples=50 if COMPILED else 10, deadline=None)
+@given(cases(), st.sampled_from([join_rings.MASKS, 8]))
+@example(MANY_EQUALS, 8)
+def test_what_goes_is_told_to_whoever_must_know(case: Case, masks: int) -> None:
+    netted = tuple(() for _ in case.spec.inputs)
+    with patch.object(join_rings, "MASKS", masks):
+        check(replace(case, spec=replace(case.spec, netted=netted, complete=True)))
+
+
 def check(case: Case) -> None:
     spec, inputs = case.spec, len(case.spec.inputs)
     context, changes = Context(), list(case.changes)
@@ -298,13 +323,18 @@ def check(case: Case) -> None:
     for start, end in pairwise(sorted({0, *case.splits, 13})):
         part = [e for e in case.events if start <= e[1] < end]
         batch = feed(logic, inputs, part, end)
-        found = {k: v for k, v in coming(batch, 2 * inputs, case.shown).items() if k[1] in models}
+        told = (changing if spec.complete else coming)(batch, 2 * inputs, case.shown)
+        found = {k: v for k, v in told.items() if k[1] in models}
         for m in models.values():
             for event in part:
                 m.take(event)
-        instants = {e[1] for e in part}
-        wanted = {(at, o): m.comes(at) for at in instants for o, m in models.items()}
-        assert found == cleaned(wanted)
+        if spec.complete:
+            every = product(range(start, end), models.items())
+            assert found == without_nothing({(at, o): m.changes(at) for at, (o, m) in every})
+        else:
+            instants = {e[1] for e in part}
+            wanted = {(at, o): m.comes(at) for at in instants for o, m in models.items()}
+            assert found == cleaned(wanted)
         change = changes.pop() if changes else None
         if change == "dismiss" and len(models) > 1:
             gone = np.array(list(models)[::2], np.int64)
@@ -323,8 +353,13 @@ def check(case: Case) -> None:
             # Of what came before them nothing is promised; the others must not notice.
             admit(logic, context, late)
             late = []
-    logic.on_batch([batch_of([]) for _ in range(inputs)], 100)
+    batch = logic.on_batch([batch_of([]) for _ in range(inputs)], 100)
     assert logic.instances == 0
+    if spec.complete:
+        told = changing(batch, 2 * inputs, case.shown)
+        every = product(range(13, 100), models.items())
+        wanted = without_nothing({(at, o): m.changes(at) for at, (o, m) in every})
+        assert {k: v for k, v in told.items() if k[1] in models} == wanted
 
 
 def simple(members: list[Member], **options: Any) -> tuple[WindowJoinLogic, Context]:

@@ -62,8 +62,6 @@ def details(view: MopView) -> list[str]:
             return list(constraint_lines(found))
         case SelectionJoinSpec():
             lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
-            if spec.complete:
-                lines.append("tells what goes as well: groups are made of it")
             return [*lines, *_selection_lines(found)]
         case WindowJoinSpec():
             return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
@@ -278,6 +276,8 @@ def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Ite
         yield f"{windows}; keeps {counted(held['rows'], 'event')}, each once"
     if spec.birth is not None:
         yield f"sees what starts at {spec.birth} or later"
+    if spec.complete:
+        yield "tells what goes as well: groups are made of it"
 
 
 def _selection_lines(found: dict[str, Any]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
@@ -89,6 +90,35 @@ def take_columns(rows: np.ndarray, columns: np.ndarray) -> None:
         for k in range(width):
             for r in range(start, end):
                 store_int(target, k * n + r, load_int(source, r * width + k))
+
+
+@kernel((ROWS, types.Array(types.int32, 1, "C"), WORDS, ROWS))
+def move_columns(
+    rows: np.ndarray, chosen: np.ndarray, columns: np.ndarray, out: np.ndarray
+) -> None:
+    """Rows with other columns, row by row: each is near while it is read and written. `chosen`: which
+    rows, or none: all. `columns`: the first words of columns here and there, then of each column
+    there the one that it is here."""
+    width, out_width, count = rows.shape[1], out.shape[1], columns.shape[0] - 2
+    base, target, places = columns[0], columns[1], address(columns) + 16
+    first, other, some = address(rows), address(out), chosen.shape[0] > 0
+    for r in range(out.shape[0]):
+        row, nulls = first + (np.int64(chosen[r]) if some else r) * 8 * width, np.int64(0)
+        for word in range(2):
+            store_int(other, word, load_int(row, word))
+        for word in range(2, base):
+            nulls |= load_int(row, word)
+        for word in range(2, target):
+            store_int(other, word, 0)
+        for k in range(count):
+            store_int(other, target + k, load_int(row, base + load_int(places, k)))
+        if nulls != 0:
+            for k in range(count):
+                column = load_int(places, k)
+                null = (load_int(row, 2 + (column >> 6)) >> np.int64(column & 63)) & 1
+                word = 2 + (k >> 6)
+                store_int(other, word, load_int(other, word) | (null << np.int64(k & 63)))
+        other += 8 * out_width
 
 
 @kernel()

@@ -59,8 +59,21 @@ from braid.kernels.runtime import (
 
 #: The sizes of an input: number of output nodes, their sizes in order, the nodes in that order, for
 #: every 2^SHIFT-th of them the set of all from there on, the size of each node, the longest, and
-#: whether columns of the input are among those that are compared.
-(SIZED, SIZES_AT, ORDER_AT, MASKS_AT, SHIFT, SIZE_OF_AT, LONGEST, NETTED, COVER_WORDS) = range(9)
+#: whether columns of the input are among those that are compared; whether all sizes are the same, and
+#: then whether it is known when the next event leaves (`leaving.py`).
+(
+    SIZED,
+    SIZES_AT,
+    ORDER_AT,
+    MASKS_AT,
+    SHIFT,
+    SIZE_OF_AT,
+    LONGEST,
+    NETTED,
+    ONE_SIZE,
+    AWAITED,
+    COVER_WORDS,
+) = range(11)
 
 
 @kernel()

@@ -2,8 +2,9 @@
 
 A combination comes when the last of its events does, for the output nodes that see all of them
 and whose window of each input is at least as long as that input's event is old. It goes for a node
-at the first instant at which one of its events is too old for it; that is asked only for suspects
-(`window_joins_output.py`).
+at the first instant at which one of its events is too old for it. Under Istream that is asked only
+for suspects (`window_joins_output.py`). Others must be told of all that goes (COMPLETE): an event
+that leaves windows meets what was there an instant ago (`leaving.py`).
 """
 
 from __future__ import annotations
@@ -64,6 +65,16 @@ from braid.kernels.joins_store import (
     WANTED,
     hash_row,
 )
+from braid.kernels.leaving import (
+    INSTANT,
+    VISITED,
+    VISITED_NUMBER,
+    VISITED_SIZE,
+    drop_visit,
+    leaving_at,
+    visit_after,
+    visit_held,
+)
 from braid.kernels.rings import (
     HASH,
     LINK,
@@ -86,6 +97,7 @@ from braid.kernels.runtime import (
     store_int,
 )
 from braid.kernels.window_covers import (
+    COMPLETE,
     COVER_WORDS,
     COVERS_AT,
     DRIVER,
@@ -99,6 +111,8 @@ from braid.kernels.window_covers import (
     SIZES_AT,
     SUSPECTED,
     SUSPECTS_AT,
+    VISITS,
+    VISITS_AT,
     carry,
     forget_left,
 )
@@ -259,6 +273,34 @@ def _let_go(frame: int, early: Any, late: Any) -> None:
     store_int(frame, GOING, 0)
 
 
+@kernel()
+def _leave(frame: int, input_: int, number: int, size: int, early: Any, late: Any) -> None:
+    """An event leaves windows of this size: put out what goes with it."""
+    ring, cover = ring_of(frame, input_), load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
+    # Who had the longest windows may have left: then it is no longer held.
+    if number < load_int(ring, OLDEST) or not all_hold(frame, input_):
+        return
+    row = event_at(ring, number)
+    kind = leaving_at(frame, cover, cell_of(ring, row), size)
+    if kind != 0:
+        _drive(frame, input_, row, kind, load_int(frame, SETS_AT), early, late)
+
+
+@kernel()
+def _leave_until(frame: int, last: int, early: Any, late: Any) -> None:
+    """Put out all that goes up to an instant, in order of time."""
+    store_int(frame, GOING, 1)
+    while load_int(frame, VISITS) > 0 and load_int(load_int(frame, VISITS_AT), INSTANT) <= last:
+        visit = load_int(frame, VISITS_AT)
+        input_, number = load_int(visit, VISITED), load_int(visit, VISITED_NUMBER)
+        size = load_int(visit, VISITED_SIZE)
+        store_int(frame, NOW, load_int(visit, INSTANT))
+        drop_visit(frame)
+        _leave(frame, input_, number, size, early, late)
+        visit_after(frame, input_, number, size)
+    store_int(frame, GOING, 0)
+
+
 @kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
 def run(words: np.ndarray, early: Any, late: Any) -> None:
     """Take all events of the feeds; output is in memory that the frame then names.
@@ -268,6 +310,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
     """
     frame = address(words)
     feeds, sets = load_int(frame, FEEDS_AT), load_int(frame, SETS_AT)
+    complete = load_int(frame, COMPLETE) != 0
     driver = next_feed(frame)
     while driver >= 0:
         ring, feed = ring_of(frame, driver), feeds + driver * (8 * FEED_WORDS)
@@ -278,6 +321,8 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
         if time != load_int(frame, NOW):
             if load_int(frame, SUSPECTED) != 0:
                 _let_go(frame, early, late)
+            if complete:
+                _leave_until(frame, time, early, late)
             store_int(frame, NOW, time)
             forget_left(frame, time)
         kind = members_of(frame, feed, number)
@@ -287,6 +332,8 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
                 store_int(frame, DRIVER_HASH, hash_row(row, load_int(ring, BASE), index))
                 _drive(frame, driver, row, kind, sets, early, late)
             add_event(frame, driver, row, kind)
+            if complete:
+                visit_after(frame, driver, load_int(ring, NUMBER) - 1, np.int64(-1))
             store_int(frame, ALLOWED, load_int(frame, ALLOWED) - 1)
             if load_int(frame, ALLOWED) < 0:
                 return
@@ -299,3 +346,15 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
 def pass_time(words: np.ndarray, bound: int) -> None:
     """Forget what has left all windows before this time."""
     forget_left(address(words), bound)
+
+
+@kernel((WORDS, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
+def let_leave(words: np.ndarray, bound: int, early: Any, late: Any) -> None:
+    """Put out all that goes before an instant: nothing comes any more before it."""
+    _leave_until(address(words), bound - 1, early, late)
+
+
+@kernel((WORDS, types.int64))
+def visit_all(words: np.ndarray, bound: int) -> None:
+    """Know anew when events leave windows; what goes before an instant is known."""
+    visit_held(address(words), bound)

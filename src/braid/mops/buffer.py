@@ -61,11 +61,13 @@ class _Columns:
 
     def written(self, rows: Rows, held: Layout, index: Index, nodes: Index) -> Batch:
         """The rows that pairs name, which are in order of rows."""
-        batch = Batch(rows, index, nodes).compact()
         if held.names == self._layout.names:
-            return batch
+            return Batch(rows, index, nodes).compact()
         columns = [held.column(name) for name in self._layout.names]
-        return Batch(moved(batch.rows, held, self._layout, columns), batch.index, batch.members)
+        is_first = np.ones(len(index), np.bool_)
+        np.not_equal(index[1:], index[:-1], out=is_first[1:])
+        own = moved(rows, held, self._layout, columns, index[is_first])
+        return Batch(own, np.cumsum(is_first, dtype=np.int32) - np.int32(1), nodes)
 
 
 class BufferLogic:

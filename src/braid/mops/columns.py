@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from braid.algebra.schema import Schema, shown_names
 from braid.algebra.types import Kind, kind_of
-from braid.kernels.rows import place_columns, take_columns
+from braid.kernels.rows import move_columns, place_columns, take_columns
 from braid.kernels.runtime import address
 from braid.mops.values import Values, Words
 from braid.plan.layout import END, MASK, START, Layout
@@ -153,15 +153,22 @@ def rows_to_arrow(
     return pa.table(dict(zip(shown_names(schema.names), arrays, strict=True)))
 
 
-def moved(rows: Rows, source: Layout, target: Layout, columns: list[int]) -> Rows:
-    """Rows of another layout whose column k is column columns[k] of the given ones."""
-    out = np.empty((len(rows), target.width), np.int64)
-    out[:, :MASK] = rows[:, :MASK]
-    out[:, MASK : target.base] = 0
-    out[:, target.base :] = rows[:, [source.base + c for c in columns]]
-    if rows[:, MASK : source.base].any():
-        for k, column in enumerate(columns):
-            set_nulls(out, k, nulls_of(rows, column))
+def moved(
+    rows: Rows,
+    source: Layout,
+    target: Layout,
+    columns: list[int],
+    chosen: np.ndarray | None = None,
+) -> Rows:
+    """Rows of another layout whose column k is column columns[k] of the given ones; of all of them,
+    or of those chosen."""
+    if chosen is None:
+        chosen = np.empty(0, np.int32)
+    elif not len(chosen):
+        return np.empty((0, target.width), np.int64)
+    out = np.empty((len(chosen) or len(rows), target.width), np.int64)
+    places = np.array([source.base, target.base, *columns], np.int64)
+    move_columns(np.ascontiguousarray(rows), np.ascontiguousarray(chosen, np.int32), places, out)
     return out
 
 

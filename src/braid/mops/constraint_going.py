@@ -153,28 +153,40 @@ class Going:
         rows, the number of events before this batch, and the ends of those that have come with it.
         """
         hashes = self._hashes(rows)
+        limits = [bound, *(before + len(times) + 1 for before, times in ends)]
+        soon: list[Words | None] = [None] * len(limits)
         if len(rows):
             numbers = np.arange(self._next, self._next + len(rows))
             self._next += len(rows)
             if self._many:
                 self._gone = np.append(self._gone, np.zeros(len(rows), np.uint8))
-            for calendar, own in zip(self._calendars, leaves.T, strict=True):
+            for place, (calendar, own) in enumerate(zip(self._calendars, leaves.T, strict=True)):
                 entries = np.empty((len(rows), self._width), np.int64)
                 entries[:, 0], entries[:, 1] = own, hashes
                 entries[:, 2:] = numbers[:, None]
-                kept = own < _NEVER
-                calendar.add(entries if kept.all() else entries[kept])
-        going = self._going(bound, ends)
+                # Most of what comes and goes with a batch that is longer than the window.
+                now = own < min(limits[place], _NEVER)
+                soon[place] = entries[now]
+                calendar.add(entries[~now & (own < _NEVER)])
+        going = self._going(limits, soon, ends)
         if not len(rows) or not len(going):
             return rows
         return rows[drop_equal(hashes, rows[:, 1].copy(), going[:, 1].copy(), going[:, 0].copy())]
 
-    def _going(self, bound: int, ends: Sequence[tuple[int, Words]]) -> Words:
-        """What goes before the bound: when, hash, number."""
-        found = [self._calendars[0].due(bound)]
-        for calendar, (before, times) in zip(self._calendars[1:], ends, strict=True):
-            due = calendar.due(before + len(times) + 1)
-            found.append(np.column_stack([times[due[:, 0] - before - 1], due[:, 1:]]))
+    def _going(
+        self,
+        limits: Sequence[int],
+        soon: Sequence[Words | None],
+        ends: Sequence[tuple[int, Words]],
+    ) -> Words:
+        """What goes before the limits, also of what has just come: when, hash, number."""
+        found = []
+        for calendar, limit, own in zip(self._calendars, limits, soon, strict=True):
+            due = calendar.due(limit)
+            found.append(due if own is None else np.concatenate([due, own]))
+        for place, (before, times) in enumerate(ends, 1):
+            due = found[place]
+            found[place] = np.column_stack([times[due[:, 0] - before - 1], due[:, 1:]])
         if not self._many:
             return found[0]
         going = np.concatenate(found)

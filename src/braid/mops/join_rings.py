@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.kernels import joins_store as slots
-from braid.kernels import memory, rings, window_joins
+from braid.kernels import leaving, memory, rings, window_joins
 from braid.kernels import ring_state as moving
 from braid.kernels import window_covers as kernel
 from braid.kernels.runtime import address
@@ -82,12 +82,31 @@ class Rings(Holdings):
             cover[kernel.SIZES_AT], cover[kernel.ORDER_AT] = address(parts[0]), address(order)
             cover[kernel.MASKS_AT], cover[kernel.SHIFT] = address(masks), shift
             cover[kernel.SIZE_OF_AT] = address(of_all)
-            cover[kernel.LONGEST] = int(own.max(initial=-1))
+            cover[kernel.LONGEST] = longest = int(own.max(initial=-1))
+            cover[kernel.ONE_SIZE] = longest == int(own.min(initial=longest))
 
     @property
     def window_bytes(self) -> int:
         arrays = [array for parts in self._sizes for array in parts]
         return sum(array.nbytes for array in arrays)
+
+    @property
+    def visit_bytes(self) -> int:
+        return 8 * leaving.VISIT * int(self.frame[kernel.VISITS_ROOM])
+
+    def forget(self) -> None:
+        super().forget()
+        self.frame[kernel.VISITS] = 0
+        self._covers[:, kernel.AWAITED] = 0
+
+    def release(self) -> None:
+        super().release()
+        memory.free(self.frame[kernel.VISITS_AT])
+        self.frame[[kernel.VISITS_AT, kernel.VISITS_ROOM, kernel.VISITS]] = 0
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.visit_bytes
 
     def pass_time(self, bound: int) -> None:
         """Forget what has left all windows before this time."""

@@ -13,16 +13,15 @@ What is saved does not depend on the form: the events. Who wants them is found a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from braid.algebra.expressions import TRUE, is_true
-from braid.kernels import leaving, memory
+from braid.kernels import memory
 from braid.kernels import selection_boxes as boxes
 from braid.kernels import selection_joins as kernel
-from braid.kernels import window_covers as covers
 from braid.kernels.joins_frame import ALLOWED, SETS_AT
 from braid.kernels.runtime import address
 from braid.mops.base import Context, State
@@ -66,6 +65,8 @@ class SelectionJoinLogic(WindowJoinLogic):
     """All joins with one predicate over windows by time on whole streams."""
 
     _loop = staticmethod(kernel.run)
+    _let_leave = staticmethod(kernel.let_leave)
+    _visit_all = staticmethod(kernel.visit_all)
 
     def __init__(self, spec: SelectionJoinSpec, context: Context) -> None:
         inputs = len(spec.inputs)
@@ -81,13 +82,9 @@ class SelectionJoinLogic(WindowJoinLogic):
         self._moved = True
         self._not_kept = 0
         self._most_listed = max(1, context.selection_join.member_set_bytes // (4 * inputs))
-        self._complete = spec.complete
         choice = context.selection_join.form
-        self._chooser = Chooser(choice, self._sieves, self._wanting, complete=self._complete)
-        #: What goes before this instant has been told.
-        self._told = 0
+        self._chooser = Chooser(choice, self._sieves, self._wanting, complete=spec.complete)
         super().__init__(spec, context)
-        self._holdings.frame[covers.COMPLETE] = self._complete
         self._give_room(_LEAST_LISTED)
 
     def _make_holdings(self) -> Holdings:
@@ -189,16 +186,13 @@ class SelectionJoinLogic(WindowJoinLogic):
     # ---- events ----
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
-        self._told = bound
         found = super().on_batch(inputs, bound)
         self._make_room()
         self._chooser.consider(self._holdings.frame, self._holdings.counts())
         return found
 
-    def _run(self, run: Callable[..., None]) -> None:
-        super()._run(run)
-        if self._complete and len(self._living()):
-            kernel.let_leave(self._holdings.frame, self._told, self._early, self._late)
+    def _visit_again(self) -> None:
+        """Who wants an event is found when it leaves: members come and go without a trace in it."""
 
     def _make_room(self) -> None:
         """More room for lists, if some were not kept for want of it and there may be more."""
@@ -262,24 +256,15 @@ class SelectionJoinLogic(WindowJoinLogic):
         """Hold nothing."""
         self._holdings.forget()
         self._side_words[:, [boxes.WRITTEN, boxes.TAIL]] = 0
-        self._holdings.frame[covers.VISITS] = 0
-
-    def snapshot(self) -> State:
-        told = {"told": np.array([self._told], np.int64)} if self._complete else {}
-        return super().snapshot() | told
 
     def restore(self, state: State) -> None:
         super().restore(state)
         self._side_words[:, [boxes.WRITTEN, boxes.TAIL]] = 0
         kernel.forget_lists(self._holdings.frame)
-        if self._complete:
-            self._told = int(state["told"][0])
-            kernel.visit_all(self._holdings.frame, self._told)
 
     @property
     def state_bytes(self) -> int:
-        visits = 8 * leaving.VISIT * int(self._holdings.frame[covers.VISITS_ROOM])
-        return super().state_bytes + visits + sum(asked.list_bytes for asked in self._sieves)
+        return super().state_bytes + sum(asked.list_bytes for asked in self._sieves)
 
     @property
     def index_bytes(self) -> int:
@@ -292,9 +277,6 @@ class SelectionJoinLogic(WindowJoinLogic):
         if not sys.is_finalizing():
             for at in getattr(self, "_side_words", np.zeros((0, boxes.SIDE_WORDS), np.int64)):
                 memory.free(at[boxes.NEAR_AT])
-            holdings = getattr(self, "_holdings", None)
-            if holdings is not None:
-                memory.free(holdings.frame[covers.VISITS_AT])
         super().__del__()
 
     def describe(self) -> dict[str, Any]:

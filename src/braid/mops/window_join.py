@@ -8,6 +8,9 @@ is found (see `kernels/window_joins.py`).
 The law: what a member has got at an instant, less what has gone, has in it what comes at that
 instant to the product of its windows, by value; that is what Istream puts out. What only goes is
 not told, so nobody but Istream may read it.
+
+Where it is told (`complete`), the sum of all deltas that a member has got is at each instant the
+product of its windows, as in any other join.
 """
 
 from __future__ import annotations
@@ -34,19 +37,27 @@ from braid.mops.values import Words
 from braid.mops.window import seen_since
 from braid.plan.relational import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
 
+#: An instant before all others.
+_NEVER_YET = -(2**62)
+
 
 class WindowJoinLogic(JoinLogic):
     """All joins with one predicate over windows by time of the same channels."""
 
     _loop = staticmethod(kernel.run)
+    _let_leave = staticmethod(kernel.let_leave)
+    _visit_all = staticmethod(kernel.visit_all)
 
     def __init__(self, spec: WindowJoinSpec, context: Context) -> None:
         self._windows = spec
+        #: What goes before this instant has been told.
+        self._told = _NEVER_YET
         self._sizes: list[Words] = [np.full(8, -1, np.int64) for _ in spec.inputs]
         self._resized = True
         super().__init__(spec, context)
         self._plain = False
         self._holdings.frame[joins.PLAIN] = 0
+        self._holdings.frame[covers.COMPLETE] = spec.complete
 
     def _make_holdings(self) -> Holdings:
         self._rings = Rings(self._windows.inputs, self._keys, self._windows.netted)
@@ -88,6 +99,13 @@ class WindowJoinLogic(JoinLogic):
         if self._resized:
             self._rings.size_windows(self._living(), self._sizes)
             self._resized = False
+            if self._windows.complete:
+                self._visit_again()
+
+    def _visit_again(self) -> None:
+        """Events leave other windows than they did; what went up to now is known."""
+        frame = self._rings.frame
+        self._visit_all(frame, max(self._told, int(frame[covers.NOW]) + 1))
 
     # ---- events ----
 
@@ -99,6 +117,9 @@ class WindowJoinLogic(JoinLogic):
         alive = self._feed(batches)
         self._run(self._loop)
         del alive
+        if self._windows.complete:
+            self._let_leave(self._rings.frame, bound, self._early, self._late)
+            self._told = bound
         self._rings.pass_time(bound)
         found = self._taken()
         self._tend(sum(len(batch.rows) for batch in batches))
@@ -140,6 +161,8 @@ class WindowJoinLogic(JoinLogic):
             saved = self._rings.saved(number, local, len(known))
             state |= {f"{name}{number}": array for name, array in saved.items()}
             state[f"nodes{number}"] = known
+        if self._windows.complete:
+            state["told"] = np.array([self._told], np.int64)
         return state | self._saved_stops()
 
     def restore(self, state: State) -> None:
@@ -151,6 +174,9 @@ class WindowJoinLogic(JoinLogic):
             known = state[f"nodes{number}"].reshape(-1, 2)
             own = {name: state[f"{name}{number}"] for name in ("marks", "rows", "cells", "sets")}
             self._rings.take(number, own, len(known), side.found(known))
+        if self._windows.complete:
+            self._told = int(state["told"][0])
+            self._visit_all(self._rings.frame, self._told)
         self._restore_stops(state)
 
     def describe(self) -> dict[str, Any]:

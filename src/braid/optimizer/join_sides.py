@@ -38,10 +38,18 @@ class Sides:
     def tell_events_apart(self) -> bool:
         """Whether more is needed than what must be equal. If not, events of one key are alike, and
         a join of rows with weights has one combination where one of events has all of them."""
-        keys = {(e.first, e.first_column) for e in self.equalities}
-        keys |= {(e.second, e.second_column) for e in self.equalities}
-        needed = {(i, n) for i, names in enumerate(self._needed) for n in names}
-        return not self.equalities or not needed <= keys
+        return not self.equalities or any(map(self._tells_apart, range(len(self._needed))))
+
+    @property
+    def tell_all_apart(self) -> bool:
+        """Whether that is so of every input. Where an input's rows are alike, whoever is told of all
+        that goes is told it once of a row with a weight, and again and again of events."""
+        return not self.equalities or all(map(self._tells_apart, range(len(self._needed))))
+
+    def _tells_apart(self, number: int) -> bool:
+        keys = {e.first_column for e in self.equalities if e.first == number}
+        keys |= {e.second_column for e in self.equalities if e.second == number}
+        return not self._needed[number] <= keys
 
     def need(self, number: int, name: str) -> None:
         self._needed[number].add(name)

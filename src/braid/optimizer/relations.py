@@ -14,9 +14,9 @@ as one column more. What is asked of rows sinks as far as it can:
 Rstream speaks whenever an event occurs on a stream under its windows, also one that WHERE
 refuses: so it reads these streams as they are beside the rows.
 
-Under an Istream a join of windows by time has them inside (`rules/window_joins.py`): its inputs
-are then walked as streams, without weights. So has one with boxes whoever reads it: it tells what
-goes as well (`rules/selection_joins.py`).
+A join of windows by time has them inside (`rules/window_joins.py`, `rules/selection_joins.py`): its
+inputs are then walked as streams, without weights. Under an Istream it tells what comes, to whoever
+else reads it what goes as well.
 
 A window keeps rows, and its state has to be found again by a plan that reads more attributes of
 a stream. So what it keeps never depends on what others read: a projection names it.
@@ -334,6 +334,10 @@ class Relations:
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
                 return changes_join(self._walk, channels, sides, emit, only)
+        inside = not only and self._walk.has_rule("s_window_join") and of_time(join)
+        if inside and sides.tell_all_apart:
+            told = (*definition, tuple(() for _ in join.inputs), True)
+            return self._window_join(join, parts, sides, told, constants, None, speaks)
         channels = self._read_sides(join, parts, sides, (JOIN, definition), speaks)
         operator = Operator(JOIN, channels, definition, constants)
         sharing = self._walk.sharing(operator)
@@ -385,7 +389,7 @@ class Relations:
         membered = tuple(channel.membered for channel in channels)
         shapes = tuple(channel.shape for channel in channels)
         spec = WindowJoinSpec(
-            shapes, equalities, residual, emit, membered, netted, self._walk.birth
+            shapes, equalities, residual, emit, membered, netted, self._walk.birth, complete
         )
         recipe = WindowJoinRecipe(constants, sizes)
         if boxes is not None:

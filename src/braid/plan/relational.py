@@ -143,11 +143,13 @@ class WindowJoinSpec(JoinSpec):
 
     The output is a delta channel for Istream: what goes is in it only where it may be equal to what
     comes at the same instant. `netted`: of each input, columns in which rows that Istream finds
-    equal are equal. Only events that start at `birth` or later are seen.
+    equal are equal. Only events that start at `birth` or later are seen. `complete`: what goes is
+    told as well, all of it, for groups and whoever else must know what there is.
     """
 
     netted: tuple[tuple[str, ...], ...] = ()
     birth: int | None = None
+    complete: bool = False
 
     def describe(self) -> str:
         return f"window {super().describe()}"

@@ -28,11 +28,8 @@ class SelectionJoinSpec(WindowJoinSpec):
     """A join with windows by time inside over whole streams: for each member, what comes to the
     combinations of events that are in its windows and in its boxes.
 
-    The members' births are data, like their boxes: `birth` is None. `complete`: what goes is told as
-    well, all of it, so that groups can be made of what there is.
+    The members' births are data, like their boxes: `birth` is None.
     """
-
-    complete: bool = False
 
     def describe(self) -> str:
         return f"selection {super().describe()}"

@@ -5,14 +5,15 @@
     A -> window 1 h   -\\                   =>                    {1 h, 2 h}   -> Q2
     B -> window 2 h   --> join a = b -> Q2
 
-For a join that Istream is asked of. It reads the streams and holds an event once, until the
-longest window is over; how long each member sees it is data, asked of the combinations that are
-found. So an event comes once and leaves once, and not once for every size.
+The join reads the streams and holds an event once, until the longest window is over; how long each
+member sees it is data, asked of the combinations that are found. So an event comes once and leaves
+once, and not once for every size.
 
 Istream asks only what comes to a relation, and of what goes only what is equal to something that
 comes at the same instant; this the join finds where it can be. Groups, DISTINCT, Dstream, Rstream
-and further joins need all that goes: for them windows stay m-ops, as do windows by rows and
-unbounded ones, and joins of which nothing but the keys is shown, whose rows are all alike.
+and further joins need all that goes: for them the join visits an event again whenever it leaves
+windows of a size, and tells what goes with it. Windows by rows and unbounded ones stay m-ops, as do
+those of joins of which nothing but the keys is shown: their rows are all alike, and held as one.
 
 >>> S_WINDOW_JOIN.name
 's_window_join'
