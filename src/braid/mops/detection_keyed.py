@@ -1,7 +1,7 @@
 """What a detection by key keeps of one input: the events of all keys in one slab.
 
 As `detection_log.py`, for each value of the key by itself: which batches there are and what has left
-a window is known slot by slot (56 bytes for each), events lie where there is room, 24 bytes and more
+a window is known slot by slot (56 bytes for each), events lie where there is room, 28 bytes and more
 for each (`kernels/detection_keyed.py`). There is no object for a key.
 """
 

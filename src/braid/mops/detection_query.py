@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from braid.kernels import detection_answer as kernel
-from braid.kernels.detection import CELLS, FLIPPED, ONE, TWO
+from braid.kernels.detection import CELLS, ONE, TWO
 from braid.kernels.detection_follow import LINK
 from braid.kernels.detection_keyed import stand
 from braid.kernels.detection_verify import STEP
@@ -43,15 +42,40 @@ class Answers(NamedTuple):
     slots: Words
 
 
-@dataclass
 class View:
-    """The events of an input as they lie for kernels. `first`: what the first of them is called in
-    chains."""
+    """The events of an input as they lie for kernels in one round, whoever asks. `first`: what the
+    first of them is called in chains."""
 
-    cells: Sequence[np.ndarray]
-    chains: Sequence[BucketChains]
-    keys: Keys | None
-    first: int
+    def __init__(
+        self,
+        cells: Sequence[np.ndarray],
+        chains: Sequence[BucketChains] = (),
+        keys: Keys | None = None,
+        first: int = 0,
+    ) -> None:
+        self._cells, self._chains, self._keys, self._first = cells, chains, keys, first
+        self.chained = len(chains) > 0
+        self._places: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
+        self._steps: dict[int, tuple[int, ...]] = {}
+
+    def place(self, synopsis: int, turned: int) -> tuple[int, tuple[int, ...]]:
+        """Where the entries of a synopsis lie, and its chains."""
+        found = self._places.get((synopsis, turned))
+        if found is None:
+            links = self._chains[synopsis].links(self._first, bool(turned)) if self._chains else ()
+            found = self._places[synopsis, turned] = (address(self._cells[synopsis]), links)
+        return found
+
+    def kept(self) -> tuple[int, int]:
+        """Where the events lie that are verified by, and how many words each has."""
+        assert self._keys is not None
+        return address(self._keys.kept), self._keys.kept.shape[1]
+
+    def step(self, chains: int) -> tuple[int, ...]:
+        assert self._keys is not None
+        if chains not in self._steps:
+            self._steps[chains] = self._keys.step(chains, self._first)
+        return self._steps[chains]
 
 
 class Asked(NamedTuple):
@@ -110,8 +134,8 @@ class Detector(ABC, Generic[L]):
         """The order is fixed here: from both ends of each path towards the batch."""
         recipe = self.recipe
         rows, starts, entries = [], [0], []
-        #: The synopsis at each position.
-        self._synopses: list[tuple[int, int]] = []
+        #: The synopsis at each position: whose, its number, whether it lies the other way round.
+        self._synopses: list[tuple[int, int, int]] = []
         self._room = 1
         for number, path in enumerate(recipe.paths):
             for position, input_ in enumerate(path.inputs):
@@ -119,7 +143,7 @@ class Detector(ABC, Generic[L]):
                 synopsis, flipped = self.logs[input_].synopsis(dimensions)
                 sizes = [d.buckets for d in dimensions]
                 rows.append((input_, 0, int(flipped), ONE if len(sizes) == 1 else TWO, max(sizes)))
-                self._synopses.append((input_, synopsis))
+                self._synopses.append((input_, synopsis, int(flipped)))
                 entries.append(int(np.prod(sizes)))
                 self._room = max(self._room, *sizes)
             starts.append(len(rows))
@@ -184,7 +208,7 @@ class Detector(ABC, Generic[L]):
         bounds, packing = np.empty(count, np.int64), np.empty(count, np.float64)
         flags = np.empty(count, np.uint8)
         said = kernel.Said(bounds, packing, flags, self.tally)
-        chained = len(views[0].chains) > 0
+        chained = views[0].chained
         manner = kernel.Manner(
             int(settings.counts), int(settings.may_verify), int(chained), self._room, _FOLLOWED
         )
@@ -200,25 +224,16 @@ class Detector(ABC, Generic[L]):
     def _lying(self, views: Sequence[View], chained: bool) -> kernel.Lying:
         """Where everything lies that the kernel looks at, as it is now."""
         positions = self._form.positions
-        for place, (input_, synopsis) in enumerate(self._synopses):
-            view = views[input_]
-            positions[place, CELLS] = address(view.cells[synopsis])
+        for place, (input_, synopsis, turned) in enumerate(self._synopses):
+            positions[place, CELLS], links = views[input_].place(synopsis, turned)
             if chained:
-                turned = bool(positions[place, FLIPPED])
-                self._links[place] = view.chains[synopsis].links(view.first, turned)
+                self._links[place] = links
         if self.recipe.settings.may_verify:
-            self._find_keys(views)
+            for number, view in enumerate(views):
+                self._kept[number] = view.kept()
+            for place, (number, chains) in self._places:
+                self._steps[place, 2:] = views[number].step(chains)
         return kernel.Lying(self._links, self._steps, self._kept)
-
-    def _find_keys(self, views: Sequence[View]) -> None:
-        found = {}
-        for number, view in enumerate(views):
-            assert view.keys is not None
-            self._kept[number] = address(view.keys.kept), view.keys.kept.shape[1]
-            for chains in {edge[number] for edge in self._chains if number in edge}:
-                found[number, chains] = view.keys.step(chains, view.first)
-        for place, which in self._places:
-            self._steps[place, 2:] = found[which]
 
 
 class WholeDetector(Detector[Log]):
@@ -261,7 +276,7 @@ class KeyedDetector(Detector[KeyedLog]):
         distinct, whose = self._table.numbered(slots)
         laid = {id(log): log.laid_out(distinct) for log in self.logs}
         keys = {id(log): self._hung(log, laid[id(log)]) for log in self.logs}
-        views = [View(laid[id(g)].cells, (), keys[id(g)], 0) for g in self.logs]
+        views = [View(laid[id(g)].cells, keys=keys[id(g)]) for g in self.logs]
         lows = np.empty((len(asking), len(self.logs)), np.int64)
         highs = np.empty_like(lows)
         for number, log in enumerate(self.logs):
