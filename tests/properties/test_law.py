@@ -16,7 +16,7 @@ from tests.properties.law import (
     stay,
     unordered_feeds,
 )
-from tests.properties.plans import RELATIONAL, WINDOW_JOINS, workloads
+from tests.properties.plans import DISJUNCTIONS, RELATIONAL, WINDOW_JOINS, workloads
 
 
 @given(st.data())
@@ -30,6 +30,13 @@ def test_one_batch(data: st.DataObject) -> None:
 @given(st.data())
 def test_any_split_and_restart(data: st.DataObject) -> None:
     workload = data.draw(workloads())
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_disjunctions(data: st.DataObject) -> None:
+    """Instances that hang in a chain for each clause are affected once, whatever leads to them."""
+    workload = data.draw(workloads(max_queries=2, depth=1, shapes=DISJUNCTIONS))
     check(workload, data.draw(feeds(workload)))
 
 
