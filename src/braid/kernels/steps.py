@@ -81,6 +81,7 @@ from braid.kernels.instances import (
     S_NEXT,
     S_OUT,
     S_TEST,
+    SET,
     SETS,
     SEVERAL,
     STAMP,
@@ -380,7 +381,7 @@ def follow(
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
     ways = frame_words[WAYS]
-    first_heads = frame_words[FIRST_HEADS]
+    first_heads, states_at = frame_words[FIRST_HEADS], frame_words[STATES]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
@@ -541,9 +542,14 @@ def follow(
                 # What starts together is one instance; without channels, only what is one node.
                 store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
                 previous_row = pair >> 32
-            if p + AHEAD < pairs_n:
-                later = load_int(pairs_from, p + AHEAD) & np.int64(0x3FFFFFFF)
+            if p + 6 * AHEAD < pairs_n:
+                later = load_int(pairs_from, p + 6 * AHEAD) & np.int64(0x3FFFFFFF)
                 prefetch(first_heads + 8 * later)
+                # What begins now may be completed soon, and its state is asked for then.
+                later = load_int(pairs_from, p + 2 * AHEAD) & np.int64(0xFFFFFFFF)
+                if later & SET == 0:
+                    soon = first_state(load_int(first_heads, later))
+                    prefetch(states_at + soon * (8 * STATE_WORDS))
             node = pair & np.int64(0xFFFFFFFF)
             p += 1
             head = head_at(node, frame)

@@ -222,6 +222,8 @@ class StepLogic:
         if len(self.sets.known) > MANY_SETS:
             self._spell_sets()
         members = self.sets.localised(first)
+        if first.near is not None and not len(self.sets.known):
+            self.tables.lay_together(first.near)
         self.sets.refresh()
         run = kernel.follow(
             self._frame(),
