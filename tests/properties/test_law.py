@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.engine import executor
@@ -33,6 +33,7 @@ def test_any_split_and_restart(data: st.DataObject) -> None:
     check(workload, data.draw(feeds(workload)))
 
 
+@settings(max_examples=max(1, settings.default.max_examples // 3))  # each compiles its predicates
 @given(st.data())
 def test_disjunctions(data: st.DataObject) -> None:
     """Instances that hang in a chain for each clause are affected once, whatever leads to them."""

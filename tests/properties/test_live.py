@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from braid.algebra.queries import Query, members_of
@@ -55,14 +55,9 @@ def clock(query: Query) -> str:
 
 @given(st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
-    shapes = data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS, DETECTIONS]))
+    kinds = [(), RELATIONAL, WINDOW_JOINS, DETECTIONS, DISJUNCTIONS]
+    shapes = data.draw(st.sampled_from(kinds))
     come_and_go(data, data.draw(workloads(max_queries=4, shapes=shapes)))
-
-
-@settings(max_examples=15)
-@given(st.data())
-def test_disjunctions_come_and_go(data: st.DataObject) -> None:
-    come_and_go(data, data.draw(workloads(max_queries=3, depth=1, shapes=DISJUNCTIONS)))
 
 
 def come_and_go(data: st.DataObject, workload: Workload) -> None:
