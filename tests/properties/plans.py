@@ -28,7 +28,7 @@ from tests.properties.expressions import (
     references,
 )
 from tests.properties.relations import to_stream, window_join
-from tests.properties.values import LAW_TYPES, nullable
+from tests.properties.values import LAW_TYPES, nullable, present
 
 SCHEMAS = {
     "S": Schema.of([("k", STRING), ("x", DOUBLE), ("n", BIGINT)]),
@@ -126,14 +126,22 @@ def _bounded(draw: Draw, predicate: Expression, unit: str) -> tuple[Expression, 
     return conjunction((*conjuncts(predicate), test)), horizon
 
 
-def _join(draw: Draw, first: Schema, second: Schema, source: Source) -> tuple[Expression, ...]:
-    """Often an equality of an instance's attribute with the event's: what is hashed."""
-    pairs = [
+def _pairs(first: Schema, second: Schema, source: Source) -> list[tuple[Ref, Ref]]:
+    """Attributes of an instance and of an event that can be equal."""
+    return [
         (Ref(source, a.name, a.type), Ref(Source.SECOND, b.name, b.type))
         for a in first
         for b in second
         if a.type == b.type
     ]
+
+
+Joining = Callable[[Draw, Schema, Schema, Source], tuple[Expression, ...]]
+
+
+def _join(draw: Draw, first: Schema, second: Schema, source: Source) -> tuple[Expression, ...]:
+    """Often an equality of an instance's attribute with the event's: what is hashed."""
+    pairs = _pairs(first, second, source)
     if not pairs or not draw(st.integers(0, 2)):
         return ()
     left, right = draw(st.sampled_from(pairs))
@@ -143,10 +151,35 @@ def _join(draw: Draw, first: Schema, second: Schema, source: Source) -> tuple[Ex
     return (call(function, left, right),)
 
 
-def _sequence(draw: Draw, child: Child) -> Node:
+def _either(draw: Draw, first: Schema, second: Schema, source: Source) -> tuple[Expression, ...]:
+    """A disjunction whose clauses have an equality each, with what is bound or with a constant, but
+    for some; at times beside an equality that all have."""
+    pairs = _pairs(first, second, source)
+
+    def equality() -> Expression:
+        if pairs and draw(st.integers(0, 2)):
+            sides: tuple[Expression, Expression] = draw(st.sampled_from(pairs))
+        else:
+            a = draw(st.sampled_from(list(second)))
+            sides = (Ref(Source.SECOND, a.name, a.type), Literal(draw(present(a.type)), a.type))
+        return call("eq", *(sides[::-1] if draw(st.booleans()) else sides))
+
+    def clause() -> Expression:
+        kind = draw(st.sampled_from(["one", "one", "one", "two", "free"]))
+        if kind == "free":
+            return draw(predicates({source: first, Source.SECOND: second}, TICKS))
+        return equality() if kind == "one" else call("and", equality(), equality())
+
+    whole = clause()
+    for _ in range(draw(st.integers(1, 2))):
+        whole = call("or", whole, clause())
+    return (whole,) if draw(st.integers(0, 3)) else (equality(), whole)
+
+
+def _sequence(draw: Draw, child: Child, join: Joining = _join) -> Node:
     first, second = child(), child()
     sources = {Source.FIRST: first.schema, Source.SECOND: second.schema}
-    joins = _join(draw, first.schema, second.schema, Source.FIRST)
+    joins = join(draw, first.schema, second.schema, Source.FIRST)
     rest = conjuncts(draw(predicates(sources, first.unit))) if draw(st.booleans()) else ()
     predicate, horizon = _bounded(draw, conjunction((*joins, *rest)), first.unit)
     names = tuple(f"{a.name}_{i}" for i, a in enumerate((*first.schema, *second.schema)))
@@ -165,7 +198,7 @@ def _bound_from_above(draw: Draw, node: SequenceNode | Iterate) -> Node:
     return Select(type(node)(**{**fields, "horizon": bound.value}), test)
 
 
-def _iterate(draw: Draw, child: Child) -> Node:
+def _iterate(draw: Draw, child: Child, join: Joining = _join) -> Node:
     base = child()
     second = conform(draw, base, _plain(base.schema))
     gathered = draw(st.sampled_from([(), ("total",), ("total", "seen")]))
@@ -176,7 +209,7 @@ def _iterate(draw: Draw, child: Child) -> Node:
     first = conform(draw, child(), start)
     last = Schema(start.attributes)
     sources = {Source.FIRST: start, Source.SECOND: second.schema, Source.LAST: last}
-    joins = _join(draw, last, second.schema, draw(st.sampled_from([Source.LAST, Source.FIRST])))
+    joins = join(draw, last, second.schema, draw(st.sampled_from([Source.LAST, Source.FIRST])))
     choose = conjuncts(draw(predicates(sources, first.unit))) if not draw(st.integers(0, 3)) else ()
     predicate, horizon = _bounded(draw, conjunction((*joins, *choose)), first.unit)
     rebind = _rebind(draw, sources, first.unit)
@@ -261,8 +294,12 @@ _SHAPES: dict[str, Callable[[Draw, Child], Node]] = {
     "window join": window_join,
 }
 
-#: Drawn only where they are asked for: they know hashes, which a lane of the tests makes collide.
-_NAMED = {"detection": detection}
+#: Drawn only where they are asked for. Detections know hashes, which a lane of the tests makes collide.
+_NAMED: dict[str, Callable[[Draw, Child], Node]] = {
+    "detection": detection,
+    "either": lambda draw, child: _sequence(draw, child, _either),
+    "either again": lambda draw, child: _iterate(draw, child, _either),
+}
 
 
 # ---- query sets ------------------------------------------------------------------------------------
@@ -306,6 +343,10 @@ WINDOW_JOINS = ("window join", "window join", "window join", "sequence", "select
 
 #: Detections, and patterns over them.
 DETECTIONS = ("detection", "detection", "detection", "sequence", "select")
+
+
+#: Patterns that are found by the clauses of a disjunction.
+DISJUNCTIONS = ("either", "either", "either again")
 
 
 def describe(workload: Workload) -> str:

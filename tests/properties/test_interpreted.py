@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LANE = [
     "tests/properties/test_law.py::test_any_split_and_restart",
+    "tests/properties/test_law.py::test_disjunctions",
     "tests/properties/test_document_law.py::test_documents_obey_the_law",
     "tests/properties/test_expressions.py::test_projection",
     "tests/properties/test_expressions.py::test_functions_of_integers",

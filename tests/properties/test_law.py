@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.engine import executor
@@ -16,7 +16,7 @@ from tests.properties.law import (
     stay,
     unordered_feeds,
 )
-from tests.properties.plans import RELATIONAL, WINDOW_JOINS, workloads
+from tests.properties.plans import DISJUNCTIONS, RELATIONAL, WINDOW_JOINS, workloads
 
 
 @given(st.data())
@@ -30,6 +30,14 @@ def test_one_batch(data: st.DataObject) -> None:
 @given(st.data())
 def test_any_split_and_restart(data: st.DataObject) -> None:
     workload = data.draw(workloads())
+    check(workload, data.draw(feeds(workload)))
+
+
+@settings(max_examples=max(1, settings.default.max_examples // 3))  # each compiles its predicates
+@given(st.data())
+def test_disjunctions(data: st.DataObject) -> None:
+    """Instances that hang in a chain for each clause are affected once, whatever leads to them."""
+    workload = data.draw(workloads(max_queries=2, depth=1, shapes=DISJUNCTIONS))
     check(workload, data.draw(feeds(workload)))
 
 

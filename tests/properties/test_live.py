@@ -12,6 +12,7 @@ from braid.reference import Event, answer
 from tests.properties.law import OPTIONS, RULE_SETS, Run, expected, feeds, start
 from tests.properties.plans import (
     DETECTIONS,
+    DISJUNCTIONS,
     RELATIONAL,
     WINDOW_JOINS,
     Workload,
@@ -54,7 +55,8 @@ def clock(query: Query) -> str:
 
 @given(st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
-    shapes = data.draw(st.sampled_from([(), RELATIONAL, WINDOW_JOINS, DETECTIONS]))
+    kinds = [(), RELATIONAL, WINDOW_JOINS, DETECTIONS, DISJUNCTIONS]
+    shapes = data.draw(st.sampled_from(kinds))
     come_and_go(data, data.draw(workloads(max_queries=4, shapes=shapes)))
 
 

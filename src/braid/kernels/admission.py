@@ -27,6 +27,8 @@ from braid.kernels.instances import (
     S_OUT,
     S_TEST,
     SEVERAL,
+)
+from braid.kernels.members import (
     first_state,
     head_of,
 )

@@ -15,6 +15,8 @@ from braid.kernels.instances import (
     S_NEXT,
     STATE_WORDS,
     STATES,
+)
+from braid.kernels.members import (
     first_cell,
     member_at,
     next_cell,

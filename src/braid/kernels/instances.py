@@ -1,9 +1,13 @@
 """Instances of patterns: rows in slots, chained by hash, each with the members that it is of.
 
-A slot is a row of words (start, end, masks of NULLs, columns), then a word with the next slot of
-its chain and its hash, and a word with its *group* and its members. A group is what all members of an instance
-agree on: the tests of the second event and the constants of the compiled expressions. Members
-are nodes of the first input, as one number or as a list in an arena.
+A slot is a row of words (start, end, masks of NULLs, columns), then for each *way* a word with the
+next slot of its chain and its hash, and a word with its *group* and its members. A group is what
+all members of an instance agree on: the tests of the second event and the constants of the compiled
+expressions. Members are nodes of the first input, as one number or as a list in an arena.
+
+Most steps have one way to find an instance: by the values that must be equal whatever else holds. A
+predicate such as `$2.Name = $1.Name OR $2.Code = $1.Code` has two, one for each clause, and an instance
+hangs in a chain of each. An event that is led to an instance by several is shown to it by the first.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import numpy as np
 
 from braid.kernels.clauses import atom_holds
 from braid.kernels.keys import key_of
-from braid.kernels.memory import release, resized
+from braid.kernels.memory import resized
 from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
 
 #: The `end` that marks a free slot. No event can have it: ingest rejects it.
@@ -20,12 +24,14 @@ FREE = np.int64(9223372036854775807)
 _NAN = np.int64(0x7FF8000000000000)
 _NEGATIVE_ZERO = np.int64(-9223372036854775808)
 
-#: Words that a slot has beyond the instance's row.
-EXTRA = 2
+#: Words that a slot has beyond the instance's row and a word for each way.
+EXTRA = 1
 
 #: The frame of a step: what does not change while it runs, as words behind one address.
 #: `*_BASE` is the word of the first column of a row; GROUP is a word of a slot, LINK and HASH are
-#: halves of one.
+#: halves of one, those of the first way. The first KEYS keys are those of all ways; the keys of way
+#: w are from WAY_STARTS[w] to WAY_STARTS[w + 1]. An instance's key is a column, or -1 - number of
+#: a parameter of its group.
 (
     INSTANCE_KEYS,
     EVENT_KEYS,
@@ -60,8 +66,10 @@ EXTRA = 2
     BUDGET,
     ALIASES,
     ALIAS_COUNT,
+    WAYS,
+    WAY_STARTS,
     FRAME,
-) = range(34)
+) = range(36)
 
 #: A state: next state of the same first node, group, bound (-1: none, DEAD: gone), first edge,
 #: the output node that everything goes on to; -1 is none. Of a state with a single edge that
@@ -128,10 +136,7 @@ ATOM_WORDS = 3
     SLOTS,
 ) = range(16)
 
-_ONE = np.int64(0x80000000)
-_LOW = np.int64(0xFFFFFFFF)
 _HASHED = np.int64(0x7FFFFFFF)
-_END = np.int64(0xFFFFFFFF)
 
 
 @kernel()
@@ -189,11 +194,47 @@ def _hash(row: int, base: int, columns: int, frame: int) -> int:
 
 
 @kernel()
-def hash_event(event: int, class_: int, frame: int) -> int:
-    """Where instances of a class that an event may affect are: by bound values and by constants."""
+def _event_key(event: int, key: int, frame: int) -> int:
+    """The word of an event that a key compares. It is known not to be NULL."""
+    column = load_int(load_int(frame, EVENT_KEYS), key)
+    word = load_int(event, load_int(frame, EVENT_BASE) + column)
+    if load_int(load_int(frame, FLOAT_KEYS), key) != 0:
+        return canonical_float(word)
+    return word
+
+
+@kernel()
+def _instance_key(row: int, group: int, key: int, frame: int) -> int:
+    """The word that an instance's key is: what it has bound, or a constant of its group."""
+    column = load_int(load_int(frame, INSTANCE_KEYS), key)
+    if column >= 0:
+        word = load_int(row, load_int(frame, INSTANCE_BASE) + column)
+    else:
+        word = load_int(load_int(frame, PARAMETERS), load_int(group, G_PARAMETERS) - 1 - column)
+    if load_int(load_int(frame, FLOAT_KEYS), key) != 0:
+        return canonical_float(word)
+    return word
+
+
+@kernel()
+def _is_key_bound(row: int, key: int, frame: int) -> bool:
+    """Whether an instance has a value for a key that is not NULL."""
+    column = load_int(load_int(frame, INSTANCE_KEYS), key)
+    return column < 0 or not is_null(row, column)
+
+
+@kernel()
+def hash_event(event: int, class_: int, way: int, frame: int) -> int:
+    """Where instances of a class that an event may affect are, along one way: by bound values and
+    by constants."""
     value = _hash(event, load_int(frame, EVENT_BASE), load_int(frame, EVENT_KEYS), frame)
     if value < 0:
         return value
+    starts = load_int(frame, WAY_STARTS)
+    for key in range(load_int(starts, way), load_int(starts, way + 1)):
+        if is_null(event, load_int(load_int(frame, EVENT_KEYS), key)):
+            return np.int64(-1)
+        value = mix(value + _event_key(event, key, frame))
     if class_ == 0:
         return value & _HASHED
     record = load_int(frame, CLASSES) + class_ * (8 * CLASS_WORDS)
@@ -208,12 +249,17 @@ def hash_event(event: int, class_: int, frame: int) -> int:
 
 
 @kernel()
-def hash_instance(row: int, group: int, frame: int) -> int:
+def hash_instance(row: int, group: int, way: int, frame: int) -> int:
     """The same hash from the instance's side; `group` is the address of its record."""
     value = _hash(row, load_int(frame, INSTANCE_BASE), load_int(frame, INSTANCE_KEYS), frame)
     class_ = load_int(group, G_CLASS)
     if value < 0:
         return value
+    starts = load_int(frame, WAY_STARTS)
+    for key in range(load_int(starts, way), load_int(starts, way + 1)):
+        if not _is_key_bound(row, key, frame):
+            return np.int64(-1)
+        value = mix(value + _instance_key(row, group, key, frame))
     if class_ == 0:
         return value & _HASHED
     record = load_int(frame, CLASSES) + class_ * (8 * CLASS_WORDS)
@@ -224,8 +270,51 @@ def hash_instance(row: int, group: int, frame: int) -> int:
 
 
 @kernel()
+def hash_ways(row: int, group: int, frame: int) -> bool:
+    """Write the hashes of an instance; whether some event may be led to it."""
+    found, place = False, load_int(frame, HASH)
+    for way in range(load_int(frame, WAYS)):
+        value = hash_instance(row, group, way, frame)
+        store_half(row, place + 2 * way, value)
+        found |= value >= 0
+    return found
+
+
+@kernel()
+def leads_somewhere(row: int, frame: int) -> bool:
+    """What `hash_ways` said of an instance."""
+    found, place = False, load_int(frame, HASH)
+    for way in range(load_int(frame, WAYS)):
+        found |= load_half(row, place + 2 * way) >= 0
+    return found
+
+
+@kernel()
+def _is_on_way(instance: int, event: int, way: int, group: int, frame: int) -> bool:
+    """Whether the keys of a way are equal."""
+    starts = load_int(frame, WAY_STARTS)
+    for key in range(load_int(starts, way), load_int(starts, way + 1)):
+        if is_null(event, load_int(load_int(frame, EVENT_KEYS), key)):
+            return False
+        if not _is_key_bound(instance, key, frame):
+            return False
+        if _event_key(event, key, frame) != _instance_key(instance, group, key, frame):
+            return False
+    return True
+
+
+@kernel()
+def is_first_way(instance: int, event: int, way: int, group: int, frame: int) -> bool:
+    """Whether an event is led to an instance by a way and by none before it."""
+    for earlier in range(way):
+        if _is_on_way(instance, event, earlier, group, frame):
+            return False
+    return _is_on_way(instance, event, way, group, frame)
+
+
+@kernel()
 def same_keys(instance: int, event: int, class_: int, group: int, frame: int) -> bool:
-    """Whether equal hashes are equal keys. Both rows are known to have no NULL key."""
+    """Whether equal hashes are equal keys, those of all ways. Both rows have no NULL among them."""
     if load_int(group, G_CLASS) != class_:
         return False
     for k in range(load_int(frame, KEYS)):
@@ -318,9 +407,28 @@ def class_of(row: int, frame: int) -> int:
 
 @kernel()
 def unlink(slot: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
-    link = load_int(frame, LINK)
+    """Take a slot out of all its chains."""
+    unlink_others(slot, np.int64(-1), rows, stride, heads, mask, frame)
+
+
+@kernel()
+def unlink_others(
+    slot: int, but: int, rows: int, stride: int, heads: int, mask: int, frame: int
+) -> None:
+    """Take a slot out of its chains but that of one way, which it is out of already."""
+    for way in range(load_int(frame, WAYS)):
+        if way != but:
+            _unlink(slot, way, rows, stride, heads, mask, frame)
+
+
+@kernel()
+def _unlink(slot: int, way: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
+    link = load_int(frame, LINK) + 2 * way
     row = rows + slot * stride
-    bucket = np.int64(load_half(row, load_int(frame, HASH))) & mask
+    hash_ = np.int64(load_half(row, load_int(frame, HASH) + 2 * way))
+    if hash_ < 0:
+        return
+    bucket = way * (mask + 1) + (hash_ & mask)
     at = load_int(heads, bucket)
     if at == slot:
         store_int(heads, bucket, load_half(row, link))
@@ -361,222 +469,29 @@ def take_slot(numbers: int, stride: int, frame: int) -> int:
 
 @kernel()
 def link_slot(slot: int, rows: int, stride: int, heads: int, mask: int, frame: int) -> None:
+    """Hang a slot into a chain of each way by which events are led to it."""
     row = rows + slot * stride
-    bucket = np.int64(load_half(row, load_int(frame, HASH))) & mask
-    store_half(row, load_int(frame, LINK), load_int(heads, bucket))
-    store_int(heads, bucket, slot)
+    for way in range(load_int(frame, WAYS)):
+        hash_ = np.int64(load_half(row, load_int(frame, HASH) + 2 * way))
+        if hash_ >= 0:
+            bucket = way * (mask + 1) + (hash_ & mask)
+            store_half(row, load_int(frame, LINK) + 2 * way, load_int(heads, bucket))
+            store_int(heads, bucket, slot)
 
 
 @kernel()
 def rehash(size: int, numbers: int, stride: int, frame: int) -> None:
-    """Hang all slots in use into `size` new chains."""
-    heads = resized(load_int(numbers, HEADS_AT), size)
+    """Hang all slots in use into `size` new chains of each way."""
+    ways = load_int(frame, WAYS)
+    heads = resized(load_int(numbers, HEADS_AT), ways * size)
     store_int(numbers, HEADS_AT, heads)
     store_int(numbers, HEADS_MASK, size - 1)
-    for bucket in range(size):
+    for bucket in range(ways * size):
         store_int(heads, bucket, -1)
     rows = load_int(numbers, ROWS_AT)
     for slot in range(load_int(numbers, HIGH)):
         if load_int(rows + slot * stride, 1) != FREE:
             link_slot(slot, rows, stride, heads, size - 1, frame)
-
-
-# ---- members ----
-
-
-@kernel()
-def one_member(group: int, node: int) -> int:
-    """The word of an instance with a single member."""
-    return (group << 32) | _ONE | node
-
-
-@kernel()
-def _cell(numbers: int, node: int, following: int) -> int:
-    """A new cell of the arena."""
-    used = load_int(numbers, ARENA_USED)
-    size = load_int(numbers, ARENA_SIZE)
-    if used == size:
-        size = max(64, 2 * size)
-        store_int(numbers, ARENA_AT, resized(load_int(numbers, ARENA_AT), size))
-        store_int(numbers, ARENA_SIZE, size)
-    store_int(numbers, ARENA_USED, used + 1)
-    store_int(load_int(numbers, ARENA_AT), used, (node << 32) | following)
-    return used
-
-
-@kernel()
-def last_member(word: int, numbers: int) -> int:
-    """The member that was added last."""
-    code = word & _LOW
-    if code & _ONE:
-        return code & (_ONE - 1)
-    return load_int(load_int(numbers, ARENA_AT), code) >> 32
-
-
-@kernel()
-def with_member(word: int, node: int, numbers: int) -> int:
-    """The word of the same instance with one more member."""
-    code = word & _LOW
-    if code & _ONE:
-        code = _cell(numbers, code & (_ONE - 1), _END)
-    return ((word >> 32) << 32) | _cell(numbers, node, code)
-
-
-@kernel()
-def append_member(row: int, place: int, node: int, numbers: int) -> None:
-    """Give the instance at `row` a member that it does not have yet."""
-    used = load_int(numbers, ARENA_USED)
-    size = load_int(numbers, ARENA_SIZE)
-    if used + 2 > size:
-        size = max(64, 2 * size)
-        store_int(numbers, ARENA_AT, resized(load_int(numbers, ARENA_AT), size))
-        store_int(numbers, ARENA_SIZE, size)
-    arena, word = load_int(numbers, ARENA_AT), load_int(row, place)
-    code = word & _LOW
-    if code & _ONE:
-        store_int(arena, used, ((code & (_ONE - 1)) << 32) | _END)
-        code = used
-        used += 1
-    store_int(arena, used, (node << 32) | code)
-    store_int(numbers, ARENA_USED, used + 1)
-    store_int(row, place, (word ^ (word & _LOW)) | used)
-
-
-@kernel()
-def first_cell(word: int) -> int:
-    """Where to start reading members: pass it to `member_at` and `next_cell`; -1 is the end.
-
-    A single member is read as a cell with the top bit set.
-    """
-    return word & _LOW
-
-
-@kernel()
-def member_at(cell: int, numbers: int) -> int:
-    if cell & _ONE:
-        return cell & (_ONE - 1)
-    return load_int(load_int(numbers, ARENA_AT), cell) >> 32
-
-
-@kernel()
-def next_cell(cell: int, numbers: int) -> int:
-    if cell & _ONE:
-        return np.int64(-1)
-    following = load_int(load_int(numbers, ARENA_AT), cell) & _LOW
-    return np.int64(-1) if following == _END else following
-
-
-@kernel()
-def head_of(state: int, group: int) -> int:
-    return (group << 32) | state
-
-
-@kernel()
-def first_state(head: int) -> int:
-    """The first state of a node, or -1."""
-    return np.int64(-1) if head < 0 else head & _LOW
-
-
-@kernel()
-def head_at(node: int, frame: int) -> int:
-    """The head of a node or of a set of nodes."""
-    if node & SET:
-        return load_int(load_int(frame, SET_HEADS), node ^ SET)
-    return load_int(load_int(frame, FIRST_HEADS), node)
-
-
-@kernel()
-def state_of(node: int, frame: int) -> int:
-    return first_state(head_at(node, frame))
-
-
-@kernel()
-def _is_wanted(node: int, group: int, frame: int) -> bool:
-    """Whether some state of a first node still waits in this group."""
-    state = state_of(node, frame)
-    while state >= 0:
-        record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
-        if load_int(record, S_GROUP) == group and load_int(record, S_BOUND) != DEAD:
-            return True
-        state = load_int(record, S_NEXT)
-    return False
-
-
-@kernel()
-def compact_members(numbers: int, stride: int, frame: int, all_wanted: bool) -> None:
-    """Copy the lists that are in use to a new arena, without members that are gone.
-
-    `all_wanted`: nobody has gone since the last time. Instances that are left without members
-    are freed; they must be unlinked by a `rehash`.
-    """
-    old = load_int(numbers, ARENA_AT)
-    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
-    # Old cells are read while new ones are written: the numbers point at one arena at a time.
-    new, size, used = np.int64(0), np.int64(0), np.int64(0)
-    for slot in range(load_int(numbers, HIGH)):
-        row = rows + slot * stride
-        if load_int(row, 1) == FREE:
-            continue
-        word = load_int(row, place)
-        group = word >> 32
-        made = np.int64(-1)
-        cell = first_cell(word)
-        while cell >= 0:
-            node = member_at(cell, numbers)
-            cell = next_cell(cell, numbers)
-            if not all_wanted and not _is_wanted(node, group, frame):
-                continue
-            if made < 0:
-                made = (group << 32) | _ONE | node
-                continue
-            store_int(numbers, ARENA_AT, new)
-            store_int(numbers, ARENA_SIZE, size)
-            store_int(numbers, ARENA_USED, used)
-            made = with_member(made, node, numbers)
-            new, size = load_int(numbers, ARENA_AT), load_int(numbers, ARENA_SIZE)
-            used = load_int(numbers, ARENA_USED)
-            store_int(numbers, ARENA_AT, old)
-        if made < 0:
-            free_slot(slot, rows, stride, numbers, frame)
-        else:
-            store_int(row, place, made)
-    release(old)
-    store_int(numbers, ARENA_AT, new)
-    store_int(numbers, ARENA_SIZE, size)
-    store_int(numbers, ARENA_USED, used)
-    store_int(numbers, ARENA_LIMIT, 2 * used + LEAST_ARENA)
-
-
-@kernel()
-def spell_out(numbers: int, stride: int, frame: int, starts: int, nodes: int) -> None:
-    """Write the nodes of every set in the place of the set, those that somebody waits for.
-
-    Set k has nodes[starts[k]:starts[k + 1]]. What is left without members must be unlinked by a
-    `rehash`.
-    """
-    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
-    for slot in range(load_int(numbers, HIGH)):
-        row = rows + slot * stride
-        if load_int(row, 1) == FREE:
-            continue
-        word = load_int(row, place)
-        cell, among = first_cell(word), False
-        while cell >= 0:
-            among |= (member_at(cell, numbers) & SET) != 0
-            cell = next_cell(cell, numbers)
-        if not among:
-            continue
-        made, cell = np.int64(-1), first_cell(word)
-        while cell >= 0:
-            node = member_at(cell, numbers)
-            cell = next_cell(cell, numbers)
-            first, last = np.int64(0), np.int64(1)
-            if node & SET:
-                first, last = load_int(starts, node ^ SET), load_int(starts, (node ^ SET) + 1)
-            for at in range(first, last):
-                own = load_int(nodes, at) if node & SET else node
-                made = with_member(made, own, numbers) if made >= 0 else one_member(word >> 32, own)
-        store_int(row, place, made)
 
 
 @kernel()

@@ -81,6 +81,7 @@ from braid.kernels.instances import (
     S_NEXT,
     S_OUT,
     S_TEST,
+    SET,
     SETS,
     SEVERAL,
     STAMP,
@@ -89,32 +90,39 @@ from braid.kernels.instances import (
     STATES,
     STRINGS,
     SWEPT,
-    append_member,
+    WAYS,
     atoms_hold,
     bind,
     class_of,
-    compact_members,
     compose,
-    first_cell,
-    first_state,
     free_slot,
     hash_event,
     hash_instance,
-    head_at,
-    last_member,
+    hash_ways,
+    is_first_way,
+    leads_somewhere,
     link_slot,
-    member_at,
-    next_cell,
-    one_member,
     rehash,
     same_keys,
-    state_of,
     sweep_slots,
     take_slot,
     unlink,
-    with_member,
+    unlink_others,
 )
 from braid.kernels.keys import key_of
+from braid.kernels.members import (
+    append_member,
+    compact_members,
+    first_cell,
+    first_state,
+    head_at,
+    last_member,
+    member_at,
+    next_cell,
+    one_member,
+    state_of,
+    with_member,
+)
 from braid.kernels.memory import release, resized
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
@@ -297,13 +305,12 @@ def _wait(number: int, node: int, first: int, numbers: int, stride: int, frame: 
     store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
     class_ = class_of(row, frame)
     store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
-    hash_ = hash_instance(row, group, frame)
-    if hash_ < 0:  # a NULL key equals nothing: this instance could never be affected
+    if not hash_ways(row, group, frame):
+        # A NULL key equals nothing: this instance could never be affected.
         free_slot(slot, load_int(numbers, ROWS_AT), stride, numbers, frame)
         store_int(group, G_SLOT, -1)
         return
     store_int(group, G_SLOT, slot)
-    store_half(row, load_int(frame, HASH), hash_)
     rows, heads = load_int(numbers, ROWS_AT), load_int(numbers, HEADS_AT)
     link_slot(slot, rows, stride, heads, load_int(numbers, HEADS_MASK), frame)
     store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
@@ -373,7 +380,8 @@ def follow(
     channels = frame_words[CHANNELS] != 0
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
-    first_heads = frame_words[FIRST_HEADS]
+    ways = frame_words[WAYS]
+    first_heads, states_at = frame_words[FIRST_HEADS], frame_words[STATES]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
@@ -404,25 +412,30 @@ def follow(
         if class_count == 1 and until + AHEAD < second_n:
             # Memory is slow: ask for the chains of the events that come next.
             event = second_at + (until + AHEAD) * second_stride
-            prefetch(heads_at + 8 * (hash_event(event, 0, frame) & mask))
+            prefetch(heads_at + 8 * (hash_event(event, 0, 0, frame) & mask))
             event = second_at + (until + AHEAD // 2) * second_stride
-            prefetch(rows_at + load_int(heads_at, hash_event(event, 0, frame) & mask) * stride)
+            prefetch(rows_at + load_int(heads_at, hash_event(event, 0, 0, frame) & mask) * stride)
         for e in range(s, until):
             if load_int(numbers, COUNT) == 0:
                 break
             event = second_at + e * second_stride
             began = load_int(event, 0)
-            for class_ in range(class_count):
+            class_, way = np.int64(0), np.int64(-1)
+            for _ in range(class_count * ways):
+                way += 1
+                if way == ways:
+                    class_, way = class_ + 1, np.int64(0)
                 if load_int(classes + class_ * (8 * CLASS_WORDS), C_LIVE) == 0:
                     continue
-                h = hash_event(event, class_, frame)
+                h = hash_event(event, class_, way, frame)
                 if h < 0:
                     continue
-                bucket = h & mask
+                bucket, linked = way * (mask + 1) + (h & mask), link + 2 * way
+                hashed = hash_ + 2 * way
                 previous, slot = np.int64(-1), load_int(heads_at, bucket)
                 while slot >= 0:
                     instance = rows_at + slot * stride
-                    following = np.int64(load_half(instance, link))
+                    following = np.int64(load_half(instance, linked))
                     prefetch(rows_at + following * stride)
                     group = groups + (load_int(instance, place) >> 32) * (8 * GROUP_WORDS)
                     bound = load_int(group, G_BOUND)
@@ -431,15 +444,18 @@ def follow(
                         if previous < 0:
                             store_int(heads_at, bucket, following)
                         else:
-                            store_half(rows_at + previous * stride, link, following)
+                            store_half(rows_at + previous * stride, linked, following)
+                        if ways > 1:
+                            unlink_others(slot, way, rows_at, stride, heads_at, mask, frame)
                         free_slot(slot, rows_at, stride, numbers, frame)
                         slot = following
                         continue
                     own = parameters + 8 * load_int(group, G_PARAMETERS)
                     if (
-                        load_half(instance, hash_) != h
+                        load_half(instance, hashed) != h
                         or load_int(instance, 1) >= began
                         or not same_keys(instance, event, class_, group, frame)
+                        or (ways > 1 and not is_first_way(instance, event, way, group, frame))
                         or not atoms_hold(
                             load_int(group, G_ATOMS),
                             load_int(group, G_AT),
@@ -473,7 +489,7 @@ def follow(
                             store_int(counted, C_LIVE, load_int(counted, C_LIVE) + 1)
                             write(instance, event, own, strings, successor)
                             store_int(successor, 1, now)
-                            store_half(successor, hash_, hash_instance(successor, group, frame))
+                            hash_ways(successor, group, frame)
                             _emit(successor, event, numbers, frame, out, accept)
                             _push(pending, made)
                             store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
@@ -487,19 +503,20 @@ def follow(
                         write(instance, event, own, strings, instance)
                         store_int(instance, 1, now)
                         _emit(instance, event, numbers, frame, out, accept)
-                        changed = hash_instance(instance, group, frame)
-                    if changed == h:
+                        changed = hash_instance(instance, group, way, frame)
+                    if changed == h and ways == 1:
                         previous = slot
                     else:
                         if previous < 0:
                             store_int(heads_at, bucket, following)
                         else:
-                            store_half(rows_at + previous * stride, link, following)
-                        if changed < 0:
-                            free_slot(slot, rows_at, stride, numbers, frame)
-                        else:
-                            store_half(instance, hash_, changed)
+                            store_half(rows_at + previous * stride, linked, following)
+                        if ways > 1:
+                            unlink_others(slot, way, rows_at, stride, heads_at, mask, frame)
+                        if goes_on and hash_ways(instance, group, frame):
                             _push(pending, slot)
+                        else:
+                            free_slot(slot, rows_at, stride, numbers, frame)
                     slot = following
         s = until
         for k in range(lists[2]):
@@ -510,10 +527,10 @@ def follow(
                 free_slot(slot, rows_at, stride, numbers, frame)
         for k in range(lists[5]):
             slot = load_int(lists[3], k)
-            if load_half(rows_at + slot * stride, hash_) < 0:
-                free_slot(slot, rows_at, stride, numbers, frame)
-            else:
+            if leads_somewhere(rows_at + slot * stride, frame):
                 link_slot(slot, rows_at, stride, heads_at, mask, frame)
+            else:
+                free_slot(slot, rows_at, stride, numbers, frame)
         lists[2], lists[5] = 0, 0
         previous_row, added = np.int64(-1), np.int64(0)
         while p < pairs_n:
@@ -525,9 +542,14 @@ def follow(
                 # What starts together is one instance; without channels, only what is one node.
                 store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
                 previous_row = pair >> 32
-            if p + AHEAD < pairs_n:
-                later = load_int(pairs_from, p + AHEAD) & np.int64(0x3FFFFFFF)
+            if p + 6 * AHEAD < pairs_n:
+                later = load_int(pairs_from, p + 6 * AHEAD) & np.int64(0x3FFFFFFF)
                 prefetch(first_heads + 8 * later)
+                # What begins now may be completed soon, and its state is asked for then.
+                later = load_int(pairs_from, p + 2 * AHEAD) & np.int64(0xFFFFFFFF)
+                if later & SET == 0:
+                    soon = first_state(load_int(first_heads, later))
+                    prefetch(states_at + soon * (8 * STATE_WORDS))
             node = pair & np.int64(0xFFFFFFFF)
             p += 1
             head = head_at(node, frame)

@@ -18,7 +18,6 @@ from braid.kernels.instances import (
     GROUP,
     GROUP_WORDS,
     GROUPS,
-    HASH,
     HEADS_MASK,
     HIGH,
     LEAST_HEADS,
@@ -26,11 +25,13 @@ from braid.kernels.instances import (
     ROWS_AT,
     SWEPT,
     class_of,
-    compact_members,
-    hash_instance,
+    hash_ways,
     rehash,
-    spell_out,
     sweep_slots,
+)
+from braid.kernels.members import (
+    compact_members,
+    spell_out,
 )
 from braid.kernels.runtime import WORDS, address, kernel, load_int, store_half, store_int
 
@@ -85,7 +86,7 @@ def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
             group = frame_words[GROUPS] + (load_int(row, frame_words[GROUP]) >> 32) * (
                 8 * GROUP_WORDS
             )
-            store_half(row, frame_words[HASH], hash_instance(row, group, frame))
+            hash_ways(row, group, frame)
             slots[COUNT] += 1
             class_ = class_of(row, frame)
             store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)

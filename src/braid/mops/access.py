@@ -225,6 +225,11 @@ class AccessIndex:
         self._plan.widen(columns)
         self._probing = None
 
+    @property
+    def places(self) -> Keys:
+        """Where the record of each clause is: those of one bucket lie together."""
+        return self._position
+
     # Rows are matched, and learned from
 
     def match(self, keys: Keys) -> Pairs:

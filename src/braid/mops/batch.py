@@ -18,6 +18,7 @@ import numpy as np
 from braid.mops.bit_sets import BitSets
 from braid.mops.columns import Rows
 from braid.mops.sets import Sets
+from braid.mops.values import Words
 
 Index = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -31,6 +32,8 @@ class Batch:
     members: Index | None = None
     #: What members from SET on stand for.
     sets: Sets | BitSets | None = None
+    #: Gives a word for each node: events that have one node often have those with words near it.
+    near: Callable[[], Words | None] | None = None
 
     def spelled(self) -> Batch:
         """With single nodes only."""

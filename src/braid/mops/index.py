@@ -113,6 +113,11 @@ class AdaptiveIndex:
             if self._access is not None:
                 self._access.widen(columns)
 
+    @property
+    def places(self) -> Keys | None:
+        """Where the clause of each id lies, if clauses that hold for the same rows lie together."""
+        return None if self._access is None or self._waiting else self._access.places
+
     # ---- rows ----
 
     def match(self, keys: Keys) -> Pairs:

@@ -126,6 +126,15 @@ class Nodes:
         self._table = np.full(room, -1, np.int64)
         fill_nodes(self._table, self.signatures, numbers)
 
+    def renumber(self, new: NodeNumbers) -> None:
+        """Give every number below `high` another one: number n becomes new[n]."""
+        high, free = self.high, int(self._counts[1])
+        self.signatures[new] = self.signatures[:high].copy()
+        self.uses[new] = self.uses[:high].copy()
+        self._free[:free] = new[self._free[:free]]
+        known = self._table >= 0
+        self._table[known] = new[self._table[known]]
+
     def _reserve(self, needed: int) -> None:
         if needed > len(self.uses):
             size = max(needed, 2 * len(self.uses))

@@ -131,7 +131,7 @@ class SelectionLogic(Stateless):
             known = self._nodes_of_clauses()
             nodes = clauses if known is None else np.take(known, clauses, mode="clip")
             at = at if batch.index is None else batch.index[at]
-            return {port: Batch(batch.rows, at, nodes) for port in self.ports}
+            return {port: Batch(batch.rows, at, nodes, near=self._near) for port in self.ports}
         at, targets = self.table.match(batch.rows, batch.index, batch.members)
         nodes = self._target_node[targets]
         if len(self.ports) == 1:
@@ -157,6 +157,19 @@ class SelectionLogic(Stateless):
             same = np.array_equal(known[:used], np.arange(used, dtype=known.dtype))
             self._direct, self._stale = None if same else known, False
         return self._direct
+
+    def _near(self) -> np.ndarray | None:
+        """Where the clause of each node of the only port lies in the index."""
+        places = self.table.index.places
+        if places is None:
+            return None
+        known = self._nodes_of_clauses()
+        if known is None:
+            return places
+        count = min(len(places), len(known))
+        found = np.zeros(int(known[:count].max(initial=-1)) + 1, np.int64)
+        found[known[:count]] = places[:count]
+        return found
 
     def forget_codes(self) -> None:
         self.table.forget_codes()

@@ -8,7 +8,7 @@ nodes so far share them (prefix merging).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,7 @@ from braid.kernels.instances import (
     S_BOUND,
     S_EDGE,
     S_GROUP,
+    S_NEXT,
     S_OUT,
     S_TEST,
     STATE_WORDS,
@@ -65,6 +66,8 @@ from braid.plan.specs import StepSpec
 FEW_EDGES = 8
 #: More classes than this would cost more to probe than they save.
 MAX_CLASSES = 32
+#: So many states are worth being laid together.
+MANY_STATES = 16_384
 #: Static keys of a class.
 MAX_KEYS = 2
 #: Tests that the loop makes by itself.
@@ -102,6 +105,8 @@ class States:
         self._gone = 0
         #: Changes with every member that comes or goes.
         self.changes = 0
+        #: How many states there were when they were last laid together.
+        self._laid = 0
         #: States whose members' bounds are asked where results come out.
         self.outside = np.zeros(8, np.bool_)
         self._width = 0
@@ -140,6 +145,36 @@ class States:
         if first.members is not None and len(first.members):
             members = first.members if first.sets is None else first.members[first.members < SET]
             self.heads = grown(self.heads, int(members.max(initial=0)) + 1, -1)
+
+    def lay_together(self, near: Callable[[], Words | None]) -> None:
+        """Number states in the order of words that say which of their first nodes come together.
+
+        Queries come in an order that has nothing to do with the events that they want. What an
+        event begins are then states all over a table that no cache holds.
+        """
+        if self.states.count < max(MANY_STATES, 3 * self._laid // 2):
+            return
+        words, high = near(), self.states.high
+        if words is None:
+            return
+        self._laid = self.states.count
+        # Edges in the index know the numbers of their states.
+        moving = (self.states.uses[:high] > 0) & (self.first_of[:high] < len(words))
+        moving &= (self.first_of[:high] >= 0) & (self.state_table[:high, S_TEST] != INDEXED)
+        places = np.flatnonzero(moving)
+        new = np.arange(high)
+        new[places[np.argsort(words[self.first_of[places]], kind="stable")]] = places
+        self.states.renumber(new)
+        for array in (self.state_table, self.first_of, self._edge_counts, self.outside):
+            array[new] = array[:high].copy()
+        used = np.flatnonzero(self.states.uses[:high] > 0)
+        used = used[self.state_table[used, S_NEXT] >= 0]
+        self.state_table[used, S_NEXT] = new[self.state_table[used, S_NEXT]]
+        outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
+        self.state_of[outs] = new[self.state_of[outs]]
+        begins = self.heads >= 0
+        first = self.heads[begins]
+        self.heads[begins] = ((first >> 32) << 32) | new[first & 0xFFFFFFFF]
 
     def make_room(self, states: int) -> None:
         self.state_table = grown(self.state_table, states)

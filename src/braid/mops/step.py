@@ -53,6 +53,7 @@ class StepLogic:
         self._spec = spec
         self._context = context
         self._layout = Layout(spec.columns.names)
+        self._ways = max(1, len(spec.ways))
         names = spec.second.schema.names
         self._second = Layout((*names, "#") if spec.second_membered else names)
         self._compile()
@@ -116,23 +117,30 @@ class StepLogic:
             -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s)
             for _, s in spec.emit
         ]
+        ways = [key for way in spec.ways for key in way]
+        own = [layout.column(k.instance) if k.instance else -1 - k.constant for k in ways]
+        compared = [(k.event, k.floating) for k in spec.keys]
+        compared += [(k.event, k.floating) for k in ways]
+        ends = np.cumsum([len(spec.keys), *(len(way) for way in spec.ways or ((),))])
         return (
-            _words([layout.column(k.instance) for k in spec.keys]),
-            _words([second.column(k.event) for k in spec.keys]),
-            _words([int(k.floating) for k in spec.keys]),
+            _words([layout.column(k.instance) for k in spec.keys] + own),
+            _words([second.column(event) for event, _ in compared]),
+            _words([int(floating) for _, floating in compared]),
             _words(bind),
             _words(emit),
+            ends.astype(np.int64),
         )
 
     def _frame(self) -> Words:
         """Where everything is now: tables move when they grow."""
         spec, layout, tables = self._spec, self._layout, self.tables
-        instance_keys, event_keys, float_keys, bind, emit = self._columns
+        instance_keys, event_keys, float_keys, bind, emit, ways = self._columns
         frame = np.zeros(slots.FRAME, np.int64)
         frame[slots.INSTANCE_KEYS] = address(instance_keys)
         frame[slots.EVENT_KEYS] = address(event_keys)
         frame[slots.FLOAT_KEYS] = address(float_keys)
         frame[slots.KEYS] = len(spec.keys)
+        frame[slots.WAYS], frame[slots.WAY_STARTS] = self._ways, address(ways)
         frame[slots.BIND], frame[slots.COLUMNS] = address(bind), len(bind)
         frame[slots.EMIT], frame[slots.EMITTED] = address(emit), len(emit)
         frame[slots.INSTANCE_BASE] = layout.base
@@ -141,7 +149,7 @@ class StepLogic:
         frame[slots.OUT_BASE] = spec.output.layout.base
         frame[slots.LINK] = 2 * layout.width
         frame[slots.HASH] = 2 * layout.width + 1
-        frame[slots.GROUP] = layout.width + 1
+        frame[slots.GROUP] = layout.width + self._ways
         frame[slots.ITERATES] = spec.iterates
         frame[slots.RESIDUAL] = not is_true(spec.residual)
         frame[slots.CHANNELS] = spec.channels
@@ -214,6 +222,8 @@ class StepLogic:
         if len(self.sets.known) > MANY_SETS:
             self._spell_sets()
         members = self.sets.localised(first)
+        if first.near is not None and not len(self.sets.known):
+            self.tables.lay_together(first.near)
         self.sets.refresh()
         run = kernel.follow(
             self._frame(),
@@ -312,7 +322,7 @@ class StepLogic:
         numbers[slots.STAMP] = stamp
         numbers[slots.HIGH] = count
         numbers[slots.CAPACITY] = capacity = max(16, count)
-        numbers[slots.ROWS_AT] = memory.resized(0, capacity * (width + slots.EXTRA))
+        numbers[slots.ROWS_AT] = memory.resized(0, capacity * self._stride)
         numbers[slots.ARENA_SIZE] = max(64, len(arena))
         numbers[slots.ARENA_USED] = len(arena)
         numbers[slots.ARENA_AT] = memory.resized(0, numbers[slots.ARENA_SIZE])
@@ -321,7 +331,7 @@ class StepLogic:
         memory.view(numbers[slots.ARENA_AT], len(arena))[:] = arena
         held = self._memory()
         held[:count, :width] = rows[:, :width]
-        held[:count, width + 1] = rows[:, width]
+        held[:count, -1] = rows[:, width]
         if count:
             groups = rows[:, width][rows[:, END] != slots.FREE] >> 32
             assert not len(groups) or int(groups.max()) < len(self.tables.group_table)
@@ -329,14 +339,20 @@ class StepLogic:
             return
         # Nothing to hang into chains: compiling what does it would be most of a cold start.
         numbers[slots.FREE_HEAD] = -1
-        numbers[slots.HEADS_AT] = memory.resized(0, slots.LEAST_HEADS)
+        heads = self._ways * slots.LEAST_HEADS
+        numbers[slots.HEADS_AT] = memory.resized(0, heads)
         numbers[slots.HEADS_MASK] = slots.LEAST_HEADS - 1
-        memory.view(numbers[slots.HEADS_AT], slots.LEAST_HEADS)[:] = -1
+        memory.view(numbers[slots.HEADS_AT], heads)[:] = -1
         self.tables.classes[:, slots.C_LIVE] = 0
+
+    @property
+    def _stride(self) -> int:
+        """Words of a slot."""
+        return self._layout.width + self._ways + slots.EXTRA
 
     def _memory(self) -> Rows:
         """All slots, as an array that is valid until they move."""
-        width, capacity = self._layout.width + slots.EXTRA, int(self._slots[slots.CAPACITY])
+        width, capacity = self._stride, int(self._slots[slots.CAPACITY])
         return memory.view(self._slots[slots.ROWS_AT], capacity * width).reshape(capacity, width)
 
     def _release(self) -> None:
@@ -353,7 +369,7 @@ class StepLogic:
 
     @property
     def state_bytes(self) -> int:
-        heads = int(self._slots[slots.HEADS_MASK]) + 1
+        heads = self._ways * (int(self._slots[slots.HEADS_MASK]) + 1)
         return self._memory().nbytes + 8 * (heads + int(self._slots[slots.ARENA_SIZE]))
 
     @property
@@ -364,7 +380,7 @@ class StepLogic:
         """The slots that have been used, free ones included, without links and hashes."""
         width = self._layout.width
         held = self._memory()[: int(self._slots[slots.HIGH])]
-        return np.concatenate([held[:, :width], held[:, width + 1 :]], axis=1)
+        return np.concatenate([held[:, :width], held[:, -1:]], axis=1)
 
     def _arena(self) -> Words:
         return memory.view(self._slots[slots.ARENA_AT], self._slots[slots.ARENA_USED]).copy()

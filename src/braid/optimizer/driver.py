@@ -414,7 +414,10 @@ class _Walk:
         shown = {source for _, source in emit}
         aggregates = needed_aggregates(node, shown)
         own = () if selection is None else bounds_of(selection)
-        parts = parts_of(node, aggregates, (*bounds, *own), "ai_index" in self.driver.rules)
+        rules = self.driver.rules
+        parts = parts_of(
+            node, aggregates, (*bounds, *own), "ai_index" in rules, "an_index" in rules
+        )
         first, second = _needed(emit, parts.keys, parts.expressions)
         second |= {t.key.name for t in parts.tests if t.key.name is not None}
         definition = (parts.keys, parts.shape, emit)
@@ -460,6 +463,7 @@ class _Walk:
             channels=sharing.flags.get("channels", False),
             static_index="an_index" in self.driver.rules,
             forward_index="fr_index" in self.driver.rules,
+            ways=parts.ways,
         )
         recipe = StepRecipe(parts.tests, parts.constants, parts.bounds, forward, outside)
         # Always of members: others of this shape may have bounds or go on with a selection.

@@ -5,6 +5,9 @@ NEXT{$2.Name = $1.Name AND $2.Kind = 'sell' AND $2.Price > 1.1 * $1.Price AND DU
   test   Kind = 'sell'                  data of the member
   bound  10 min                         data of the member: its instances expire
   code   $2.Price > :0 * $1.Price       compiled once; the constant 1.1 is data
+
+A disjunction is code as well; but if each of its clauses has an equality, instances are found by these
+(see `plan/ways.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from braid.algebra.nodes import Iterate, Sequence
 from braid.algebra.types import Kind, kind_of
 from braid.plan.predicates import Atom, Clause, Constant, Lifter, is_static, tests
 from braid.plan.routes import Bound
-from braid.plan.specs import Key, key_of
+from braid.plan.specs import Key, WayKey, key_of
+from braid.plan.ways import ways_of
 
 #: Tests that a step can make by itself; others are compiled.
 _SIMPLE = frozenset({"between", "ne", "in", "not in", "null", "not null"})
@@ -45,6 +49,7 @@ class Parts:
     aggregates: tuple[tuple[str, Expression], ...]
     constants: tuple[Constant, ...]
     bounds: tuple[Bound, ...]
+    ways: tuple[tuple[WayKey, ...], ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -61,8 +66,10 @@ def parts_of(
     aggregates: tuple[tuple[str, Expression], ...],
     above: tuple[Bound, ...],
     keyed: bool,
+    static: bool,
 ) -> Parts:
-    """`above`: bounds on what this makes; `keyed`: whether equalities become index keys."""
+    """`above`: bounds on what this makes; `keyed`: whether equalities with what is bound become
+    index keys; `static`: whether those with constants do."""
     keys, ordered, rest = _taken_apart(node.predicate, keyed)
     own = bounds_of(node.predicate)
     if isinstance(node, Iterate):
@@ -80,6 +87,7 @@ def parts_of(
         lifted,
         tuple(lifter.constants),
         tuple(dict.fromkeys((*known, *own, *above))),
+        ways_of(residual, keyed, static),
     )
 
 

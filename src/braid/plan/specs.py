@@ -211,6 +211,17 @@ class Key:
 
 
 @dataclass(frozen=True)
+class WayKey:
+    """An equality that is a key of one way only: of an instance's column with an attribute of the
+    event, or of a constant of the member, by its number."""
+
+    event: str
+    floating: bool
+    instance: str | None = None
+    constant: int = -1
+
+
+@dataclass(frozen=True)
 class StepSpec:
     """One NEXT (`rebind` None) or FOLD, of all members that have this shape.
 
@@ -224,8 +235,9 @@ class StepSpec:
     comes from: an instance column, or `e:a`, an attribute of the event (NEXT only).
 
     `merged`: members that agree so far share instances; `channels`: so do members that agree
-    from here on. `instance_index`, `forward_index`: whether instances and forward edges are
-    found by hash.
+    from here on. `static_index`, `forward_index`: whether instances and forward edges are
+    found by hash of constants. `ways`: where the residual is a disjunction, the keys by which
+    instances are found along each of its clauses, beside `keys`.
     """
 
     first: Shape
@@ -241,6 +253,7 @@ class StepSpec:
     channels: bool = True
     static_index: bool = True
     forward_index: bool = True
+    ways: tuple[tuple[WayKey, ...], ...] = ()
 
     @property
     def stateful(self) -> bool:
@@ -285,6 +298,8 @@ class StepSpec:
         if self.rebind is not None:
             shown += f"; rebind {show(self.rebind)}"
             shown += "".join(f"; {show(e)} AS {n}" for n, e in self.aggregates)
+        if self.ways:
+            shown += f"; found by {' or by '.join(map(_way_shown, self.ways))}"
         return f"{name} {{{shown}}}"
 
 
@@ -317,7 +332,12 @@ def _shown(column: str) -> str:
     return ("$1." if column.startswith("f:") else "$.") + column[2:]
 
 
-def _plain(expression: Expression) -> Ref | None:
+def _way_shown(way: tuple[WayKey, ...]) -> str:
+    sides = [_shown(k.instance) if k.instance else f":{k.constant + 1}" for k in way]
+    return " AND ".join(f"$2.{k.event} = {side}" for k, side in zip(way, sides, strict=True))
+
+
+def plain_ref(expression: Expression) -> Ref | None:
     """A reference, seen through casts that do not change its word."""
     if isinstance(expression, Ref):
         return expression
@@ -326,14 +346,14 @@ def _plain(expression: Expression) -> Ref | None:
         kinds = (kind_of(inner.type), kind_of(target))
         widens = kinds in ((Kind.INTEGER, Kind.INTEGER), (Kind.FLOAT, Kind.FLOAT))
         if widens and inner.type.bit_width <= target.bit_width:
-            return _plain(inner)
+            return plain_ref(inner)
     return None
 
 
 def key_of(part: Expression) -> Key | None:
     if not (isinstance(part, Call) and part.function == "eq"):
         return None
-    left, right = (_plain(a) for a in part.args)
+    left, right = (plain_ref(a) for a in part.args)
     if left is None or right is None:
         return None
     if left.source is Source.SECOND:

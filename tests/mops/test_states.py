@@ -1,0 +1,75 @@
+"""States that are laid together change their numbers, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+import braid
+from braid.mops import states
+
+SCHEMA = pa.schema([("n", pa.int64()), ("c", pa.int64()), ("p", pa.float64()), ("t", pa.int64())])
+
+
+def text(number: int) -> str:
+    """Patterns of two steps; some states have so many edges that these are in an index."""
+    name, code = number % 7, 0 if number % 3 else number % 5
+    return (
+        f"SELECT * FROM FILTER{{p > {number % 11 / 11}}}(FILTER{{n = {name} AND c >= {code}}}(S)"
+        f" NEXT{{$2.c = {number % 4} AND DUR <= {5 + number % 2}}} S)"
+    )
+
+
+def events(batch: int) -> pa.Table:
+    random, count = np.random.default_rng(batch), 60
+    values = {"n": random.integers(0, 7, count), "c": random.integers(0, 5, count)}
+    times = np.sort(random.integers(0, count // 2, count)) + 100 * batch
+    return pa.table({**values, "p": random.random(count), "t": times}, schema=SCHEMA)
+
+
+def found(engine: braid.Engine) -> dict[Any, list[Any]]:
+    return {
+        key: sorted(map(str, table.to_pylist())) for key, table in sorted(engine.results.items())
+    }
+
+
+def run(many: int) -> tuple[list[dict[Any, list[Any]]], int]:
+    """What each batch gives, with queries that come and go and a restart, and how often states
+    were laid together."""
+    renumbered, results = 0, []
+    renumber = states.Nodes.renumber
+
+    def counted(nodes: states.Nodes, new: np.ndarray) -> None:
+        nonlocal renumbered
+        renumbered += int((new != np.arange(len(new))).any())
+        renumber(nodes, new)
+
+    with patch.object(states, "MANY_STATES", many), patch.object(states.Nodes, "renumber", counted):
+        engine = braid.Engine(idle_timeout=None)
+        engine.stream("S", SCHEMA, time="t")
+        for number in np.random.default_rng(1).permutation(90).tolist():
+            engine.query(f"q{number}", text(number))
+        for batch in range(6):
+            engine.process({"S": events(batch)})
+            results.append(found(engine))
+            for number in range(10 * batch, 10 * batch + 10):
+                engine.drop(f"q{number}")
+            for number in range(90 + 40 * batch, 130 + 40 * batch):
+                engine.query(f"q{number}", text(number))
+            if batch == 3:
+                engine = braid.Engine.restore(engine.snapshot())
+        engine.finish()
+        results.append(found(engine))
+    return results, renumbered
+
+
+def test_nobody_notices_that_states_are_laid_together() -> None:
+    usual, never = run(states.MANY_STATES)
+    moved, often = run(2)
+    assert never == 0
+    assert often > 1
+    assert moved == usual
+    assert sum(map(len, usual)) > 100
