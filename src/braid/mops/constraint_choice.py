@@ -85,6 +85,11 @@ class Choice:
         self.refused[:] = saved.reshape(3, -1)[2]
         self._before = None
 
+    def forget(self) -> None:
+        """What was counted so far is not compared with what is counted from now on."""
+        self._before, self.seconds = None, 0.0
+        self._walked[:] = 0
+
     def walked(self, watches: Iterable[int], seconds: float) -> None:
         """A walk over rows was made because of some watches."""
         self.seconds += seconds

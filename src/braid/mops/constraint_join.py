@@ -100,7 +100,8 @@ class ConstraintJoinLogic(OneForAll):
         out = self._joined(inputs, bound)
         self._look.events += came
         self._look.own.note(came, perf_counter() - started)
-        if self._spec.netted and not self.stopped and not self._look.is_worth_it():
+        may_rest = self._spec.netted and not self._spec.declared and not self.stopped
+        if may_rest and not self._look.is_worth_it():
             self._go_back()
         return Batch(out)
 
@@ -308,6 +309,8 @@ class ConstraintJoinLogic(OneForAll):
         return state
 
     def restore(self, state: State) -> None:
+        if self._look.is_on:
+            self._look.end()
         if any(name.startswith(PLAIN) for name in state):
             self._restore_plain(state)
         else:
@@ -402,6 +405,9 @@ class ConstraintJoinLogic(OneForAll):
 
     def forget_codes(self) -> None:
         """Constants keep their codes, and rows are given back with new ones."""
+        if self._look.is_on:
+            # It begins anew: what is looked at is not given back.
+            self._look.end()
         self._watch.forget_codes()
 
     def describe(self) -> dict[str, Any]:

@@ -163,6 +163,7 @@ class Watch:
         self._unlooked = (
             self._held.stores[:, _COUNTED].copy(),
             self._watches[:, _OF_WATCHES].copy(),
+            self.choice.state(),
         )
         self._held.stores[:, stores.COVERS] = 0
         self.make_tables()
@@ -170,6 +171,7 @@ class Watch:
         frame[[frames.SAMPLES, frames.SPILLS, frames.CAME, frames.LEFT_EARLY]] = 0
         for number in range(len(self._watches)):
             kernel.watch_anew(frame, number, kernel.LOOKS)
+        self.choice.forget()
         self.look_at(one_in)
 
     def look_at(self, one_in: int) -> None:
@@ -183,10 +185,12 @@ class Watch:
         """Forget what was held to look at. What holds is to be proved, now of all keys; for the rest
         it is looked as ever."""
         usable = [self._is_usable(number) for number in range(len(self._watches))]
-        counted, of_watches = self._unlooked
+        counted, of_watches, measured = self._unlooked
         self._held.stores[:, _COUNTED] = counted
         self._watches[:, _OF_WATCHES] = of_watches
         self.look_at(0)
+        self.choice.take(measured)
+        self.choice.forget()
         frame = self._held.frame
         frame[frames.SAMPLES] = round(1024 * self._watching.sample)
         frame[frames.SPILLS] = self._spec.mode is ConstraintMode.EXACT
