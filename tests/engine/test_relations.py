@@ -296,7 +296,7 @@ def test_windows_of_a_stream_are_one_buffer_whatever_is_needed_of_them() -> None
     }
 
     def buffers(*off: str) -> tuple[list[dict[str, Any]], dict[str, list[tuple[Any, ...]]]]:
-        running = engine(dict.fromkeys(("k_join", *off), False), **QUERIES)
+        running = engine(dict.fromkeys(("k_join", "s_window_join", *off), False), **QUERIES)
         running.process(sent)
         mops = running.explain().to_dict()["mops"]
         details = [m["detail"] for m in mops if m["detail"].get("longest", 0) > 5]

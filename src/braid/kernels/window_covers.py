@@ -123,10 +123,10 @@ def covered(cover: int, first: int, age: int, kind: int, at: int, out: int, word
 
 @kernel()
 def carry(frame: int, depth: int, level: int, cell: int, cover: int, age: int) -> bool:
-    """Carry to the next level the nodes that also see an event of this age; whether there are."""
-    first = first_of(cover, age)
-    if first == load_int(cover, SIZED):
-        return False
+    """Carry to the next level the nodes that also see an event of this age; whether there are.
+
+    Most often there is none in both sets: that is asked before sizes are.
+    """
     words = load_int(frame, WORDS_OF_SET)
     kind, at, own = load_int(level, AT_KIND), load_int(level, AT_SET), load_int(cell, KIND)
     out = load_int(frame, SETS_AT) + (depth + 2) * (8 * words)
@@ -137,7 +137,13 @@ def carry(frame: int, depth: int, level: int, cell: int, cover: int, age: int) -
         else:
             kind = meet(kind, at, own, place, out, words)
             at = out
-    if kind != 0 and first > 0:
+    if kind == 0:
+        return False
+    # Of a list, the size of each node is asked; of bits, how far the order of sizes is passed.
+    first = np.int64(1) if kind > 0 else first_of(cover, age)
+    if first == load_int(cover, SIZED) and kind < 0:
+        return False
+    if first > 0:
         kind = covered(cover, first, age, kind, at, out, words)
         at = out
     if kind == 0:

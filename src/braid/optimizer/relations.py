@@ -334,10 +334,10 @@ class Relations:
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
                 return changes_join(self._walk, channels, sides, emit, only)
-        inside = not only and self._walk.has_rule("s_window_join") and of_time(join)
-        if inside and sides.tell_all_apart:
-            told = (*definition, tuple(() for _ in join.inputs), True)
-            return self._window_join(join, parts, sides, told, constants, None, speaks)
+        may_be_inside = not only and self._walk.has_rule("s_window_join")
+        if may_be_inside and of_time(join) and sides.tell_all_apart:
+            complete = (*definition, tuple(() for _ in join.inputs), True)
+            return self._window_join(join, parts, sides, complete, constants, None, speaks)
         channels = self._read_sides(join, parts, sides, (JOIN, definition), speaks)
         operator = Operator(JOIN, channels, definition, constants)
         sharing = self._walk.sharing(operator)
