@@ -33,7 +33,7 @@ from braid.plan.distribution import Distribution, Kept, Placement, Standing
 from braid.plan.hashing import hash_values, mix
 
 #: Changes whenever an older Braid's state or routing could be misread.
-FORMAT = 2
+FORMAT = 3
 
 _NEW = "start with a new checkpoint directory (the sources are then read from their start)"
 
