@@ -91,50 +91,42 @@ def answer(
     An answer is the same whichever of verification and synopses is done first: what one of them
     finds empty is no answer. What bitmaps would say of a batch that has a result is known.
     """
+    # Arrays by themselves: a tuple of them costs as much to pass on as a small batch to answer.
+    positions, starts, edges, columns = form.positions, form.starts, form.edges, form.columns
+    entries, on, links = form.entries, form.on, lying.links
+    steps, places, left = lying.steps, lying.kept, np.zeros(1, np.int64)
     none = np.int64(0)
     sums, flags = np.zeros((3, none), np.int64), np.zeros((3, none), np.uint8)
     vectors, touched = np.zeros((2, none), np.int64), np.zeros((2, none), np.int64)
     if manner.chained:
-        vectors, touched = (
-            np.zeros((2, manner.room), np.int64),
-            np.zeros((2, manner.room), np.int64),
-        )
-    counts = np.zeros(form.starts.shape[0] - 1, np.int64)
+        vectors = np.zeros((2, manner.room), np.int64)
+        touched = np.zeros((2, manner.room), np.int64)
+    counts = np.zeros(starts.shape[0] - 1, np.int64)
     for b in range(asking.shape[0]):
         low, high, own = lows[b], highs[b], asking[b]
-        said.packing[b] = _density(form, low, high)
+        said.packing[b] = _density(positions, entries, low, high)
         asked = manner.verifies != 0 and said.packing[b] > threshold
         done = asked and _is_cheap(low, high, own, manner.followed)
-        true = done and has_result(
-            form.edges, form.columns, lying.steps, lying.kept, own, low, high
-        )
+        true = done and has_result(edges, columns, steps, places, own, low, high)
         bound = np.int64(1) if true else np.int64(0)
         if (true or not done) and not (true and manner.counts == 0):
             followed = False
             if manner.chained:
                 followed = follow_batch(
-                    form.positions,
-                    lying.links,
-                    form.starts,
-                    own,
-                    low,
-                    high,
-                    vectors,
-                    touched,
-                    counts,
+                    positions, links, starts, own, low, high, vectors, touched, left, counts
                 )
             if not followed and manner.counts != 0:
                 if sums.shape[1] == 0:
                     sums = np.zeros((3, manner.room), np.int64)
-                count_batch(form.positions, form.starts, own, low, high, sums, counts)
+                count_batch(positions, starts, own, low, high, sums, counts)
             elif not followed:
                 if flags.shape[1] == 0:
                     flags = np.zeros((3, manner.room), np.uint8)
-                find_batch(form.positions, form.starts, own, low, high, flags, counts)
-            bound = least_bound(counts, form.on, low, high)
+                find_batch(positions, starts, own, low, high, flags, counts)
+            bound = least_bound(counts, on, low, high)
         if asked and not done and bound > 0:
             done = True
-            true = has_result(form.edges, form.columns, lying.steps, lying.kept, own, low, high)
+            true = has_result(edges, columns, steps, places, own, low, high)
         kept = bound > 0 and (true or not asked)
         said.bounds[b] = bound
         said.flags[b] = (KEPT if kept else 0) | (ASKED if asked else 0)
@@ -146,13 +138,15 @@ def answer(
 
 
 @kernel()
-def _density(form: Form, lows: np.ndarray, highs: np.ndarray) -> float:
+def _density(
+    positions: np.ndarray, entries: np.ndarray, lows: np.ndarray, highs: np.ndarray
+) -> float:
     """The mean of events by entries, added up in the order of the positions."""
     total = 0.0
-    for k in range(form.positions.shape[0]):
-        number = form.positions[k, INPUT]
-        total += (highs[number] - lows[number]) / form.entries[k]
-    return total / form.positions.shape[0]
+    for k in range(positions.shape[0]):
+        number = positions[k, INPUT]
+        total += (highs[number] - lows[number]) / entries[k]
+    return total / positions.shape[0]
 
 
 @kernel()

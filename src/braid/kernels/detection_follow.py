@@ -67,11 +67,11 @@ def follow_batch(
     highs: np.ndarray,
     vectors: np.ndarray,
     touched: np.ndarray,
+    steps: np.ndarray,
     counts: np.ndarray,
 ) -> bool:
     """As `detection.count_batch`, if it pays: whether it has been done. `vectors` are zero, and are
-    so again in the end."""
-    steps = np.zeros(1, np.int64)
+    so again in the end; `steps` has room for how many are left."""
     own = highs[asking] - lows[asking]
     every = np.int64(0)
     for k in range(positions.shape[0]):
