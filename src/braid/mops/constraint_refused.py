@@ -9,21 +9,23 @@ from braid.kernels.runtime import address
 from braid.mops.constraint_state import Stores
 from braid.mops.values import Words
 
-#: Words of a filter of keys that were refused; one key for each.
-_REFUSED = 2048
+#: Keys of a filter, and words for each: where rows are dropped an error loses a result.
+_KEYS = 2048
+_WORDS, _WORDS_IF_DROPPED = 1, 4
 
 
 class RefusedKeys:
     """Two filters of each index, of which the older one is forgotten when the newer one is full."""
 
-    def __init__(self, held: Stores, *, needed: bool) -> None:
+    def __init__(self, held: Stores, *, needed: bool, drops: bool) -> None:
         self._held = held
+        words = _KEYS * (_WORDS_IF_DROPPED if drops else _WORDS)
         self._filters: dict[int, tuple[Words, Words]] = {}
         # Who has waited in vain is refused as well, so every input may have some.
         for index in range(len(held.lookups) if needed else 0):
-            empty = np.zeros(_REFUSED, np.int64)
+            empty = np.zeros(words, np.int64)
             self._filters[index] = (empty, empty.copy())
-            held.indexes[index, stores.REFUSED_MASK] = _REFUSED - 1
+            held.indexes[index, stores.REFUSED_MASK] = words - 1
             self._point(index)
 
     def _point(self, index: int) -> None:
@@ -34,9 +36,9 @@ class RefusedKeys:
     def renew(self, index: int) -> None:
         """Begin a new filter if one is full."""
         record = self._held.indexes[index]
-        if index in self._filters and record[stores.REFUSED_KEYS] >= _REFUSED:
+        if index in self._filters and record[stores.REFUSED_KEYS] >= _KEYS:
             before = self._filters[index][0]
-            self._filters[index] = (np.zeros(_REFUSED, np.int64), before)
+            self._filters[index] = (np.zeros_like(before), before)
             record[stores.REFUSED_KEYS] = 0
             self._point(index)
 

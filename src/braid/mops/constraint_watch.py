@@ -116,7 +116,8 @@ class Watch:
         #: Inputs whose rows that have been in a result have left.
         self._covered = np.zeros(len(spec.inputs), np.bool_)
         self._declare()
-        self._refused = RefusedKeys(held, needed=any(spec.keeps))
+        drops = spec.mode is ConstraintMode.MONITORED
+        self._refused = RefusedKeys(held, needed=any(spec.keeps), drops=drops)
         if any(spec.keeps):
             for index, record in enumerate(held.indexes):
                 record[stores.IS_ONE] = self.graph.is_one(index, declared=True)
