@@ -20,13 +20,13 @@ SPARK = Path(__file__).parent / "spark"
 # The first run of a predicate shape compiles it, so single examples may be slow.
 settings.register_profile(
     "quick",
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("few", settings.get_profile("quick"), max_examples=12)
+settings.register_profile("few", settings.get_profile("quick"), max_examples=10)
 settings.register_profile(
     "thorough",
     settings.get_profile("quick"),
