@@ -180,7 +180,11 @@ class Closings:
 
 
 def closings(names: int, days: int, seed: int) -> Closings:
-    """Of the first so many companies and days: the real ones where they are, else drawn ones."""
+    """Of the first so many companies and days: the real ones where they are, else drawn ones.
+
+    Of a company that has several on a day (the real data has one such) the first counts: answers
+    here are of one quote after the other.
+    """
     path = real_data("stocks/daily.parquet")
     if path is None:
         return _drawn(names, days, seed)
@@ -189,7 +193,9 @@ def closings(names: int, days: int, seed: int) -> Closings:
     numbers = np.unique(day.astype("datetime64[D]"), return_inverse=True)[1].astype(np.int64)
     texts = table["Name"].combine_chunks().cast(pa.string())
     codes = np.unique(texts.to_numpy(zero_copy_only=False).astype("U"), return_inverse=True)[1]
-    kept = np.flatnonzero((numbers < days) & (codes < names))
+    _, firsts = np.unique(numbers * (codes.max() + 1) + codes, return_index=True)
+    firsts.sort()
+    kept = firsts[(numbers[firsts] < days) & (codes[firsts] < names)]
     price = table["Close"].combine_chunks().to_numpy()
     return Closings(numbers[kept], texts.take(pa.array(kept)), price[kept])
 
