@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from braid.algebra.nodes import Sequence
+from braid.algebra.nodes import Sequence, walk_nodes
 from braid.lang import Catalog, compile_query, load
 from braid.optimizer.patterns import parts_of
 
@@ -38,9 +38,8 @@ def ways(predicate: str, *, bound: bool = True, static: bool = True) -> list[lis
     load(STREAM, catalog)
     text = f"SELECT * FROM S NEXT{{{predicate}}} S"
     node = compile_query(text, catalog, query_id="q").query.template.outputs[-1].node
-    while not isinstance(node, Sequence):
-        node = node.input  # type: ignore[union-attr]
-    parts = parts_of(node, (), (), bound, static)
+    (pattern,) = (inner for inner in walk_nodes(node) if isinstance(inner, Sequence))
+    parts = parts_of(pattern, (), (), bound, static)
     return [
         [f"{key.event} {key.instance or f':{key.constant}'}" for key in way] for way in parts.ways
     ]
