@@ -31,7 +31,8 @@ EXTRA = 1
 #: `*_BASE` is the word of the first column of a row; GROUP is a word of a slot, LINK and HASH are
 #: halves of one, those of the first way. The first KEYS keys are those of all ways; the keys of way
 #: w are from WAY_STARTS[w] to WAY_STARTS[w + 1]. An instance's key is a column, or -1 - number of
-#: a parameter of its group.
+#: a parameter of its group. WHOLE: all that an instance binds at first is there in the event that
+#: starts it; ALIKE: nothing bound is compared, so that all instances of a group have one hash.
 (
     INSTANCE_KEYS,
     EVENT_KEYS,
@@ -68,8 +69,10 @@ EXTRA = 1
     ALIAS_COUNT,
     WAYS,
     WAY_STARTS,
+    WHOLE,
+    ALIKE,
     FRAME,
-) = range(36)
+) = range(38)
 
 #: A state: next state of the same first node, group, bound (-1: none, DEAD: gone), first edge,
 #: the output node that everything goes on to; -1 is none. Of a state with a single edge that
@@ -96,9 +99,10 @@ EDGE_WORDS = 8
 E_NEXT, E_OUT, E_ATOMS, E_AT, E_TEST, E_LOW, E_HIGH, E_PARAMETERS = range(8)
 
 #: A group: class, number of atoms and where they are, where its parameters are, longest bound
-#: (-1: none), stamp and slot of the instance being made, the values of its static keys.
+#: (-1: none), stamp and slot of the instance being made, the hash of ALIKE instances + 1 once it
+#: is known, the values of its static keys.
 GROUP_WORDS = 10
-G_CLASS, G_ATOMS, G_AT, G_PARAMETERS, G_BOUND, G_STAMP, G_SLOT, G_KEY = range(8)
+G_CLASS, G_ATOMS, G_AT, G_PARAMETERS, G_BOUND, G_STAMP, G_SLOT, G_HASH, G_KEY = range(9)
 
 #: A class: how many static keys, column and mode of each (column << 8 | mode), live instances.
 CLASS_WORDS = 4
@@ -273,6 +277,13 @@ def hash_instance(row: int, group: int, way: int, frame: int) -> int:
 def hash_ways(row: int, group: int, frame: int) -> bool:
     """Write the hashes of an instance; whether some event may be led to it."""
     found, place = False, load_int(frame, HASH)
+    if load_int(frame, ALIKE) != 0:
+        value = load_int(group, G_HASH) - 1
+        if value < 0:
+            value = hash_instance(row, group, np.int64(0), frame)
+            store_int(group, G_HASH, value + 1)
+        store_half(row, place, value)
+        return True
     for way in range(load_int(frame, WAYS)):
         value = hash_instance(row, group, way, frame)
         store_half(row, place + 2 * way, value)
@@ -355,19 +366,24 @@ def atoms_hold(count: int, at: int, row: int, base: int, frame: int) -> bool:
 @kernel()
 def bind(row: int, first: int, frame: int) -> None:
     """Write the instance that an event of the first input starts."""
+    base, first_base = load_int(frame, INSTANCE_BASE), load_int(frame, FIRST_BASE)
+    sources, columns = load_int(frame, BIND), load_int(frame, COLUMNS)
     store_int(row, 0, load_int(first, 0))
     store_int(row, 1, load_int(first, 1))
-    for word in range(2, load_int(frame, INSTANCE_BASE)):
+    for word in range(2, base):
         store_int(row, word, 0)
-    nulls = any_null(first, load_int(frame, FIRST_BASE))
-    for column in range(load_int(frame, COLUMNS)):
-        source = load_int(load_int(frame, BIND), column)
+    nulls = any_null(first, first_base)
+    if not nulls and load_int(frame, WHOLE) != 0:
+        for column in range(columns):
+            store_int(row, base + column, load_int(first, first_base + load_int(sources, column)))
+        return
+    for column in range(columns):
+        source = load_int(sources, column)
         if source < 0 or (nulls and is_null(first, source)):
             set_null(row, column)
-            store_int(row, load_int(frame, INSTANCE_BASE) + column, 0)
+            store_int(row, base + column, 0)
         else:
-            word = load_int(first, load_int(frame, FIRST_BASE) + source)
-            store_int(row, load_int(frame, INSTANCE_BASE) + column, word)
+            store_int(row, base + column, load_int(first, first_base + source))
 
 
 @kernel()

@@ -76,23 +76,25 @@ def with_member(word: int, node: int, numbers: int) -> int:
 
 
 @kernel()
-def append_member(row: int, place: int, node: int, numbers: int) -> None:
-    """Give the instance at `row` a member that it does not have yet."""
-    used = load_int(numbers, ARENA_USED)
-    size = load_int(numbers, ARENA_SIZE)
-    if used + 2 > size:
-        size = max(64, 2 * size)
-        store_int(numbers, ARENA_AT, resized(load_int(numbers, ARENA_AT), size))
-        store_int(numbers, ARENA_SIZE, size)
-    arena, word = load_int(numbers, ARENA_AT), load_int(row, place)
-    code = word & _LOW
-    if code & _ONE:
-        store_int(arena, used, ((code & (_ONE - 1)) << 32) | _END)
-        code = used
-        used += 1
-    store_int(arena, used, (node << 32) | code)
-    store_int(numbers, ARENA_USED, used + 1)
-    store_int(row, place, (word ^ (word & _LOW)) | used)
+def load_arena(numbers: int) -> tuple[int, int, int]:
+    """Where the arena is, what is used of it, and its size."""
+    return load_int(numbers, ARENA_AT), load_int(numbers, ARENA_USED), load_int(numbers, ARENA_SIZE)
+
+
+@kernel()
+def more_cells(numbers: int) -> tuple[int, int]:
+    """Make the arena larger; where it is then, and its size."""
+    size = max(64, 2 * load_int(numbers, ARENA_SIZE))
+    arena = resized(load_int(numbers, ARENA_AT), size)
+    store_int(numbers, ARENA_AT, arena)
+    store_int(numbers, ARENA_SIZE, size)
+    return arena, size
+
+
+@kernel()
+def last_cell(code: int) -> int:
+    """The cell of the first member of a list, from the low half of an instance with only that."""
+    return ((np.int64(code) & (_ONE - 1)) << 32) | _END
 
 
 @kernel()

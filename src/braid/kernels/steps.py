@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from braid.kernels.beginnings import begin
 from braid.kernels.clauses import atom_holds
 from braid.kernels.counting import count_waiting
 from braid.kernels.instances import (
@@ -34,7 +35,6 @@ from braid.kernels.instances import (
     ARENA_USED,
     BUDGET,
     C_LIVE,
-    CHANNELS,
     CLASS_COUNT,
     CLASS_WORDS,
     CLASSES,
@@ -52,14 +52,11 @@ from braid.kernels.instances import (
     EDGES,
     EMITTED,
     EVENT_BASE,
-    FIRST_HEADS,
     FREE,
     G_AT,
     G_ATOMS,
     G_BOUND,
     G_PARAMETERS,
-    G_SLOT,
-    G_STAMP,
     GROUP,
     GROUP_WORDS,
     GROUPS,
@@ -81,10 +78,7 @@ from braid.kernels.instances import (
     S_NEXT,
     S_OUT,
     S_TEST,
-    SET,
     SETS,
-    SEVERAL,
-    STAMP,
     STATE_COUNT,
     STATE_WORDS,
     STATES,
@@ -92,7 +86,6 @@ from braid.kernels.instances import (
     SWEPT,
     WAYS,
     atoms_hold,
-    bind,
     class_of,
     compose,
     free_slot,
@@ -111,17 +104,11 @@ from braid.kernels.instances import (
 )
 from braid.kernels.keys import key_of
 from braid.kernels.members import (
-    append_member,
     compact_members,
     first_cell,
-    first_state,
-    head_at,
-    last_member,
     member_at,
     next_cell,
-    one_member,
     state_of,
-    with_member,
 )
 from braid.kernels.memory import release, resized
 from braid.kernels.runtime import (
@@ -270,53 +257,6 @@ def _push(list_: int, slot: int) -> None:
 
 
 @kernel()
-def _start(head: int, node: int, first: int, numbers: int, stride: int, frame: int) -> None:
-    """Let an event of the first input wait in every state of one of its nodes."""
-    if (head >> 32) != SEVERAL:
-        _wait(head >> 32, node, first, numbers, stride, frame)
-        return
-    state = first_state(head)
-    while state >= 0:
-        record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
-        state = load_int(record, S_NEXT)
-        if load_int(record, S_BOUND) != DEAD:
-            _wait(load_int(record, S_GROUP), node, first, numbers, stride, frame)
-
-
-@kernel()
-def _wait(number: int, node: int, first: int, numbers: int, stride: int, frame: int) -> None:
-    """Add a member to the instance that the event has in a group, or make that instance."""
-    stamp, place = load_int(numbers, STAMP), load_int(frame, GROUP)
-    group = load_int(frame, GROUPS) + number * (8 * GROUP_WORDS)
-    if load_int(group, G_STAMP) == stamp:
-        slot = load_int(group, G_SLOT)
-        if slot >= 0:
-            row = load_int(numbers, ROWS_AT) + slot * stride
-            word = load_int(row, place)
-            if last_member(word, numbers) != node:
-                store_int(row, place, with_member(word, node, numbers))
-                store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
-        return
-    store_int(group, G_STAMP, stamp)
-    slot = take_slot(numbers, stride, frame)
-    row = load_int(numbers, ROWS_AT) + slot * stride
-    bind(row, first, frame)
-    store_int(row, place, one_member(number, node))
-    store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
-    class_ = class_of(row, frame)
-    store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
-    if not hash_ways(row, group, frame):
-        # A NULL key equals nothing: this instance could never be affected.
-        free_slot(slot, load_int(numbers, ROWS_AT), stride, numbers, frame)
-        store_int(group, G_SLOT, -1)
-        return
-    store_int(group, G_SLOT, slot)
-    rows, heads = load_int(numbers, ROWS_AT), load_int(numbers, HEADS_AT)
-    link_slot(slot, rows, stride, heads, load_int(numbers, HEADS_MASK), frame)
-    store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
-
-
-@kernel()
 def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) -> None:
     """Stop every state that has more live instances than it may have."""
     budget = load_int(frame, BUDGET)
@@ -377,11 +317,9 @@ def follow(
     stride = 8 * (place + 1)
     groups, event_base = frame_words[GROUPS], frame_words[EVENT_BASE]
     iterates, residual = frame_words[ITERATES] != 0, frame_words[RESIDUAL] != 0
-    channels = frame_words[CHANNELS] != 0
     parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
     classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
     ways = frame_words[WAYS]
-    first_heads, states_at = frame_words[FIRST_HEADS], frame_words[STATES]
     pairs_n, second_n = pairs.shape[0], second.shape[0]
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
@@ -532,41 +470,7 @@ def follow(
             else:
                 free_slot(slot, rows_at, stride, numbers, frame)
         lists[2], lists[5] = 0, 0
-        previous_row, added = np.int64(-1), np.int64(0)
-        while p < pairs_n:
-            pair = load_int(pairs_from, p)
-            row = first_at + (pair >> 32) * first_stride
-            if load_int(row, 1) != now:
-                break
-            if (pair >> 32) != previous_row or not channels:
-                # What starts together is one instance; without channels, only what is one node.
-                store_int(numbers, STAMP, load_int(numbers, STAMP) + 1)
-                previous_row = pair >> 32
-            if p + 6 * AHEAD < pairs_n:
-                later = load_int(pairs_from, p + 6 * AHEAD) & np.int64(0x3FFFFFFF)
-                prefetch(first_heads + 8 * later)
-                # What begins now may be completed soon, and its state is asked for then.
-                later = load_int(pairs_from, p + 2 * AHEAD) & np.int64(0xFFFFFFFF)
-                if later & SET == 0:
-                    soon = first_state(load_int(first_heads, later))
-                    prefetch(states_at + soon * (8 * STATE_WORDS))
-            node = pair & np.int64(0xFFFFFFFF)
-            p += 1
-            head = head_at(node, frame)
-            if head < 0:
-                continue
-            if (head >> 32) != SEVERAL:
-                group = groups + (head >> 32) * (8 * GROUP_WORDS)
-                if load_int(group, G_STAMP) == load_int(numbers, STAMP):
-                    # The commonest by far: one more member of an instance that is there.
-                    slot = load_int(group, G_SLOT)
-                    if slot >= 0:
-                        begun = load_int(numbers, ROWS_AT) + slot * stride
-                        append_member(begun, place, node, numbers)
-                        added += 1
-                    continue
-            _start(head, node, row, numbers, stride, frame)
-        store_int(numbers, ADDED, load_int(numbers, ADDED) + added)
+        p = begin(p, pairs_from, pairs_n, first_at, first_stride, now, numbers, stride, frame)
         count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
         if count > 2 * (load_int(numbers, HEADS_MASK) + 1):
             rehash(2 * (load_int(numbers, HEADS_MASK) + 1), numbers, stride, frame)

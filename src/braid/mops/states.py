@@ -27,7 +27,6 @@ from braid.kernels.instances import (
     E_OUT,
     E_PARAMETERS,
     E_TEST,
-    EDGE_WORDS,
     G_AT,
     G_ATOMS,
     G_BOUND,
@@ -52,6 +51,7 @@ from braid.mops.base import Context
 from braid.mops.batch import Batch
 from braid.mops.clause_table import ClauseTable, among, limits, mode_of
 from braid.mops.constants import Constants
+from braid.mops.edges import Edges
 from braid.mops.membership import Origin, nobody, origin_of
 from braid.mops.nodes import Nodes, grown, signatures
 from braid.mops.selection import contents, form
@@ -87,7 +87,7 @@ class States:
         self.firsts = 0
         self.group_table: Any = np.zeros((8, GROUP_WORDS), np.int64)
         self.state_table: Any = np.zeros((8, STATE_WORDS), np.int64)
-        self.edge_table: Any = np.zeros((8, EDGE_WORDS), np.int64)
+        self.edges = Edges()
         self.classes: Any = np.zeros((MAX_CLASSES, CLASS_WORDS), np.int64)
         self._class_of: dict[tuple[int, ...], int] = {(): 0}
         self.pool: Words = np.zeros(8, np.int64)
@@ -98,10 +98,7 @@ class States:
         self._parameters_used = 0
         self.first_of: Words = np.zeros(8, np.int64)
         self.state_of: Words = np.zeros(8, np.int64)
-        self._edge_of: Words = np.full(8, -1, np.int64)
-        self._edges = 0
         self._edge_counts: Words = np.zeros(8, np.int64)
-        self._free_edges: list[int] = []
         self._gone = 0
         #: Changes with every member that comes or goes.
         self.changes = 0
@@ -175,6 +172,7 @@ class States:
         begins = self.heads >= 0
         first = self.heads[begins]
         self.heads[begins] = ((first >> 32) << 32) | new[first & 0xFFFFFFFF]
+        self.edges.lay_together(outs, self.state_of[outs], self.state_table)
 
     def make_room(self, states: int) -> None:
         self.state_table = grown(self.state_table, states)
@@ -334,9 +332,8 @@ class States:
             new, owners = numbers[rows], states.numbers[rows]
             size = int(new.max()) + 1
             self.state_of = grown(self.state_of, size)
-            self._edge_of = grown(self._edge_of, size, -1)
             self.state_of[new] = owners
-            self._edge_of[new] = -1
+            self.edges.know_outs(new)
             part = constants.chosen(rows)
             self._new_outs(self._unsaid(recipe, part), part, new, owners)
         return origin_of(self.outs, numbers)
@@ -399,20 +396,14 @@ class States:
         self._know_tests(owners)
 
     def _know_tests(self, states: Words) -> None:
-        admission.know_tests(self.state_table, self.edge_table, states)
+        admission.know_tests(self.state_table, self.edges.table, states)
 
     def _new_edges(
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
     ) -> None:
         (clause,), count = forward.clauses, len(new)
-        numbers = np.array(
-            [self._free_edges.pop() for _ in range(min(count, len(self._free_edges)))], np.int64
-        )
-        more = count - len(numbers)
-        numbers = np.concatenate([numbers, self._edges + np.arange(more, dtype=np.int64)])
-        self._edges += more
-        self.edge_table = grown(self.edge_table, self._edges)
-        table, layout = self.edge_table, self._spec.output.layout
+        numbers = self.edges.take(count)
+        table, layout = self.edges.table, self._spec.output.layout
         ordered = tuple(sorted(clause, key=lambda a: not _is_equality(a)))
         table[numbers, E_OUT] = new
         table[numbers, E_ATOMS] = len(ordered)
@@ -426,7 +417,7 @@ class States:
         if not is_true(forward.residual):
             self._forward_width = len(forward.constants)
             table[numbers, E_PARAMETERS] = self._new_words(forward.constants, constants)
-        self._edge_of[new] = numbers
+        self.edges.of[new] = numbers
         admission.link_edges(self.state_table, table, owners, numbers)
 
     # ---- going ----
@@ -447,10 +438,10 @@ class States:
 
     def _drop_outs(self, outs: Words) -> None:
         owners = self.state_of[outs]
-        edges = self._edge_of[outs]
+        edges = self.edges.of[outs]
         inline = edges >= 0
-        admission.unlink_edges(self.state_table, self.edge_table, owners[inline], edges[inline])
-        self._free_edges.extend(edges[inline].tolist())
+        admission.unlink_edges(self.state_table, self.edges.table, owners[inline], edges[inline])
+        self.edges.give_back(edges[inline])
         trivial = self.state_table[owners, S_OUT] == outs
         self.state_table[owners[trivial], S_OUT] = -1
         indexed = ~inline & ~trivial
@@ -470,16 +461,16 @@ class States:
         self._gone = 0
         groups = np.flatnonzero(self.groups.uses[: self.groups.high] > 0)
         outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
-        edges = self._edge_of[outs]
+        edges = self.edges.of[outs]
         edges = edges[edges >= 0]
         table, pool = self.group_table, np.zeros_like(self.pool)
         used = 0
         for owner, which, size, at in (
             (table, groups, ATOM_WORDS * table[groups, G_ATOMS], G_AT),
             (
-                self.edge_table,
+                self.edges.table,
                 edges,
-                ATOM_WORDS * np.maximum(self.edge_table[edges, E_ATOMS] - 1, 0),
+                ATOM_WORDS * np.maximum(self.edges.table[edges, E_ATOMS] - 1, 0),
                 E_AT,
             ),
         ):
@@ -492,11 +483,11 @@ class States:
         sizes = np.full(len(groups), self._width, np.int64)
         used = admission.move_words(self.parameters, parameters, 0, places, sizes)
         table[groups, G_PARAMETERS] = places
-        asking = edges[self.edge_table[edges, E_PARAMETERS] >= 0]
-        places = self.edge_table[asking, E_PARAMETERS].copy()
+        asking = edges[self.edges.table[edges, E_PARAMETERS] >= 0]
+        places = self.edges.table[asking, E_PARAMETERS].copy()
         sizes = np.full(len(asking), self._forward_width, np.int64)
         used = admission.move_words(self.parameters, parameters, used, places, sizes)
-        self.edge_table[asking, E_PARAMETERS] = places
+        self.edges.table[asking, E_PARAMETERS] = places
         self.parameters, self._parameters_used = parameters[: max(8, used + 1)].copy(), used
 
     def stop(self, states: Words) -> Words:
@@ -514,18 +505,18 @@ class States:
             self.first_signatures,
             self.group_table,
             self.state_table,
-            self.edge_table,
             self.pool,
             self.sets,
             self.parameters,
             self.first_of,
             self.state_of,
-            self._edge_of,
             self._edge_counts,
             self.outside,
         )
         nodes = self.groups.nbytes + self.states.nbytes + self.outs.nbytes
-        return nodes + self.forward.nbytes + sum(array.nbytes for array in arrays)
+        return (
+            nodes + self.forward.nbytes + self.edges.nbytes + sum(array.nbytes for array in arrays)
+        )
 
     def describe(self) -> dict[str, Any]:
         """What the members have become, for `explain` and `stats`."""
@@ -536,7 +527,7 @@ class States:
             "classes": self.class_count,
             "static": self._describe_classes(),
             "bounds": self._describe_bounds(),
-            "edges": self._edges - len(self._free_edges),
+            "edges": len(self.edges),
             "forward": self.forward.describe() if self.forward.count else None,
         }
 

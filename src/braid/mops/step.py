@@ -141,6 +141,8 @@ class StepLogic:
         frame[slots.FLOAT_KEYS] = address(float_keys)
         frame[slots.KEYS] = len(spec.keys)
         frame[slots.WAYS], frame[slots.WAY_STARTS] = self._ways, address(ways)
+        frame[slots.WHOLE] = bool(np.all(bind >= 0))
+        frame[slots.ALIKE] = self._ways == 1 and not len(instance_keys)
         frame[slots.BIND], frame[slots.COLUMNS] = address(bind), len(bind)
         frame[slots.EMIT], frame[slots.EMITTED] = address(emit), len(emit)
         frame[slots.INSTANCE_BASE] = layout.base
@@ -158,7 +160,7 @@ class StepLogic:
         frame[slots.ALIASES] = address(self.sets.aliases)
         frame[slots.ALIAS_COUNT] = len(self.sets.aliases) // 2
         frame[slots.STATES] = address(tables.state_table)
-        frame[slots.EDGES] = address(tables.edge_table)
+        frame[slots.EDGES] = address(tables.edges.table)
         frame[slots.GROUPS] = address(tables.group_table)
         frame[slots.POOL] = address(tables.pool)
         frame[slots.SETS] = address(tables.sets)
