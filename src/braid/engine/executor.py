@@ -24,6 +24,7 @@ from braid.engine.stops import Stop
 from braid.mops.base import Context, Held, Logic, State
 from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
+from braid.mops.bounds import bound_of
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
@@ -34,7 +35,6 @@ from braid.mops.encode import EncodeLogic
 from braid.mops.membership import Origin
 from braid.mops.publish import ALWAYS, NEVER, PublishLogic
 from braid.mops.selection import SelectionLogic
-from braid.mops.states import bound_of
 from braid.mops.values import Words
 from braid.plan.plan import (
     Plan,

@@ -29,6 +29,9 @@ from braid.kernels.instances import (
     SEVERAL,
 )
 from braid.kernels.members import (
+    CODE_BITS,
+    NO_DIGEST,
+    digest_of,
     first_state,
     head_of,
 )
@@ -164,3 +167,24 @@ def know_tests(states: np.ndarray, edges: np.ndarray, owners: np.ndarray) -> Non
             states[state, S_TEST] = test
             states[state, S_LOW] = edges[edge, E_LOW]
             states[state, S_HIGH] = edges[edge, E_HIGH]
+
+
+@kernel()
+def know_digests(
+    heads: np.ndarray, states: np.ndarray, nodes: np.ndarray, digests: np.ndarray
+) -> None:
+    """Write down the value that first nodes ask for, of those that ask for one."""
+    for k in range(nodes.shape[0]):
+        node = nodes[k]
+        if node < 0:
+            continue
+        digests[node] = NO_DIGEST
+        head = heads[node]
+        if head == NO_STATE or head >> 32 == SEVERAL:
+            continue
+        state = first_state(head)
+        test = states[state, S_TEST]
+        code = (test >> 8) & np.int64(0xFFFFFF)
+        if test < 0 or states[state, S_LOW] != states[state, S_HIGH] or code >> CODE_BITS != 0:
+            continue
+        digests[node] = digest_of(code, states[state, S_LOW])

@@ -32,7 +32,8 @@ EXTRA = 1
 #: halves of one, those of the first way. The first KEYS keys are those of all ways; the keys of way
 #: w are from WAY_STARTS[w] to WAY_STARTS[w + 1]. An instance's key is a column, or -1 - number of
 #: a parameter of its group. WHOLE: all that an instance binds at first is there in the event that
-#: starts it; ALIKE: nothing bound is compared, so that all instances of a group have one hash.
+#: starts it; ALIKE: nothing bound is compared, so that all instances of a group have one hash;
+#: DIGESTS: a word for each first node (see `digest_of`).
 (
     INSTANCE_KEYS,
     EVENT_KEYS,
@@ -71,8 +72,9 @@ EXTRA = 1
     WAY_STARTS,
     WHOLE,
     ALIKE,
+    DIGESTS,
     FRAME,
-) = range(38)
+) = range(39)
 
 #: A state: next state of the same first node, group, bound (-1: none, DEAD: gone), first edge,
 #: the output node that everything goes on to; -1 is none. Of a state with a single edge that
@@ -389,22 +391,26 @@ def bind(row: int, first: int, frame: int) -> None:
 @kernel()
 def compose(out: int, instance: int, event: int, frame: int) -> None:
     """Write the composite of an instance and an event."""
+    base, instance_base = load_int(frame, OUT_BASE), load_int(frame, INSTANCE_BASE)
+    event_base = load_int(frame, EVENT_BASE)
+    sources, columns = load_int(frame, EMIT), load_int(frame, EMITTED)
     store_int(out, 0, load_int(instance, 0))
     store_int(out, 1, load_int(event, 1))
-    for word in range(2, load_int(frame, OUT_BASE)):
+    for word in range(2, base):
         store_int(out, word, 0)
-    nulls = any_null(instance, load_int(frame, INSTANCE_BASE)) or any_null(
-        event, load_int(frame, EVENT_BASE)
-    )
-    for column in range(load_int(frame, EMITTED)):
-        source = load_int(load_int(frame, EMIT), column)
+    nulls = any_null(instance, instance_base) or any_null(event, event_base)
+    for column in range(columns):
+        source = load_int(sources, column)
         if source >= 0:
-            word = load_int(instance, load_int(frame, INSTANCE_BASE) + source)
-            null = nulls and is_null(instance, source)
+            word = load_int(instance, instance_base + source)
         else:
-            word = load_int(event, load_int(frame, EVENT_BASE) - 1 - source)
-            null = nulls and is_null(event, -1 - source)
-        store_int(out, load_int(frame, OUT_BASE) + column, word)
+            word = load_int(event, event_base - 1 - source)
+        store_int(out, base + column, word)
+    if not nulls:
+        return
+    for column in range(columns):
+        source = load_int(sources, column)
+        null = is_null(instance, source) if source >= 0 else is_null(event, -1 - source)
         if null:
             set_null(out, column)
 

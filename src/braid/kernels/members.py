@@ -29,10 +29,17 @@ from braid.kernels.instances import (
     STATES,
     free_slot,
 )
+from braid.kernels.keys import key_of
 from braid.kernels.memory import release, resized
 from braid.kernels.runtime import kernel, load_int, store_int
 
-_ONE = np.int64(0x80000000)
+#: In the low half of an instance's word: it has one member, whose number is the rest of it.
+SINGLE = np.int64(0x80000000)
+#: A digest says nothing, a code has at most so many bits, and what is left is for a value.
+NO_DIGEST = np.int64(-1)
+CODE_BITS = 23
+_VALUE_BITS = np.int64(40)
+_VALUE = np.int64((1 << 40) - 1)
 _LOW = np.int64(0xFFFFFFFF)
 _END = np.int64(0xFFFFFFFF)
 
@@ -40,7 +47,7 @@ _END = np.int64(0xFFFFFFFF)
 @kernel()
 def one_member(group: int, node: int) -> int:
     """The word of an instance with a single member."""
-    return (group << 32) | _ONE | node
+    return (group << 32) | SINGLE | node
 
 
 @kernel()
@@ -58,20 +65,11 @@ def _cell(numbers: int, node: int, following: int) -> int:
 
 
 @kernel()
-def last_member(word: int, numbers: int) -> int:
-    """The member that was added last."""
-    code = word & _LOW
-    if code & _ONE:
-        return code & (_ONE - 1)
-    return load_int(load_int(numbers, ARENA_AT), code) >> 32
-
-
-@kernel()
 def with_member(word: int, node: int, numbers: int) -> int:
     """The word of the same instance with one more member."""
     code = word & _LOW
-    if code & _ONE:
-        code = _cell(numbers, code & (_ONE - 1), _END)
+    if code & SINGLE:
+        code = _cell(numbers, code & (SINGLE - 1), _END)
     return ((word >> 32) << 32) | _cell(numbers, node, code)
 
 
@@ -94,7 +92,7 @@ def more_cells(numbers: int) -> tuple[int, int]:
 @kernel()
 def last_cell(code: int) -> int:
     """The cell of the first member of a list, from the low half of an instance with only that."""
-    return ((np.int64(code) & (_ONE - 1)) << 32) | _END
+    return ((np.int64(code) & (SINGLE - 1)) << 32) | _END
 
 
 @kernel()
@@ -108,14 +106,14 @@ def first_cell(word: int) -> int:
 
 @kernel()
 def member_at(cell: int, numbers: int) -> int:
-    if cell & _ONE:
-        return cell & (_ONE - 1)
+    if cell & SINGLE:
+        return cell & (SINGLE - 1)
     return load_int(load_int(numbers, ARENA_AT), cell) >> 32
 
 
 @kernel()
 def next_cell(cell: int, numbers: int) -> int:
-    if cell & _ONE:
+    if cell & SINGLE:
         return np.int64(-1)
     following = load_int(load_int(numbers, ARENA_AT), cell) & _LOW
     return np.int64(-1) if following == _END else following
@@ -143,6 +141,26 @@ def head_at(node: int, frame: int) -> int:
 @kernel()
 def state_of(node: int, frame: int) -> int:
     return first_state(head_at(node, frame))
+
+
+@kernel()
+def digest_of(code: int, value: int) -> int:
+    """What a column must be for anything to go on from a node: the column's code and bits of a value.
+
+    Most of the members of a completed instance want another value than the event has. Their digests
+    say so in a small table, where the states would be all over a large one.
+    """
+    return (code << _VALUE_BITS) | ((value ^ (value >> _VALUE_BITS)) & _VALUE)
+
+
+@kernel()
+def is_worth_a_look(digest: int, row: int, base: int) -> bool:
+    """Whether a composite may go on from a node with this digest."""
+    if digest == NO_DIGEST:
+        return True
+    code = digest >> _VALUE_BITS
+    key = key_of(row, code >> 8, base, code & 255)
+    return digest_of(code, key) == digest
 
 
 @kernel()
@@ -182,7 +200,7 @@ def compact_members(numbers: int, stride: int, frame: int, all_wanted: bool) -> 
             if not all_wanted and not _is_wanted(node, group, frame):
                 continue
             if made < 0:
-                made = (group << 32) | _ONE | node
+                made = (group << 32) | SINGLE | node
                 continue
             store_int(numbers, ARENA_AT, new)
             store_int(numbers, ARENA_SIZE, size)

@@ -40,6 +40,7 @@ from braid.kernels.instances import (
     CLASSES,
     COUNT,
     DEAD,
+    DIGESTS,
     E_AT,
     E_ATOMS,
     E_HIGH,
@@ -78,6 +79,7 @@ from braid.kernels.instances import (
     S_NEXT,
     S_OUT,
     S_TEST,
+    SET,
     SETS,
     STATE_COUNT,
     STATE_WORDS,
@@ -104,8 +106,10 @@ from braid.kernels.instances import (
 )
 from braid.kernels.keys import key_of
 from braid.kernels.members import (
+    SINGLE,
     compact_members,
     first_cell,
+    is_worth_a_look,
     member_at,
     next_cell,
     state_of,
@@ -132,10 +136,22 @@ MANY = np.int64(0x80000000)
 AHEAD = 8
 
 #: What a run puts out: rows (address, room, number), pairs of row and output node (address,
-#: room, number), states that exceeded their budget (address, number, since when).
-(OUT_AT, OUT_ROOM, OUT_ROWS, PAIRS_AT, PAIRS_ROOM, PAIRS, STOPPED_AT, STOPPED_ROOM, STOPPED) = (
-    range(9)
-)
+#: room, number), states that exceeded their budget (address, number, since when); and a list of
+#: members that is used again and again.
+(
+    OUT_AT,
+    OUT_ROOM,
+    OUT_ROWS,
+    PAIRS_AT,
+    PAIRS_ROOM,
+    PAIRS,
+    STOPPED_AT,
+    STOPPED_ROOM,
+    STOPPED,
+    CHOSEN_AT,
+    CHOSEN_ROOM,
+    CHOSEN,
+) = range(12)
 
 
 class Run(NamedTuple):
@@ -217,6 +233,39 @@ def _forward(
 
 
 @kernel()
+def _push(list_: int, slot: int) -> None:
+    """Append to a list of words: address, room, number."""
+    count, room = load_int(list_, 2), load_int(list_, 1)
+    if count == room:
+        room *= 2
+        store_int(list_, 0, resized(load_int(list_, 0), room))
+        store_int(list_, 1, room)
+    store_int(load_int(list_, 0), count, slot)
+    store_int(list_, 2, count + 1)
+
+
+@kernel()
+def _choose(cell: int, row: int, numbers: int, frame: int, out: int) -> None:
+    """List the members of an instance from whose states the composite at `row` may go on.
+
+    Memory is slow: each round asks for what the next one looks at.
+    """
+    digests, base = load_int(frame, DIGESTS), load_int(frame, OUT_BASE)
+    at = cell
+    while at >= 0:
+        prefetch(digests + 8 * (member_at(at, numbers) & (SET - 1)))
+        at = next_cell(at, numbers)
+    store_int(out, CHOSEN, 0)
+    while cell >= 0:
+        node = member_at(cell, numbers)
+        cell = next_cell(cell, numbers)
+        if node & SET == 0 and not is_worth_a_look(load_int(digests, node), row, base):
+            continue
+        prefetch(load_int(frame, STATES) + state_of(node, frame) * (8 * STATE_WORDS))
+        _push(out + 8 * CHOSEN_AT, node)
+
+
+@kernel()
 def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept: Any) -> None:
     """The composite of an instance and an event, if some member goes on with it."""
     rows, room = load_int(out, OUT_ROWS), load_int(out, OUT_ROOM)
@@ -231,29 +280,15 @@ def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept:
     lasted = load_int(row, 1) - load_int(row, 0)
     word = load_int(instance, load_int(frame, GROUP))
     cell = first_cell(word)
-    while cell >= 0:
-        # Ask for all states before the first one is looked at.
-        state = state_of(member_at(cell, numbers), frame)
-        prefetch(load_int(frame, STATES) + state * (8 * STATE_WORDS))
-        cell = next_cell(cell, numbers)
-    cell = first_cell(word)
-    while cell >= 0:
+    if cell & SINGLE:
         _forward(member_at(cell, numbers), word >> 32, lasted, row, frame, out, accept)
-        cell = next_cell(cell, numbers)
+    else:
+        _choose(cell, row, numbers, frame, out)
+        for k in range(load_int(out, CHOSEN)):
+            node = load_int(load_int(out, CHOSEN_AT), k)
+            _forward(node, word >> 32, lasted, row, frame, out, accept)
     if load_int(out, PAIRS) > before:
         store_int(out, OUT_ROWS, rows + 1)
-
-
-@kernel()
-def _push(list_: int, slot: int) -> None:
-    """Append to a list of words: address, room, number."""
-    count, room = load_int(list_, 2), load_int(list_, 1)
-    if count == room:
-        room *= 2
-        store_int(list_, 0, resized(load_int(list_, 0), room))
-        store_int(list_, 1, room)
-    store_int(load_int(list_, 0), count, slot)
-    store_int(list_, 2, count + 1)
 
 
 @kernel()
@@ -324,12 +359,13 @@ def follow(
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
     second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
-    out_words = np.zeros(9, np.int64)
+    out_words = np.zeros(12, np.int64)
     out = address(out_words)
     out_words[OUT_ROOM], out_words[PAIRS_ROOM] = 1024, 1024
     out_words[OUT_AT] = resized(0, 1024 * (frame_words[OUT_BASE] + frame_words[EMITTED]))
     out_words[PAIRS_AT] = resized(0, 1024)
     out_words[STOPPED_AT], out_words[STOPPED_ROOM] = resized(0, 16), 16
+    out_words[CHOSEN_AT], out_words[CHOSEN_ROOM] = resized(0, 16), 16
     lists = np.zeros(6, np.int64)
     affected, pending = address(lists), address(lists) + 24
     lists[0], lists[1], lists[3], lists[4] = resized(0, 16), 16, resized(0, 16), 16
@@ -484,6 +520,7 @@ def follow(
             _check_budgets(now, numbers, stride, frame, out)
     release(lists[0])
     release(lists[3])
+    release(out_words[CHOSEN_AT])
     return Run(
         out_words[OUT_AT],
         out_words[OUT_ROWS],

@@ -49,6 +49,7 @@ from braid.kernels.instances import (
 from braid.kernels.keys import WORD
 from braid.mops.base import Context
 from braid.mops.batch import Batch
+from braid.mops.bounds import bound_of
 from braid.mops.clause_table import ClauseTable, among, limits, mode_of
 from braid.mops.constants import Constants
 from braid.mops.edges import Edges
@@ -59,7 +60,7 @@ from braid.mops.sets import SET
 from braid.mops.values import Words
 from braid.plan.layout import Layout
 from braid.plan.predicates import Atom, Clause, Constant, KeyColumn, Predicate
-from braid.plan.routes import Bound, StepRecipe
+from braid.plan.routes import StepRecipe
 from braid.plan.specs import StepSpec
 
 #: A state with more forward edges than this has the others in an index.
@@ -83,6 +84,8 @@ class States:
         self._second = second
         self.groups, self.states, self.outs = Nodes(), Nodes(), Nodes()
         self.heads: Words = np.full(8, -1, np.int64)
+        #: For each first node what `know_digests` knows.
+        self.digests: Words = np.full(8, -1, np.int64)
         self.first_signatures = np.zeros((8, 2), np.int64)
         self.firsts = 0
         self.group_table: Any = np.zeros((8, GROUP_WORDS), np.int64)
@@ -133,7 +136,7 @@ class States:
         if not len(first.numbers):
             return
         self.firsts = max(self.firsts, int(first.numbers.max()) + 1)
-        self.heads = grown(self.heads, self.firsts, -1)
+        self._make_room_for_firsts(self.firsts)
         self.first_signatures = grown(self.first_signatures, self.firsts)
         self.first_signatures[first.numbers] = first.signatures
 
@@ -141,7 +144,18 @@ class States:
         """Nodes of the first input that are somebody else's lead to no state."""
         if first.members is not None and len(first.members):
             members = first.members if first.sets is None else first.members[first.members < SET]
-            self.heads = grown(self.heads, int(members.max(initial=0)) + 1, -1)
+            self._make_room_for_firsts(int(members.max(initial=0)) + 1)
+
+    def know_nobody(self, node: int) -> None:
+        """A first node that nobody has and no state waits under."""
+        self._make_room_for_firsts(node + 1)
+        self.heads[node] = self.digests[node] = -1
+
+    def _make_room_for_firsts(self, count: int) -> None:
+        self.heads, self.digests = grown(self.heads, count, -1), grown(self.digests, count, -1)
+
+    def _know_digests(self, nodes: Words) -> None:
+        admission.know_digests(self.heads, self.state_table, nodes, self.digests)
 
     def lay_together(self, near: Callable[[], Words | None]) -> None:
         """Number states in the order of words that say which of their first nodes come together.
@@ -319,6 +333,7 @@ class States:
             self._edge_counts[new] = 0
             self.first_of[new] = first.numbers[rows]
             admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
+            self._know_digests(self.first_of[new])
         if recipe.bounded_outside:
             admission.lengthen(self.state_table, self.group_table, numbers, bound)
         return origin_of(self.states, numbers)
@@ -397,6 +412,7 @@ class States:
 
     def _know_tests(self, states: Words) -> None:
         admission.know_tests(self.state_table, self.edges.table, states)
+        self._know_digests(self.first_of[states])
 
     def _new_edges(
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
@@ -434,6 +450,7 @@ class States:
         self._drop_outs(outs)
         gone = self.states.release(states)
         admission.unlink_states(self.heads, self.state_table, self.first_of[gone], gone)
+        self._know_digests(self.first_of[gone])
         return outs, gone, self.groups.release(groups)
 
     def _drop_outs(self, outs: Words) -> None:
@@ -495,6 +512,7 @@ class States:
         self.changes += 1
         self.state_table[states, S_BOUND] = DEAD
         admission.look_further(self.heads, self.first_of[states])
+        self._know_digests(self.first_of[states])
         known = np.arange(self.outs.high)
         return known[np.isin(self.state_of[: self.outs.high], states)]
 
@@ -502,6 +520,7 @@ class States:
     def nbytes(self) -> int:
         arrays = (
             self.heads,
+            self.digests,
             self.first_signatures,
             self.group_table,
             self.state_table,
@@ -569,18 +588,3 @@ def _is_equality(atom: Atom) -> bool:
         and atom.low == atom.high
         and not (atom.low_open or atom.high_open)
     )
-
-
-def bound_of(bounds: Sequence[Bound], constants: Constants) -> Words:
-    """How long results may last, for each member: -1 without a bound, DEAD if none may."""
-    found: Words | None = None
-    for bound in bounds:
-        if isinstance(bound.constant, int):
-            words = np.full(constants.count, bound.constant, np.int64)
-        else:
-            words = np.broadcast_to(constants.words(bound.constant), (constants.count,))
-        words = words - int(bound.strict)
-        found = words if found is None else np.minimum(found, words)
-    if found is None:
-        return np.full(constants.count, -1, np.int64)
-    return np.where(found < 0, DEAD, found).astype(np.int64)

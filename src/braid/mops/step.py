@@ -156,6 +156,7 @@ class StepLogic:
         frame[slots.RESIDUAL] = not is_true(spec.residual)
         frame[slots.CHANNELS] = spec.channels
         frame[slots.FIRST_HEADS] = address(tables.heads)
+        frame[slots.DIGESTS] = address(tables.digests)
         frame[slots.SET_HEADS] = address(self.sets.heads)
         frame[slots.ALIASES] = address(self.sets.aliases)
         frame[slots.ALIAS_COUNT] = len(self.sets.aliases) // 2
@@ -409,7 +410,7 @@ class StepLogic:
         firsts = _found(tables.first_signatures[: tables.firsts], state["firsts"].reshape(-1, 2))
         # Nodes that nobody has any more get a number that no state waits under.
         nowhere = tables.firsts
-        tables.heads = np.append(tables.heads[: tables.firsts], np.int64(-1))
+        tables.know_nobody(nowhere)
         firsts = np.where(firsts < 0, nowhere, firsts)
         cells = arena >> 32
         arena = (firsts[cells] << 32) | (arena & 0xFFFFFFFF) if len(arena) else arena
