@@ -73,3 +73,53 @@ def test_nobody_notices_that_states_are_laid_together() -> None:
     assert often > 1
     assert moved == usual
     assert sum(map(len, usual)) > 100
+
+
+WANTED = {
+    "k": pa.array([0, 1, -1, 2**40, 2**40 + 1, 2**62, None], pa.int64()),
+    "x": pa.array([0.0, -0.0, 1.5, -1.5, float("nan"), float("inf"), None], pa.float64()),
+    "s": pa.array(["", "a", "b", "ab", None, "c", "d"], pa.string()),
+}
+
+
+def wanting(number: int) -> str:
+    """Queries of first nodes that events have in common; what they ask next is a value, a value or more, or several."""
+    written = {
+        "k": ["0", "1", "-1", str(2**40), str(2**40 + 1), str(2**62)],
+        "x": ["0.0", "1.5", "-1.5"],
+        "s": ["''", "'a'", "'b'", "'ab'"],
+    }
+    column = "kxs"[number % 3]
+    values = written[column]
+    asked = f"{column} = {values[number // 3 % len(values)]}"
+    if number % 10 == 9:
+        asked = f"k > {number % 4}"
+    elif number % 7 == 6:
+        asked += " AND n >= 1"
+    return f"SELECT * FROM FILTER{{{asked}}}(FILTER{{n >= {number % 13}}}(W) NEXT{{DUR <= 9}} W)"
+
+
+def test_members_that_a_digest_rules_out_want_nothing() -> None:
+    """Sharing nothing, no instance has two members, and no digest is asked."""
+    schema = pa.schema([("n", pa.int64()), *((c, a.type) for c, a in WANTED.items())])
+    results = []
+    for rules in (None, "none"):
+        engine = braid.Engine(idle_timeout=None, rules=rules)
+        engine.stream("W", schema.append(pa.field("t", pa.int64())), time="t")
+        for number in range(60):
+            engine.query(f"q{number}", wanting(number))
+        for batch in range(4):
+            random, count = np.random.default_rng(batch), 80
+            chosen = {c: a.take(random.integers(0, len(a), count)) for c, a in WANTED.items()}
+            n, t = random.integers(0, 13, count), np.arange(count) // 2 + 100 * batch
+            engine.process({"W": pa.table({"n": n, **chosen, "t": t})})
+            results.append(found(engine))
+            for number in range(12 * batch, 12 * batch + 12):  # some nodes are left with one edge
+                engine.drop(f"q{number}")
+            for number in range(60 + 15 * batch, 75 + 15 * batch):
+                engine.query(f"q{number}", wanting(number))
+        engine.finish()
+        results.append(found(engine))
+    shared, alone = results[:5], results[5:]
+    assert shared == alone
+    assert sum(map(len, shared)) > 60
