@@ -96,7 +96,7 @@ def wanting(number: int) -> str:
         asked = f"k > {number % 4}"
     elif number % 7 == 6:
         asked += " AND n >= 1"
-    return f"SELECT * FROM FILTER{{{asked}}}(FILTER{{n >= {number % 13}}}(W) NEXT{{DUR <= 9}} W)"
+    return f"SELECT * FROM FILTER{{{asked}}}(FILTER{{n >= {number % 41}}}(W) NEXT{{DUR <= 9}} W)"
 
 
 def test_members_that_a_digest_rules_out_want_nothing() -> None:
@@ -111,7 +111,7 @@ def test_members_that_a_digest_rules_out_want_nothing() -> None:
         for batch in range(4):
             random, count = np.random.default_rng(batch), 80
             chosen = {c: a.take(random.integers(0, len(a), count)) for c, a in WANTED.items()}
-            n, t = random.integers(0, 13, count), np.arange(count) // 2 + 100 * batch
+            n, t = random.integers(0, 41, count), np.arange(count) // 2 + 100 * batch
             engine.process({"W": pa.table({"n": n, **chosen, "t": t})})
             results.append(found(engine))
             for number in range(12 * batch, 12 * batch + 12):  # some nodes are left with one edge
