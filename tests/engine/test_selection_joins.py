@@ -102,6 +102,32 @@ def test_three_hundred_queries_in_every_form(
     assert answers(running) == expected
 
 
+def test_ranges_closer_than_the_codes_of_a_tree() -> None:
+    """Ends between which an index cannot tell the difference are told apart all the same."""
+    close = [1.0 + n * 2.0**-40 for n in range(8)]
+    lows, highs = [-1e300, *close[:6]], [1e300, *close[2:]]
+    text = """
+    CREATE QUERY q FOR EACH (lo DOUBLE, hi DOUBLE) AS SELECT A.v AS one, B.v AS other
+    FROM A [Range 20], B [Range 20] WHERE A.k = B.k
+    AND A.v BETWEEN :lo AND :hi AND A.w <= :hi AND B.v BETWEEN :lo AND :hi
+    """
+    streams = "".join(
+        f"CREATE STREAM {n} (k BIGINT, v DOUBLE, w DOUBLE, t BIGINT) TIME t;" for n in "AB"
+    )
+    columns = {"k": [1] * 8, "v": close, "w": close[::-1], "t": list(range(8))}
+    found = []
+    for options in ({"rules": "none"}, *({"selection_join": form} for form in CHOICES)):
+        running = braid.Engine(idle_timeout=None, **options)
+        running.execute(streams)
+        running.query("q", text, {"lo": lows, "hi": highs})
+        running.process({"A": pa.table(columns), "B": pa.table(columns)})
+        before = pairs(running)
+        running.finish()
+        found.append(sorted([*before, *pairs(running)]))
+    assert len(found[0]) > 64
+    assert all(other == found[0] for other in found[1:])
+
+
 def test_explain_shows_the_index_and_its_dimensions() -> None:
     running = engine()
     running.query("q", TEXT, members(300))

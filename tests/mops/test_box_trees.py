@@ -47,7 +47,7 @@ def check(tree: BoxTree, members: Words, boxes: Words, domain: int, seed: int) -
 @pytest.mark.parametrize("kind", TREES)
 @settings(max_examples=60 if COMPILED else 5, deadline=None)
 @given(
-    count=st.sampled_from([0, 1, 31, 33, 70, 400] if COMPILED else [0, 33, 70]),
+    count=st.sampled_from([0, 1, 64, 127, 129, 700] if COMPILED else [0, 33, 70]),
     dimensions=st.integers(1, 6),
     domain=st.sampled_from([1, 3, 1_000]),
     seed=st.integers(0, 1_000),
@@ -74,6 +74,57 @@ def test_searches_while_members_come_and_go(
     assert tree.count == len(known)
 
 
+@pytest.mark.skipif(not COMPILED, reason="too many members for loops in Python")
+@pytest.mark.parametrize("kind", TREES)
+def test_pages_of_pages_are_divided(kind: type[BoxTree]) -> None:
+    boxes = boxes_of(20_000, 3, 10_000, 5)
+    tree, everybody = kind(3), np.arange(20_000)
+    tree.build(everybody[:2_000], boxes[:2_000])
+    tree.add(everybody[2_000:].copy(), boxes[2_000:])
+    assert tree.describe()["pages"] > box_tree.FAN
+    check(tree, everybody, boxes, 10_000, 5)
+
+
+@pytest.mark.parametrize("kind", TREES)
+@settings(max_examples=30 if COMPILED else 3, deadline=None)
+@given(
+    count=st.sampled_from([1, 40, 300] if COMPILED else [1, 40]),
+    spread=st.sampled_from([2**20, 2**40, 2**63 - 3]),
+    later=st.sampled_from([2**20, 2**63 - 3]),
+    seed=st.integers(0, 1_000),
+)
+def test_ends_too_far_apart_for_codes_of_their_own(
+    kind: type[BoxTree], count: int, spread: int, later: int, seed: int
+) -> None:
+    """Nobody is missed; somebody too much is found only where a tree says so."""
+    drawn = np.random.default_rng(seed)
+    boxes = np.concatenate([_far_apart(drawn, count, spread), _far_apart(drawn, count, later)])
+    tree, everybody = kind(2), np.arange(2 * count)
+    tree.build(everybody[:count], boxes[:count])
+    assert tree.exact == (spread == 2**20)
+    assert not tree.worn
+    tree.add(everybody[count:].copy(), boxes[count:])
+    if later == 2**63 - 3:
+        assert not tree.exact
+        assert tree.worn or spread == later
+    for keys in np.ascontiguousarray(boxes[drawn.integers(0, 2 * count, 8)][:, [0, 3]]):
+        inside = ((boxes[:, 0::2] <= keys) & (keys <= boxes[:, 1::2])).all(axis=1)
+        found = tree.find(keys)
+        assert np.isin(everybody[inside], found).all()
+        if tree.exact:
+            assert len(found) == np.count_nonzero(inside)
+
+
+def _far_apart(drawn: np.random.Generator, count: int, spread: int) -> Words:
+    """Small boxes anywhere from one end to the other, of which the first two are at both."""
+    low = drawn.integers(-spread, spread - 1, (count, 2))
+    low[:1], low[1:2] = -spread, spread - 2
+    boxes = np.stack([low, low + drawn.integers(0, 2, (count, 2))], axis=2).reshape(count, 4)
+    boxes[drawn.random(boxes.shape) < 0.1] = HIGHEST
+    boxes[0] = -spread, spread - 1, -spread, spread - 1
+    return boxes
+
+
 @pytest.mark.parametrize("kind", TREES)
 def test_many_that_are_alike(kind: type[BoxTree]) -> None:
     """Points that no edge parts share a page and further ones of it, also when others come."""
@@ -94,11 +145,11 @@ def test_a_tree_that_most_have_left_says_so(kind: type[BoxTree]) -> None:
     boxes = boxes_of(500, 2, 50, 3)
     tree = kind(2)
     tree.build(np.arange(500), boxes)
-    assert not tree.sparse
+    assert not tree.worn
     tree.remove(np.arange(400))
-    assert tree.sparse
+    assert tree.worn
     tree.build(np.arange(400, 500), boxes[400:])
-    assert not tree.sparse
+    assert not tree.worn
     assert tree.count == 100
 
 

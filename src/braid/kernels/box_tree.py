@@ -4,6 +4,13 @@ A page has a head and entries; an entry has a target (a page below, or a member)
 the interval of each dimension outside of which nothing below it is wanted. The two trees differ in
 how pages are divided (`rtree.py`, `grid_file.py`), not in how they are searched.
 
+What a search costs is the memory that it goes through. So a page has its boxes by dimension: those
+that are asked lie side by side, several entries are compared at once, and the dimensions of other
+inputs are not touched. And ends are *codes* of 32 bits, half of what keys are: the code of a key is
+its distance from the middle of its dimension, with codes of their own for NULL, for no end, and for
+all that is far outside. Where the ends of a dimension lie further apart than that, several keys have
+one code; then a search finds too much, and who asks looks at the boxes themselves (`EXACT`).
+
 Partial dimension filtering (003, section 3.3): a search asks some dimensions only, and leaves the
 value of a counter in every entry that it passes; a second one asks others, of entries with that
 mark alone. The members that the first one has found are a list, which can be gone through instead.
@@ -14,11 +21,23 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from braid.kernels.clauses import HIGHEST, NULL_KEY
 from braid.kernels.memory import resized
-from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
+from braid.kernels.runtime import (
+    WORDS,
+    address,
+    kernel,
+    load_half,
+    load_int,
+    prefetch,
+    store_half,
+    store_int,
+)
 
 #: A tree: dimensions, pages and room for them, where they are, the topmost, the counter of marks;
-#: where the page of each member is, and its number of members; room for a search; pages looked at.
+#: where the page of each member is, and its number of members; room for a search; pages looked at;
+#: how keys become codes, and room for those of a search; whether no two ends have one code; the codes
+#: of the box of each member.
 (
     DIMENSIONS,
     PAGES,
@@ -32,36 +51,70 @@ from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
     STACK_ROOM,
     LOOKED_AT,
     REGIONS_AT,
+    CODES_AT,
+    ASKED_AT,
+    EXACT,
+    CODED_AT,
     TREE_WORDS,
-) = range(13)
+) = range(17)
+
+#: How the keys of a dimension become codes: what is not between two keys is far outside; the others
+#: are counted from the middle, in steps of a power of two.
+BELOW, ABOVE, MIDDLE, SHIFT, CODE_WORDS = range(5)
+#: Codes of NULL, of no lower end and all that is far below, of all that is far above, of no upper end.
+NULL_CODE, LOWEST_CODE = -(2**31), -(2**31) + 1
+ABOVE_CODE, HIGHEST_CODE = 2**31 - 2, 2**31 - 1
 
 #: The head of a page: entries, whether they are members, the page above, what divides it next, and
 #: the page with more of the same (-1: none).
 COUNT, IS_LEAF, PARENT, TURN, MORE, HEAD_WORDS = range(6)
 
-#: An entry, before its box.
-TARGET, MARKED, ENTRY_HEAD = range(3)
-
-#: Entries of a page.
-FAN = 32
+#: Entries of a page, and the room for them: one more, before a full page is divided, and as many as
+#: are compared at once.
+FAN = 128
+ROOM = FAN + 8
+#: From one end to the next, in halves: of the box of an entry, and of a box by itself.
+APART, TOGETHER = ROOM, 1
+#: Where marks, targets and boxes are in a page: in words, and in halves.
+MARKS, TARGETS, BOXES = HEAD_WORDS, 2 * (HEAD_WORDS + ROOM), 2 * (HEAD_WORDS + ROOM) + ROOM
 #: No mark: what was found is gone through as a list.
 UNMARKED = -1
+#: Bytes that are fetched at once.
+_LINE = 64
+
+#: Codes of boxes: of one, and a row for each of several.
+CODES = types.Array(types.int32, 1, "C")
+CODE_ROWS = types.Array(types.int32, 2, "C")
 
 
 @kernel()
-def entry_bytes(tree: int) -> int:
-    return 8 * (ENTRY_HEAD + 2 * load_int(tree, DIMENSIONS))
+def page_words(tree: int) -> int:
+    return (BOXES + 2 * APART * load_int(tree, DIMENSIONS)) // 2
 
 
 @kernel()
 def page_at(tree: int, page: int) -> int:
-    size = 8 * HEAD_WORDS + (FAN + 1) * entry_bytes(tree)
-    return load_int(tree, PAGES_AT) + page * size
+    return load_int(tree, PAGES_AT) + page * (8 * page_words(tree))
 
 
 @kernel()
-def entry_at(tree: int, page: int, entry: int) -> int:
-    return page + 8 * HEAD_WORDS + entry * entry_bytes(tree)
+def target_of(page: int, entry: int) -> int:
+    return np.int64(load_half(page, TARGETS + entry))
+
+
+@kernel()
+def box_of(page: int, entry: int) -> int:
+    """Where the box of an entry begins; its ends are APART."""
+    return page + 4 * (BOXES + entry)
+
+
+@kernel()
+def code_of(codes: int, key: int) -> int:
+    if key <= load_int(codes, BELOW):
+        return np.int64(NULL_CODE if key == NULL_KEY else LOWEST_CODE)
+    if key >= load_int(codes, ABOVE):
+        return np.int64(HIGHEST_CODE if key == HIGHEST else ABOVE_CODE)
+    return (key - load_int(codes, MIDDLE)) >> load_int(codes, SHIFT)
 
 
 @kernel()
@@ -70,8 +123,7 @@ def new_page(tree: int, is_leaf: int, parent: int) -> int:
     page, room = load_int(tree, PAGES), load_int(tree, PAGES_ROOM)
     if page == room:
         room = max(np.int64(16), 2 * room)
-        words = HEAD_WORDS + (FAN + 1) * (entry_bytes(tree) // 8)
-        store_int(tree, PAGES_AT, resized(load_int(tree, PAGES_AT), room * words))
+        store_int(tree, PAGES_AT, resized(load_int(tree, PAGES_AT), room * page_words(tree)))
         regions = 4 * load_int(tree, DIMENSIONS)
         store_int(tree, REGIONS_AT, resized(load_int(tree, REGIONS_AT), room * regions))
         store_int(tree, PAGES_ROOM, room)
@@ -86,18 +138,22 @@ def new_page(tree: int, is_leaf: int, parent: int) -> int:
 
 
 @kernel()
-def put_entry(tree: int, page: int, target: int, box: int) -> int:
-    """Add an entry to a page that has room; where it is."""
+def copy_box(source: int, apart: int, target: int, distant: int, dimensions: int) -> None:
+    """Copy a box; from one end to the next there are so many halves in the one and the other."""
+    for end in range(2 * dimensions):
+        store_half(target, distant * end, load_half(source, apart * end))
+
+
+@kernel()
+def put_entry(tree: int, page: int, target: int, box: int, apart: int) -> None:
+    """Add an entry to a page that has room."""
     at = page_at(tree, page)
     count = load_int(at, COUNT)
-    entry = entry_at(tree, at, count)
     store_int(at, COUNT, count + 1)
-    store_int(entry, TARGET, target)
-    store_int(entry, MARKED, 0)
-    for word in range(2 * load_int(tree, DIMENSIONS)):
-        store_int(entry, ENTRY_HEAD + word, load_int(box, word))
+    store_half(at, TARGETS + count, target)
+    store_int(at, MARKS + count, 0)
+    copy_box(box, apart, box_of(at, count), APART, load_int(tree, DIMENSIONS))
     belongs(tree, page, target)
-    return entry
 
 
 @kernel()
@@ -110,9 +166,12 @@ def belongs(tree: int, page: int, target: int) -> None:
 
 
 @kernel()
-def copy_entry(tree: int, source: int, target: int) -> None:
-    for word in range(entry_bytes(tree) // 8):
-        store_int(target, word, load_int(source, word))
+def copy_entry(tree: int, at: int, entry: int, other: int, place: int) -> None:
+    """Copy an entry of a page to a place in the same or another one."""
+    store_half(other, TARGETS + place, load_half(at, TARGETS + entry))
+    store_int(other, MARKS + place, load_int(at, MARKS + entry))
+    dimensions = load_int(tree, DIMENSIONS)
+    copy_box(box_of(at, entry), APART, box_of(other, place), APART, dimensions)
 
 
 @kernel()
@@ -120,46 +179,79 @@ def place_in(tree: int, page: int, target: int) -> int:
     """Where the entry of a target is in its page, or -1."""
     at = page_at(tree, page)
     for e in range(load_int(at, COUNT)):
-        if load_int(entry_at(tree, at, e), TARGET) == target:
+        if target_of(at, e) == target:
             return np.int64(e)
     return np.int64(-1)
 
 
 @kernel()
-def _marked(page: int, size: int, mark: int, out: int) -> int:
-    """The entries of a page that have a mark, written to `out`; how many."""
-    entry, found = page + 8 * HEAD_WORDS, np.int64(0)
-    for e in range(load_int(page, COUNT)):
+def _marked(page: int, mark: int, left: int, out: int) -> int:
+    """Of some entries of a page those that have a mark; how many."""
+    found = np.int64(0)
+    for c in range(left):
+        e = load_int(out, c)
         store_int(out, found, e)
-        found += load_int(entry, MARKED) == mark
-        entry += size
+        found += load_int(page, MARKS + e) == mark
     return found
 
 
 @kernel()
-def _inside(page: int, size: int, keys: int, first: int, last: int, mark: int, out: int) -> int:
-    """The entries of a page whose box has these keys in some dimensions, written to `out`: how many.
+def _inside_first(page: int, asked: int, first: int, last: int, out: int) -> int:
+    """The entries of a page whose box has the codes of the first two of some dimensions.
+
+    Several are compared at once; then those that have them are moved together.
+    """
+    count, second = load_int(page, COUNT), min(first + 1, last - 1)
+    lows, least = page + 4 * (BOXES + 2 * APART * first), page + 4 * (BOXES + 2 * APART * second)
+    highs, greatest = lows + 4 * APART, least + 4 * APART
+    key, other = np.int32(load_int(asked, first)), np.int32(load_int(asked, second))
+    for e in range(8 * ((count + 7) >> 3)):
+        inside = (load_half(lows, e) <= key) & (key <= load_half(highs, e))
+        inside &= (load_half(least, e) <= other) & (other <= load_half(greatest, e))
+        store_int(out, e, np.int64(inside))
+    left = np.int64(0)
+    for e in range(count):
+        inside_both = load_int(out, e)
+        store_int(out, left, e)
+        left += inside_both
+    return left
+
+
+@kernel()
+def _inside(page: int, asked: int, first: int, last: int, mark: int, out: int) -> int:
+    """The entries of a page whose box has the codes of some dimensions, written to `out`: how many.
 
     They are narrowed from one dimension to the next, without a branch for any of them. `mark`: only
     entries that have it, unless it is none.
     """
-    entries, left = page + 8 * HEAD_WORDS, load_int(page, COUNT)
-    if mark == UNMARKED:
+    if first < last:
+        left = _inside_first(page, asked, first, last, out)
+    else:
+        left = load_int(page, COUNT)
         for e in range(left):
             store_int(out, e, e)
-    else:
-        left = _marked(page, size, mark, out)
-    for d in range(first, last):
-        key, ends, inside = load_int(keys, d), entries + 8 * (ENTRY_HEAD + 2 * d), np.int64(0)
+    if mark != UNMARKED:
+        left = _marked(page, mark, left, out)
+    for d in range(first + 2, last):
+        if left == 0:
+            break
+        key, lows, inside = load_int(asked, d), page + 4 * (BOXES + 2 * APART * d), np.int64(0)
+        highs = lows + 4 * APART
         for c in range(left):
             e = load_int(out, c)
             store_int(out, inside, e)
-            end = ends + e * size
-            inside += (load_int(end, 0) <= key) & (key <= load_int(end, 1))
+            inside += (load_half(lows, e) <= key) & (key <= load_half(highs, e))
         left = inside
-        if left == 0:
-            break
     return left
+
+
+@kernel()
+def _ask_ahead(page: int, first: int) -> None:
+    """Have what is looked at first in a page fetched, while another one is looked at."""
+    prefetch(page)
+    ends = page + 4 * (BOXES + 2 * APART * first)
+    for line in range(ends, ends + 4 * 4 * APART, _LINE):
+        prefetch(line)
 
 
 @kernel()
@@ -167,32 +259,37 @@ def search(tree: int, keys: int, first: int, last: int, mark: int, again: bool, 
     """The members whose box has these keys in the dimensions from `first` to `last`; how many.
 
     Entries that are passed get a mark, unless it is none; `again`: only those that have it are
-    looked at.
+    looked at. If the tree is not EXACT there may be some whose box has not.
     """
+    asked, codes = load_int(tree, ASKED_AT), load_int(tree, CODES_AT)
+    for d in range(first, last):
+        store_int(asked, d, code_of(codes + 8 * CODE_WORDS * d, load_int(keys, d)))
     found, depth, looked = np.int64(0), np.int64(1), np.int64(0)
-    stack, size = load_int(tree, STACK_AT), entry_bytes(tree)
+    stack = load_int(tree, STACK_AT)
     store_int(stack, 0, load_int(tree, ROOT))
     while depth > 0:
         depth -= 1
         page = page_at(tree, load_int(stack, depth))
-        if depth + FAN + 2 > load_int(tree, STACK_ROOM):
-            room = 2 * load_int(tree, STACK_ROOM) + FAN + 2
+        if depth > 0:
+            _ask_ahead(page_at(tree, load_int(stack, depth - 1)), first)
+        if depth + ROOM > load_int(tree, STACK_ROOM):
+            room = 2 * load_int(tree, STACK_ROOM) + ROOM
             stack = resized(stack, room)
             store_int(tree, STACK_AT, stack)
             store_int(tree, STACK_ROOM, room)
         looked += 1
         leaf, places = load_int(page, IS_LEAF), stack + 8 * depth
         wanted = mark if again else np.int64(UNMARKED)
-        for c in range(_inside(page, size, keys, first, last, wanted, places)):
+        for c in range(_inside(page, asked, first, last, wanted, places)):
             # What is pushed is never beyond the place that was just read.
-            entry = entry_at(tree, page, load_int(places, c))
+            entry = load_int(places, c)
             if not again and mark >= 0:
-                store_int(entry, MARKED, mark)
+                store_int(page, MARKS + entry, mark)
             if leaf != 0:
-                store_int(out, found, load_int(entry, TARGET))
+                store_int(out, found, target_of(page, entry))
                 found += 1
             else:
-                store_int(stack, depth, load_int(entry, TARGET))
+                store_int(stack, depth, target_of(page, entry))
                 depth += 1
         if load_int(page, MORE) >= 0:
             store_int(stack, depth, load_int(page, MORE))
@@ -221,7 +318,7 @@ def remove_members(words: np.ndarray, members: np.ndarray) -> None:
         at, place = page_at(tree, page), place_in(tree, page, member)
         last = load_int(at, COUNT) - 1
         if place != last:
-            copy_entry(tree, entry_at(tree, at, last), entry_at(tree, at, place))
+            copy_entry(tree, at, last, at, place)
         store_int(at, COUNT, last)
         store_int(load_int(tree, PAGE_OF_AT), member, -1)
         store_int(tree, MEMBERS, load_int(tree, MEMBERS) - 1)

@@ -102,12 +102,13 @@ def answer(
         vectors = np.zeros((2, manner.room), np.int64)
         touched = np.zeros((2, manner.room), np.int64)
     counts = np.zeros(starts.shape[0] - 1, np.int64)
+    chosen, cursors = np.zeros(places.shape[0], np.int64), np.zeros(places.shape[0], np.int64)
     for b in range(asking.shape[0]):
         low, high, own = lows[b], highs[b], asking[b]
         said.packing[b] = _density(positions, entries, low, high)
         asked = manner.verifies != 0 and said.packing[b] > threshold
         done = asked and _is_cheap(low, high, own, manner.followed)
-        true = done and has_result(edges, columns, steps, places, own, low, high)
+        true = done and has_result(edges, columns, steps, places, own, low, high, chosen, cursors)
         bound = np.int64(1) if true else np.int64(0)
         if (true or not done) and not (true and manner.counts == 0):
             followed = False
@@ -126,7 +127,7 @@ def answer(
             bound = least_bound(counts, on, low, high)
         if asked and not done and bound > 0:
             done = True
-            true = has_result(edges, columns, steps, places, own, low, high)
+            true = has_result(edges, columns, steps, places, own, low, high, chosen, cursors)
         kept = bound > 0 and (true or not asked)
         said.bounds[b] = bound
         said.flags[b] = (KEPT if kept else 0) | (ASKED if asked else 0)

@@ -56,18 +56,20 @@ def has_result(
     asking: int,
     lows: np.ndarray,
     highs: np.ndarray,
+    chosen: np.ndarray,
+    cursors: np.ndarray,
 ) -> bool:
     """Whether a batch of the input `asking` has a result.
 
     `steps` has those from input i from `i * inputs` on: the inputs, that of the batch first, each
     with the edge that it is found by. An edge has `COLUMNS` columns of its first input from
     `columns[FROM]` on, then as many of the second. `kept` says where the events of each input lie and
-    how many words they have; those that stand are from `lows` to `highs`.
+    how many words they have; those that stand are from `lows` to `highs`. `chosen` and `cursors`
+    have room for a word for each input: to make it takes as long as to verify a batch of one event.
     """
     count = kept.shape[0]
-    return _has_result(
-        edges, columns, steps[asking * count : (asking + 1) * count], kept, lows, highs
-    )
+    own = steps[asking * count : (asking + 1) * count]
+    return _has_result(edges, columns, own, kept, lows, highs, chosen, cursors)
 
 
 @kernel()
@@ -78,10 +80,10 @@ def _has_result(
     kept: np.ndarray,
     lows: np.ndarray,
     highs: np.ndarray,
+    chosen: np.ndarray,
+    cursors: np.ndarray,
 ) -> bool:
     count = steps.shape[0]
-    chosen = np.zeros(kept.shape[0], np.int64)
-    cursors = np.full(count, -1, np.int64)
     root = steps[0, INPUT]
     for t in range(lows[root], highs[root]):
         instant = load_int(kept[root, ADDRESS], t * kept[root, WIDTH] + CAME)

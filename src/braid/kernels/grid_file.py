@@ -16,29 +16,34 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels.box_tree import (
+    APART,
+    CODE_ROWS,
+    CODES,
     COUNT,
     DIMENSIONS,
-    ENTRY_HEAD,
     FAN,
+    HIGHEST_CODE,
     IS_LEAF,
     MEMBERS,
     MORE,
+    NULL_CODE,
     PARENT,
     REGIONS_AT,
     ROOT,
-    TARGET,
+    TOGETHER,
     TURN,
     belongs,
+    box_of,
     copy_entry,
-    entry_at,
     new_page,
     page_at,
     place_in,
     put_entry,
+    target_of,
 )
-from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
+from braid.kernels.runtime import WORDS, address, kernel, load_half, load_int, store_half, store_int
 
-_LEAST, _GREATEST = np.int64(-9223372036854775808), np.int64(9223372036854775807)
+_LEAST, _GREATEST = np.int64(NULL_CODE), np.int64(HIGHEST_CODE)
 
 
 @kernel()
@@ -48,19 +53,25 @@ def _region(tree: int, page: int) -> int:
 
 
 @kernel()
-def _show_region(tree: int, page: int, box: int) -> None:
+def _show_region(tree: int, page: int, box: int, apart: int) -> None:
     """The box outside of which nothing in a region is wanted."""
     region = _region(tree, page)
     for d in range(load_int(tree, DIMENSIONS)):
-        store_int(box, 2 * d, load_int(region, 4 * d))
-        store_int(box, 2 * d + 1, load_int(region, 4 * d + 3))
+        store_half(box, apart * 2 * d, load_int(region, 4 * d))
+        store_half(box, apart * (2 * d + 1), load_int(region, 4 * d + 3))
+
+
+@kernel()
+def _value(at: int, entry: int, k: int) -> int:
+    """What the point of an entry has in one of the 2d dimensions."""
+    return np.int64(load_half(box_of(at, entry), APART * k))
 
 
 @kernel()
 def _has(tree: int, page: int, point: int) -> bool:
     region = _region(tree, page)
     for k in range(2 * load_int(tree, DIMENSIONS)):
-        value = load_int(point, k)
+        value = load_half(point, TOGETHER * k)
         if value < load_int(region, 2 * k) or value > load_int(region, 2 * k + 1):
             return False
     return True
@@ -88,19 +99,18 @@ def _move(tree: int, page: int, other: int, k: int, value: int) -> None:
     at, beside = page_at(tree, page), page_at(tree, other)
     leaf, kept, moved = load_int(at, IS_LEAF) != 0, np.int64(0), np.int64(0)
     for e in range(load_int(at, COUNT)):
-        entry = entry_at(tree, at, e)
-        target = load_int(entry, TARGET)
+        target = target_of(at, e)
         if leaf:
-            own = load_int(entry, ENTRY_HEAD + k)
+            own = _value(at, e, k)
         else:
             own = load_int(_region(tree, target), 2 * k)
         if own >= value:
-            copy_entry(tree, entry, entry_at(tree, beside, moved))
+            copy_entry(tree, at, e, beside, moved)
             moved += 1
             belongs(tree, other, target)
         else:
             if e != kept:
-                copy_entry(tree, entry, entry_at(tree, at, kept))
+                copy_entry(tree, at, e, at, kept)
             kept += 1
     store_int(at, COUNT, kept)
     store_int(beside, COUNT, moved)
@@ -108,27 +118,48 @@ def _move(tree: int, page: int, other: int, k: int, value: int) -> None:
 
 @kernel()
 def _sample(tree: int, page: int) -> int:
-    """An entry of the further pages of a page, whose points are all alike; 0 if there is none."""
+    """One of the further pages of a page, whose points are all alike, that has any; 0: none."""
     more = load_int(page_at(tree, page), MORE)
     while more >= 0:
         if load_int(page_at(tree, more), COUNT) > 0:
-            return entry_at(tree, page_at(tree, more), 0)
+            return page_at(tree, more)
         more = load_int(page_at(tree, more), MORE)
     return np.int64(0)
 
 
 @kernel()
+def _in_turn(turn: int, both: int) -> int:
+    """Of the 2d dimensions the one whose turn it is.
+
+    Not one after the other: there are more of them than levels, so that a tree would be divided in
+    those of the first inputs only, and a search with those of another would look at all of it.
+    """
+    step = 5 * both // 8 + 1
+    while _common_divisor(step, both) != 1:
+        step += 1
+    return turn * step % both
+
+
+@kernel()
+def _common_divisor(a: int, b: int) -> int:
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@kernel()
 def _turn(tree: int, page: int) -> int:
-    """Of the 2d dimensions, the next one in which the points of a page differ; -1: none."""
+    """The next turn of a dimension in which the points of a page differ; -1: none."""
     at, both, sample = page_at(tree, page), 2 * load_int(tree, DIMENSIONS), _sample(tree, page)
     for step in range(both):
-        k = (load_int(at, TURN) + step) % both
-        first = load_int(entry_at(tree, at, 0), ENTRY_HEAD + k)
-        if sample != 0 and load_int(sample, ENTRY_HEAD + k) != first:
-            return np.int64(k)
+        turn = (load_int(at, TURN) + step) % both
+        k = _in_turn(turn, both)
+        first = _value(at, 0, k)
+        if sample != 0 and _value(sample, 0, k) != first:
+            return turn
         for e in range(1, load_int(at, COUNT)):
-            if load_int(entry_at(tree, at, e), ENTRY_HEAD + k) != first:
-                return np.int64(k)
+            if _value(at, e, k) != first:
+                return turn
     return np.int64(-1)
 
 
@@ -137,9 +168,9 @@ def _middle_of(tree: int, page: int, k: int) -> int:
     at, sample = page_at(tree, page), _sample(tree, page)
     least, greatest = _GREATEST, _LEAST
     if sample != 0:
-        least = greatest = load_int(sample, ENTRY_HEAD + k)
+        least = greatest = _value(sample, 0, k)
     for e in range(load_int(at, COUNT)):
-        value = load_int(entry_at(tree, at, e), ENTRY_HEAD + k)
+        value = _value(at, e, k)
         least, greatest = min(least, value), max(greatest, value)
     return _between(least, greatest)
 
@@ -150,7 +181,7 @@ def _balance(tree: int, at: int, k: int, value: int) -> int:
     crosses it."""
     below, count = np.int64(0), load_int(at, COUNT)
     for e in range(count):
-        region = _region(tree, load_int(entry_at(tree, at, e), TARGET))
+        region = _region(tree, target_of(at, e))
         if load_int(region, 2 * k + 1) < value:
             below += 1
         elif load_int(region, 2 * k) < value:
@@ -165,7 +196,7 @@ def _divide_directory(tree: int, page: int, other: int) -> None:
     at, best, chosen, edge = page_at(tree, page), np.int64(0), np.int64(0), np.int64(0)
     for k in range(2 * load_int(tree, DIMENSIONS)):
         for e in range(load_int(at, COUNT)):
-            value = load_int(_region(tree, load_int(entry_at(tree, at, e), TARGET)), 2 * k)
+            value = load_int(_region(tree, target_of(at, e)), 2 * k)
             if value != load_int(_region(tree, page), 2 * k):
                 balance = _balance(tree, at, k, value)
                 if balance > best:
@@ -181,19 +212,19 @@ def _divide(tree: int, page: int) -> int:
         other = new_page(tree, 0, -1)
         _divide_directory(tree, page, other)
         return other
-    k = _turn(tree, page)
-    if k < 0:
+    turn, both = _turn(tree, page), 2 * load_int(tree, DIMENSIONS)
+    if turn < 0:
         return np.int64(-1)
-    other, value = new_page(tree, 1, -1), _middle_of(tree, page, k)
+    k, other = _in_turn(turn, both), new_page(tree, 1, -1)
+    value = _middle_of(tree, page, k)
     _halve(tree, page, other, k, value)
     _move(tree, page, other, k, value)
     sample, at = _sample(tree, page), page_at(tree, page)
-    if sample != 0 and load_int(sample, ENTRY_HEAD + k) >= value:
+    if sample != 0 and _value(sample, 0, k) >= value:
         store_int(page_at(tree, other), MORE, load_int(at, MORE))
         store_int(at, MORE, -1)
-    turn = (k + 1) % (2 * load_int(tree, DIMENSIONS))
-    store_int(page_at(tree, page), TURN, turn)
-    store_int(page_at(tree, other), TURN, turn)
+    store_int(page_at(tree, page), TURN, (turn + 1) % both)
+    store_int(page_at(tree, other), TURN, (turn + 1) % both)
     return other
 
 
@@ -212,12 +243,12 @@ def _overflow(tree: int, page: int, box: int) -> None:
                 store_int(everything, 2 * k, _LEAST)
                 store_int(everything, 2 * k + 1, _GREATEST)
             store_int(tree, ROOT, top)
-            put_entry(tree, top, page, box)
+            put_entry(tree, top, page, box, TOGETHER)
         above = load_int(page_at(tree, page), PARENT)
-        own = entry_at(tree, page_at(tree, above), place_in(tree, above, page))
-        _show_region(tree, page, own + 8 * ENTRY_HEAD)
-        _show_region(tree, other, box)
-        put_entry(tree, above, other, box)
+        own = box_of(page_at(tree, above), place_in(tree, above, page))
+        _show_region(tree, page, own, APART)
+        _show_region(tree, other, box, TOGETHER)
+        put_entry(tree, above, other, box, TOGETHER)
         page = above
 
 
@@ -226,11 +257,11 @@ def _add_more(tree: int, page: int, box: int) -> None:
     """A further page for points that are all alike; the last of them goes there."""
     more = new_page(tree, 1, -1)
     at = page_at(tree, page)
-    last = entry_at(tree, at, load_int(at, COUNT) - 1)
-    store_int(at, COUNT, load_int(at, COUNT) - 1)
+    last = load_int(at, COUNT) - 1
+    store_int(at, COUNT, last)
     store_int(page_at(tree, more), MORE, load_int(at, MORE))
     store_int(at, MORE, more)
-    put_entry(tree, more, load_int(last, TARGET), last + 8 * ENTRY_HEAD)
+    put_entry(tree, more, target_of(at, last), box_of(at, last), APART)
 
 
 @kernel()
@@ -251,7 +282,7 @@ def _is_alike(tree: int, page: int, point: int) -> bool:
     if sample == 0:
         return False
     for word in range(2 * load_int(tree, DIMENSIONS)):
-        if load_int(sample, ENTRY_HEAD + word) != load_int(point, word):
+        if _value(sample, 0, word) != load_half(point, TOGETHER * word):
             return False
     return True
 
@@ -262,7 +293,7 @@ def _insert(tree: int, member: int, point: int, box: int) -> None:
     while load_int(page_at(tree, page), IS_LEAF) == 0:
         at, below = page_at(tree, page), np.int64(-1)
         for e in range(load_int(at, COUNT)):
-            target = load_int(entry_at(tree, at, e), TARGET)
+            target = target_of(at, e)
             if _has(tree, target, point):
                 below = target
                 break
@@ -270,15 +301,15 @@ def _insert(tree: int, member: int, point: int, box: int) -> None:
     store_int(tree, MEMBERS, load_int(tree, MEMBERS) + 1)
     if _is_alike(tree, page, point):
         chosen = _with_room(tree, page)
-        put_entry(tree, chosen, member, point)
+        put_entry(tree, chosen, member, point, TOGETHER)
         if chosen == page and load_int(page_at(tree, page), COUNT) > FAN:
             _add_more(tree, page, box)
         return
-    put_entry(tree, page, member, point)
+    put_entry(tree, page, member, point, TOGETHER)
     _overflow(tree, page, box)
 
 
-@kernel((WORDS, WORDS, ROWS, WORDS))
+@kernel((WORDS, WORDS, CODE_ROWS, CODES))
 def insert_members(
     words: np.ndarray, members: np.ndarray, boxes: np.ndarray, box: np.ndarray
 ) -> None:
@@ -292,4 +323,4 @@ def insert_members(
             store_int(region, 2 * k + 1, _GREATEST)
         store_int(tree, ROOT, top)
     for k in range(members.shape[0]):
-        _insert(tree, members[k], address(boxes) + 8 * k * boxes.shape[1], address(box))
+        _insert(tree, members[k], address(boxes) + 4 * k * boxes.shape[1], address(box))

@@ -14,27 +14,31 @@ import numpy as np
 from numba import types
 
 from braid.kernels.box_tree import (
+    APART,
+    CODE_ROWS,
+    CODES,
     COUNT,
     DIMENSIONS,
-    ENTRY_HEAD,
     FAN,
     IS_LEAF,
     MEMBERS,
     PARENT,
     ROOT,
-    TARGET,
+    TOGETHER,
     belongs,
+    box_of,
+    copy_box,
     copy_entry,
-    entry_at,
     new_page,
     page_at,
     place_in,
     put_entry,
+    target_of,
 )
-from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
+from braid.kernels.runtime import WORDS, address, kernel, load_half, load_int, store_half, store_int
 
 #: Members of a page that is laid out: there is room for more.
-LAID = 26
+LAID = 104
 
 
 @kernel()
@@ -49,12 +53,12 @@ def _unit(scales: int, dimension: int, value: int) -> float:
 
 
 @kernel()
-def _growth(box: int, other: int, dimensions: int, scales: int) -> float:
-    """By how much the sides of a box would grow if it had to have another one inside."""
+def _growth(box: int, new: int, dimensions: int, scales: int) -> float:
+    """By how much the sides of the box of an entry would grow if it had to have a new one inside."""
     grown = 0.0
     for d in range(dimensions):
-        low, high = load_int(box, 2 * d), load_int(box, 2 * d + 1)
-        least, greatest = load_int(other, 2 * d), load_int(other, 2 * d + 1)
+        low, high = load_half(box, APART * 2 * d), load_half(box, APART * (2 * d + 1))
+        least, greatest = load_half(new, TOGETHER * 2 * d), load_half(new, TOGETHER * (2 * d + 1))
         if least < low:
             grown += _unit(scales, d, low) - _unit(scales, d, least)
         if greatest > high:
@@ -63,29 +67,29 @@ def _growth(box: int, other: int, dimensions: int, scales: int) -> float:
 
 
 @kernel()
-def _widen(box: int, other: int, dimensions: int) -> None:
+def _widen(box: int, apart: int, other: int, distant: int, dimensions: int) -> None:
+    """Let a box have another one inside; from one end to the next there are so many halves."""
     for d in range(dimensions):
-        store_int(box, 2 * d, min(load_int(box, 2 * d), load_int(other, 2 * d)))
-        store_int(box, 2 * d + 1, max(load_int(box, 2 * d + 1), load_int(other, 2 * d + 1)))
+        low, high = apart * 2 * d, apart * (2 * d + 1)
+        store_half(box, low, min(load_half(box, low), load_half(other, distant * 2 * d)))
+        store_half(box, high, max(load_half(box, high), load_half(other, distant * (2 * d + 1))))
 
 
 @kernel()
-def _surround(tree: int, page: int, box: int) -> None:
+def _surround(tree: int, page: int, box: int, apart: int) -> None:
     """The box around all entries of a page."""
     at, dimensions = page_at(tree, page), load_int(tree, DIMENSIONS)
     for e in range(load_int(at, COUNT)):
-        own = entry_at(tree, at, e) + 8 * ENTRY_HEAD
         if e == 0:
-            for word in range(2 * dimensions):
-                store_int(box, word, load_int(own, word))
+            copy_box(box_of(at, e), APART, box, apart, dimensions)
         else:
-            _widen(box, own, dimensions)
+            _widen(box, apart, box_of(at, e), APART, dimensions)
 
 
 @kernel()
-def _middle(entry: int, dimension: int, scales: int) -> float:
-    box = entry + 8 * ENTRY_HEAD
-    low, high = load_int(box, 2 * dimension), load_int(box, 2 * dimension + 1)
+def _middle(at: int, entry: int, dimension: int, scales: int) -> float:
+    box = box_of(at, entry)
+    low, high = load_half(box, APART * 2 * dimension), load_half(box, APART * (2 * dimension + 1))
     return _unit(scales, dimension, low) + _unit(scales, dimension, high)
 
 
@@ -96,7 +100,7 @@ def _longest(tree: int, at: int, scales: int) -> int:
     for d in range(load_int(tree, DIMENSIONS)):
         least, greatest = 3.0, -1.0
         for e in range(load_int(at, COUNT)):
-            middle = _middle(entry_at(tree, at, e), d, scales)
+            middle = _middle(at, e, d, scales)
             least, greatest = min(least, middle), max(greatest, middle)
         if greatest - least > widest:
             best, widest = np.int64(d), greatest - least
@@ -109,21 +113,20 @@ def _divide(tree: int, page: int, scales: int) -> int:
     other = new_page(tree, load_int(page_at(tree, page), IS_LEAF), -1)
     at, beside = page_at(tree, page), page_at(tree, other)
     dimension, count = _longest(tree, at, scales), load_int(at, COUNT)
-    spare = entry_at(tree, beside, FAN)
     for k in range(1, count):
-        # In order of middles, by insertion: a page has few entries.
-        middle = _middle(entry_at(tree, at, k), dimension, scales)
-        copy_entry(tree, entry_at(tree, at, k), spare)
+        # In order of middles, by insertion: a page has few entries. The last place of the other
+        # page is free.
+        middle = _middle(at, k, dimension, scales)
+        copy_entry(tree, at, k, beside, FAN)
         j = k - 1
-        while j >= 0 and _middle(entry_at(tree, at, j), dimension, scales) > middle:
-            copy_entry(tree, entry_at(tree, at, j), entry_at(tree, at, j + 1))
+        while j >= 0 and _middle(at, j, dimension, scales) > middle:
+            copy_entry(tree, at, j, at, j + 1)
             j -= 1
-        copy_entry(tree, spare, entry_at(tree, at, j + 1))
+        copy_entry(tree, beside, FAN, at, j + 1)
     half = count // 2
     for k in range(half, count):
-        source = entry_at(tree, at, k)
-        copy_entry(tree, source, entry_at(tree, beside, k - half))
-        belongs(tree, other, load_int(source, TARGET))
+        copy_entry(tree, at, k, beside, k - half)
+        belongs(tree, other, target_of(at, k))
     store_int(at, COUNT, half)
     store_int(beside, COUNT, count - half)
     return other
@@ -134,8 +137,8 @@ def _raise(tree: int, scales: int, box: int) -> int:
     """A new topmost page with the present one in it; its number."""
     below = load_int(tree, ROOT)
     top = new_page(tree, 0, -1)
-    _surround(tree, below, box)
-    put_entry(tree, top, below, box)
+    _surround(tree, below, box, TOGETHER)
+    put_entry(tree, top, below, box, TOGETHER)
     store_int(tree, ROOT, top)
     return top
 
@@ -148,10 +151,10 @@ def _overflow(tree: int, page: int, scales: int, box: int) -> None:
             _raise(tree, scales, box)
         above = load_int(page_at(tree, page), PARENT)
         other = _divide(tree, page, scales)
-        own = entry_at(tree, page_at(tree, above), place_in(tree, above, page))
-        _surround(tree, page, own + 8 * ENTRY_HEAD)
-        _surround(tree, other, box)
-        put_entry(tree, above, other, box)
+        own = box_of(page_at(tree, above), place_in(tree, above, page))
+        _surround(tree, page, own, APART)
+        _surround(tree, other, box, TOGETHER)
+        put_entry(tree, above, other, box, TOGETHER)
         page = above
 
 
@@ -162,19 +165,17 @@ def _insert(tree: int, member: int, new: int, scales: int, box: int) -> None:
         at = page_at(tree, page)
         best, least = np.int64(0), np.inf
         for e in range(load_int(at, COUNT)):
-            own = entry_at(tree, at, e) + 8 * ENTRY_HEAD
-            growth = _growth(own, new, dimensions, scales)
+            growth = _growth(box_of(at, e), new, dimensions, scales)
             if growth < least:
                 best, least = np.int64(e), growth
-        chosen = entry_at(tree, at, best)
-        _widen(chosen + 8 * ENTRY_HEAD, new, dimensions)
-        page = load_int(chosen, TARGET)
-    put_entry(tree, page, member, new)
+        _widen(box_of(at, best), APART, new, TOGETHER, dimensions)
+        page = target_of(at, best)
+    put_entry(tree, page, member, new, TOGETHER)
     store_int(tree, MEMBERS, load_int(tree, MEMBERS) + 1)
     _overflow(tree, page, scales, box)
 
 
-@kernel((WORDS, WORDS, ROWS, WORDS, WORDS))
+@kernel((WORDS, WORDS, CODE_ROWS, WORDS, CODES))
 def insert_members(
     words: np.ndarray, members: np.ndarray, boxes: np.ndarray, scales: np.ndarray, box: np.ndarray
 ) -> None:
@@ -182,7 +183,7 @@ def insert_members(
     tree = address(words)
     for k in range(members.shape[0]):
         member = members[k]
-        new = address(boxes) + 8 * k * boxes.shape[1]
+        new = address(boxes) + 4 * k * boxes.shape[1]
         _insert(tree, member, new, address(scales), address(box))
 
 
@@ -249,7 +250,7 @@ def lay_out(order: np.ndarray, middles: np.ndarray, size: int) -> None:
         depth += 2
 
 
-@kernel((WORDS, WORDS, ROWS, WORDS))
+@kernel((WORDS, WORDS, CODE_ROWS, CODES))
 def fill_pages(words: np.ndarray, members: np.ndarray, boxes: np.ndarray, box: np.ndarray) -> None:
     """Build a tree of members in an order, page by page and level by level."""
     tree, room = address(words), address(box)
@@ -257,7 +258,7 @@ def fill_pages(words: np.ndarray, members: np.ndarray, boxes: np.ndarray, box: n
     for k in range(members.shape[0]):
         if k % LAID == 0:
             last = new_page(tree, 1, -1)
-        put_entry(tree, last, members[k], address(boxes) + 8 * k * boxes.shape[1])
+        put_entry(tree, last, members[k], address(boxes) + 4 * k * boxes.shape[1], TOGETHER)
     if members.shape[0] == 0:
         last = new_page(tree, 1, -1)
     while last > first:
@@ -265,8 +266,8 @@ def fill_pages(words: np.ndarray, members: np.ndarray, boxes: np.ndarray, box: n
         for page in range(first, last + 1):
             if (page - first) % LAID == 0:
                 above = new_page(tree, 0, -1)
-            _surround(tree, page, room)
-            put_entry(tree, above, page, room)
+            _surround(tree, page, room, TOGETHER)
+            put_entry(tree, above, page, room, TOGETHER)
         first, last = begin, above
     store_int(tree, ROOT, last)
     store_int(tree, MEMBERS, members.shape[0])

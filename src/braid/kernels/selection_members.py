@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels.box_tree import UNMARKED, search
+from braid.kernels.box_tree import EXACT, UNMARKED, search
 from braid.kernels.joins_frame import (
     AT_KIND,
     AT_SET,
@@ -21,14 +21,12 @@ from braid.kernels.joins_frame import (
     LEVEL_WORDS,
 )
 from braid.kernels.joins_sets import ALL, NEXT, SET, WEIGHT, has_bit, set_bit
-from braid.kernels.memory import resized
 from braid.kernels.rings import NUMBER, OLDEST, cell_of, event_at, ring_of
 from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
 from braid.kernels.selection_boxes import (
     AGES_AT,
     BIRTHS_AT,
     BORN_LATER,
-    BOXES_AT,
     CANDIDATES,
     CHANGES,
     COMBINATIONS,
@@ -47,9 +45,6 @@ from braid.kernels.selection_boxes import (
     LISTS_AT,
     MARKED_AT,
     NAIVE,
-    NEAR_AT,
-    NEAR_OF,
-    NEAR_ROOM,
     NODE_ROOM,
     NOT_KEPT,
     OWN,
@@ -60,12 +55,14 @@ from braid.kernels.selection_boxes import (
     TREE_AT,
     WRITTEN,
     find_in_strips,
+    in_box,
     keys_at,
     passes,
     read_keys,
     side_of,
     wanted_by,
 )
+from braid.kernels.selection_near import ask_near
 from braid.kernels.window_covers import COVER_WORDS, COVERS_AT, DRIVER, GOING, SIZE_OF_AT
 
 #: A list is gone through by what its nodes ask, not by another list, if that is so much longer.
@@ -93,10 +90,10 @@ def find_first(frame: int, input_: int) -> int:
         first, keys = load_int(side, FIRST_DIMENSION), keys_at(frame, input_)
         last = first + load_int(side, DIMENSIONS)
         found = search(tree, load_int(frame, KEYS_AT), first, last, UNMARKED, False, out)
-        count = np.int64(0)
+        count, exact = np.int64(0), load_int(tree, EXACT) != 0
         for k in range(found):
             node = load_int(out, k)
-            if passes(side, node, keys):
+            if (exact or in_box(side, node, keys)) and passes(side, node, keys):
                 store_int(out, count, node)
                 count += 1
     store_int(frame, FIRST_FOUND, load_int(frame, FIRST_FOUND) + count)
@@ -194,69 +191,12 @@ def _common(frame: int, input_: int, cell: int, out: int) -> int:
 
 
 @kernel()
-def _lay_near(side: int, kind: int, at: int) -> None:
-    """Copy the boxes of the nodes of a list to one place, all ends of a dimension side by side: it is
-    gone through more than once."""
-    size = 2 * load_int(side, DIMENSIONS)
-    if kind * size > load_int(side, NEAR_ROOM):
-        store_int(side, NEAR_ROOM, 2 * kind * size)
-        store_int(side, NEAR_AT, resized(load_int(side, NEAR_AT), 2 * kind * size))
-    near, boxes = load_int(side, NEAR_AT), load_int(side, BOXES_AT)
-    for k in range(kind):
-        box = boxes + 8 * size * load_int(at, k)
-        for word in range(size):
-            store_int(near, word * kind + k, load_int(box, word))
-
-
-@kernel()
-def _ask_near(frame: int, side: int, keys: int, kind: int, at: int, out: int) -> int:
-    """The same of the list of the event that drives, whose boxes are laid side by side.
-
-    Places in the list are narrowed from one dimension to the next, without a branch for any of them.
-    """
-    if load_int(side, NEAR_OF) != load_int(frame, FIRST_NUMBER):
-        _lay_near(side, kind, at)
-        store_int(side, NEAR_OF, load_int(frame, FIRST_NUMBER))
-    left, lows = _narrow_first(side, keys, kind, out), load_int(side, NEAR_AT)
-    for d in range(1, load_int(side, DIMENSIONS)):
-        lows += 16 * kind
-        highs, key, inside = lows + 8 * kind, load_int(keys, d), np.int64(0)
-        for c in range(left):
-            place = load_int(out, c)
-            store_int(out, inside, place)
-            inside += (load_int(lows, place) <= key) & (key <= load_int(highs, place))
-        left = inside
-    count = np.int64(0)
-    for c in range(left):
-        node = load_int(at, load_int(out, c))
-        if passes(side, node, keys):
-            store_int(out, count, node)
-            count += 1
-    return count
-
-
-@kernel()
-def _narrow_first(side: int, keys: int, kind: int, out: int) -> int:
-    """The places of a list whose boxes have the key of the first dimension, written to `out`."""
-    if load_int(side, DIMENSIONS) == 0:
-        for place in range(kind):
-            store_int(out, place, place)
-        return np.int64(kind)
-    lows, key, inside = load_int(side, NEAR_AT), load_int(keys, 0), np.int64(0)
-    highs = lows + 8 * kind
-    for place in range(kind):
-        store_int(out, inside, place)
-        inside += (load_int(lows, place) <= key) & (key <= load_int(highs, place))
-    return inside
-
-
-@kernel()
 def ask_all(frame: int, input_: int, row: int, kind: int, at: int, out: int) -> int:
     """The nodes of a list that want an event."""
     read_keys(frame, input_, row)
     side, keys, count = side_of(frame, input_), keys_at(frame, input_), np.int64(0)
     if at == load_int(frame, FIRST_LIST_AT):
-        return _ask_near(frame, side, keys, kind, at, out)
+        return ask_near(frame, side, keys, kind, at, out)
     for k in range(kind):
         node = load_int(at, k)
         if wanted_by(side, node, keys):
@@ -312,11 +252,12 @@ def find_everybody(frame: int, out: int) -> int:
         read_keys(frame, i, load_int(bound, i))
         last += load_int(side_of(frame, i), DIMENSIONS)
     found = search(tree, load_int(frame, KEYS_AT), 0, last, UNMARKED, False, out)
-    count = np.int64(0)
+    count, exact = np.int64(0), load_int(tree, EXACT) != 0
     for k in range(found):
         node, holds = load_int(out, k), True
         for i in range(load_int(frame, INPUTS)):
-            holds = holds and passes(side_of(frame, i), node, keys_at(frame, i))
+            side, keys = side_of(frame, i), keys_at(frame, i)
+            holds = holds and (exact or in_box(side, node, keys)) and passes(side, node, keys)
         if holds:
             store_int(out, count, node)
             count += 1

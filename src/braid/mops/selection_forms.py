@@ -95,11 +95,12 @@ class Chooser:
             self._stale = True
         if self._tree is not None and not self._stale:
             self._tree.add(nodes, self._boxes(nodes))
+            self._stale = self._tree.worn
 
     def removed(self, nodes: Words) -> None:
         if self._tree is not None and not self._stale:
             self._tree.remove(nodes)
-            self._stale = self._tree.sparse
+            self._stale = self._tree.worn
 
     def _built(self, kind: type[BoxTree]) -> BoxTree:
         tree = kind(sum(a.dimensions for a in self._asked))
