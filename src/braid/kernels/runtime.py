@@ -113,6 +113,15 @@ def _storer(value: Any, llvm: ir.Type) -> Any:
 
 
 @intrinsic
+def _load_narrow(_context: Any, _base: Any, _index: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
+        return builder.sext(builder.load(builder.gep(pointer, [args[1]])), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
 def _float_bits(_context: Any, _value: Any) -> Any:
     def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -140,6 +149,8 @@ if COMPILED:
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
     load_half = _loader(types.int32, ir.IntType(32))
+    #: A word of 32 bits as a whole one: what is computed with it has one type.
+    load_narrow = _load_narrow
     store_int = _storer(types.int64, ir.IntType(64))
     store_half = _storer(types.int32, ir.IntType(32))
     store_float = _storer(types.float64, ir.DoubleType())
@@ -162,6 +173,9 @@ else:
 
     def load_half(base: int, index: int) -> int:
         return ctypes.c_int32.from_address(int(base) + 4 * int(index)).value
+
+    def load_narrow(base: int, index: int) -> int:
+        return load_half(base, index)
 
     def store_half(base: int, index: int, value: int) -> None:
         ctypes.c_int32.from_address(int(base) + 4 * int(index)).value = int(value)

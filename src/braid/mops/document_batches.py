@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from braid.algebra.documents import number_of
 from braid.kernels import documents_match as kernel
+from braid.kernels.documents_frame import Nodes, Scratch, Witnesses, frame_of
 from braid.mops.document_paths import DocumentPaths
 from braid.mops.document_table import DocumentTable
 from braid.mops.values import Strings, Words
@@ -25,7 +26,7 @@ class Matcher:
         #: Room for predicates, states and witnesses; what is cleared for each document is small.
         self._rooms = [0, 64, 64, 1024]
 
-    def witnesses(self, tables: Sequence[DocumentTable | None], sources: Words) -> kernel.Witnesses:
+    def witnesses(self, tables: Sequence[DocumentTable | None], sources: Words) -> Witnesses:
         """R_doc and R_bin of documents; None is one that could not be read."""
         nodes = self._nodes(tables, sources)
         paths = self._paths.made()
@@ -33,12 +34,13 @@ class Matcher:
         while True:
             scratch = self._scratch(largest)
             found = self._empty(len(tables))
-            short = kernel.match(nodes, paths, scratch, found)
+            frame = frame_of(*nodes, *paths, *scratch, *found)
+            short = kernel.match(frame.ctypes.data)
             if short == kernel.DONE:
                 return found
             self._rooms[short] *= 4 if short == kernel.WITNESSES else 2
 
-    def _nodes(self, tables: Sequence[DocumentTable | None], sources: Words) -> kernel.Nodes:
+    def _nodes(self, tables: Sequence[DocumentTable | None], sources: Words) -> Nodes:
         counts = [0 if t is None else t.count for t in tables]
         start = np.zeros(len(tables) + 1, np.int64)
         np.cumsum(counts, out=start[1:])
@@ -67,24 +69,25 @@ class Matcher:
             if self._paths.asks_numbers:
                 read = [number_of(text) for text in texts]
                 numbers[asked] = [np.nan if n is None else n for n in read]
-        return kernel.Nodes(
+        return Nodes(
             start, sources, np.array(names, np.int64), np.array(parents, np.int64), attribute,
             value, numbers,
         )  # fmt: skip
 
-    def _scratch(self, largest: int) -> kernel.Scratch:
+    def _scratch(self, largest: int) -> Scratch:
         predicates, reached = self._rooms[kernel.PREDICATES], self._rooms[kernel.STATES]
         nodes, states = largest + 2, self._paths.state_count
-        return kernel.Scratch(
+        return Scratch(
             np.full((2 * predicates, 5), -1, np.int64), np.zeros(predicates, np.int64),
             np.zeros(predicates, np.int64), np.zeros(nodes, np.int64),
             np.zeros(reached, np.int64), np.zeros(nodes, np.int64), np.zeros(states, np.int64),
             np.full((2 * reached, 5), -1, np.int64), np.zeros((64, 3), np.int64),
+            np.zeros(2, np.int64),
         )  # fmt: skip
 
-    def _empty(self, documents: int) -> kernel.Witnesses:
+    def _empty(self, documents: int) -> Witnesses:
         room = self._rooms[kernel.WITNESSES]
-        return kernel.Witnesses(
+        return Witnesses(
             np.zeros(documents + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
             np.zeros(room + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
             np.empty(2 * room, np.int64), np.zeros(3, np.int64),
