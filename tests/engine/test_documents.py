@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.mops import document_table
+from braid.mops import document_batches, document_table
 from braid.mops.document_store import DocumentStore
 from braid.mops.documents import DocumentsLogic
 
@@ -286,6 +286,21 @@ def test_queries_come_and_go() -> None:
     running.process(documents(("<a>1</a>", 6), ("<b>1</b>", 7), ("<c/>", 8)))
     assert not results(running, "old")
     assert sorted(r["document_1"] for r in results(running, "new")) == ["d3", "d5", "d6"]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 1024])
+def test_documents_that_are_alike_are_asked_for_what_queries_need_now(kept: int) -> None:
+    """However many shapes of documents are kept: a query that comes later needs other values."""
+    with patch.multiple(document_batches, _SHAPES=kept or 1, _LARGEST_SHAPE=512 if kept else 0):
+        running = engine({"a": "S/r[./x->v] FOLLOWED BY{v=w, 10} S/r[./x->w]"})
+        running.process(documents(("<r><x>1</x><y>2</y></r>", 1), ("<r><x>1</x><z/></r>", 2)))
+        running.query("b", "S/r[./y->v] FOLLOWED BY{v=w, 10} S/r[./y->w]")
+        alike = [(f"<r><x>{t}</x><y>5</y></r>", t) for t in (3, 4)]
+        running.process(documents(*alike, ("<r><x><y>5</y>4</x></r>", 5), ("<r y='4'/>", 6)))
+        assert [row["document_2"] for row in results(running, "b")] == ["d4"]
+        running.process(documents(("<r><x>54</x><y>5</y></r>", 7), ("<end/>", 8)))
+        assert [row["document_1"] for row in results(running, "a")] == ["d5"]
+        assert {row["document_1"] for row in results(running, "b")} == {"d3", "d4"}
 
 
 def test_names_are_parameters_of_prepared_queries() -> None:

@@ -6,15 +6,61 @@ from the last node to the first, so that what lies below a node is known when it
 states are found from the first node to the last. For each state that is the end of an *edge* (a leaf
 of a pattern together with the nodes above it that a query needs), the nodes on the way are written
 out: these are the witnesses, R_bin, with the string values of the leaves, R_doc.
+
+Kernels have the addresses of all arrays in a frame (`documents_frame.py`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
 
 import numpy as np
+from numba import types
 
-from braid.kernels.runtime import kernel
+from braid.kernels.documents_frame import (
+    ALIKE,
+    ASKS,
+    ASKS_START,
+    AXIS,
+    BY_NAME,
+    BY_TEXT,
+    EDGE_MASK,
+    EDGE_NEXT,
+    EDGES,
+    ENTRY_BYTES,
+    FOUND_CHAIN,
+    FOUND_COUNTS,
+    FOUND_EDGE,
+    FOUND_FIRST,
+    FOUND_NODE,
+    FOUND_PLACE,
+    FOUND_START,
+    FOUND_VALUE,
+    GOES,
+    HELD,
+    HELD_FIRST,
+    HELD_NEXT,
+    HOLDS,
+    IS_ATTRIBUTE,
+    LAST,
+    MOVES,
+    NAME,
+    NUMBERS,
+    OTHERS,
+    PARENT,
+    PARTS,
+    REACHED,
+    REACHED_STATES,
+    ROOM_COUNTS,
+    SOURCE,
+    START,
+    STATE_PARENT,
+    STATE_START,
+    TESTS,
+    VALUE,
+    WAY,
+)
+from braid.kernels.runtime import kernel, load_byte, load_float, load_int, store_int
 
 ANY = -2
 #: Axes as in `algebra.documents.Axis`, those that go one level down are even; SELF is a test of the
@@ -24,74 +70,6 @@ EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
 NOTHING, TEXT, NUMBER = 0, 1, 2
 #: What there may be no room for.
 DONE, PREDICATES, STATES, WITNESSES = 0, 1, 2, 3
-
-
-class Nodes(NamedTuple):
-    """The nodes of the documents of a batch; those of document d are start[d]..start[d+1]."""
-
-    start: np.ndarray
-    source: np.ndarray
-    name: np.ndarray
-    parent: np.ndarray
-    attribute: np.ndarray
-    value: np.ndarray
-    number: np.ndarray
-
-
-class Paths(NamedTuple):
-    """States, predicates and edges; see `mops/document_paths.py`.
-
-    `moves` finds the first state for (state, axis, name, predicate); `alike` the next one. `goes`: a
-    bit for each axis that leads on from a state.
-    """
-
-    parent: np.ndarray
-    axis: np.ndarray
-    alike: np.ndarray
-    asks_start: np.ndarray
-    asks: np.ndarray
-    goes: np.ndarray
-    moves: np.ndarray
-    edges: np.ndarray
-    edge_next: np.ndarray
-    edge_mask: np.ndarray
-    #: Predicates: axis, name, operator, kind of constant, constant, parts, next of the same name.
-    tests: np.ndarray
-    parts: np.ndarray
-    by_name: np.ndarray
-    by_value: np.ndarray
-    others: np.ndarray
-
-
-class Witnesses(NamedTuple):
-    """R_doc (node, value, first row of R_bin) and R_bin (edge, place of its nodes in `chain`).
-
-    `counts`: rows of R_doc, of R_bin, and nodes in `chain`.
-    """
-
-    start: np.ndarray
-    node: np.ndarray
-    value: np.ndarray
-    first: np.ndarray
-    edge: np.ndarray
-    place: np.ndarray
-    chain: np.ndarray
-    counts: np.ndarray
-
-
-class Scratch(NamedTuple):
-    """Room for one document: which predicates hold where, and which states are reached where."""
-
-    holds: np.ndarray
-    held: np.ndarray
-    held_next: np.ndarray
-    held_first: np.ndarray
-    state: np.ndarray
-    state_start: np.ndarray
-    #: Of each state, the last node of the batch where it was reached, and one table of all of a document.
-    last: np.ndarray
-    reached: np.ndarray
-    way: np.ndarray
 
 
 @kernel()
@@ -104,57 +82,90 @@ def mixed(a: int, b: int, c: int, d: int) -> int:
 
 
 @kernel()
-def look(table: np.ndarray, a: int, b: int, c: int, d: int) -> int:
-    """What a table of (a, b, c, d, number) has for these; -1 if nothing."""
-    mask = table.shape[0] - 1
+def look(table: int, a: int, b: int, c: int, d: int) -> int:
+    """What a table of (a, b, c, d, number) has for these; -1 if nothing. `table`: where its address
+    and the number of its rows are."""
+    entries, mask = load_int(table, 0), load_int(table, 1) - 1
     at = mixed(a, b, c, d) & mask
-    while table[at, 4] >= 0:
-        if table[at, 0] == a and table[at, 1] == b and table[at, 2] == c and table[at, 3] == d:
-            return table[at, 4]
+    entry = entries + ENTRY_BYTES * at
+    while load_int(entry, 4) >= 0:
+        if (
+            load_int(entry, 0) == a
+            and load_int(entry, 1) == b
+            and load_int(entry, 2) == c
+            and load_int(entry, 3) == d
+        ):
+            return load_int(entry, 4)
         at = (at + 1) & mask
+        entry = entries + ENTRY_BYTES * at
     return -1
 
 
 @kernel()
-def note(table: np.ndarray, a: int, b: int, c: int, d: int, number: int) -> None:
+def note(table: int, a: int, b: int, c: int, d: int, number: int) -> None:
     """Set what a table has for these."""
-    mask = table.shape[0] - 1
+    entries, mask = load_int(table, 0), load_int(table, 1) - 1
     at = mixed(a, b, c, d) & mask
-    while table[at, 4] >= 0:
-        if table[at, 0] == a and table[at, 1] == b and table[at, 2] == c and table[at, 3] == d:
+    entry = entries + ENTRY_BYTES * at
+    while load_int(entry, 4) >= 0:
+        if (
+            load_int(entry, 0) == a
+            and load_int(entry, 1) == b
+            and load_int(entry, 2) == c
+            and load_int(entry, 3) == d
+        ):
             break
         at = (at + 1) & mask
-    table[at, 0], table[at, 1], table[at, 2], table[at, 3] = a, b, c, d
-    table[at, 4] = number
+        entry = entries + ENTRY_BYTES * at
+    store_int(entry, 0, a)
+    store_int(entry, 1, b)
+    store_int(entry, 2, c)
+    store_int(entry, 3, d)
+    store_int(entry, 4, number)
+
+
+@kernel((types.int64, types.int64, types.int64))
+def fill(table: int, entries: int, count: int) -> None:
+    """Take entries of another table, or new ones, into a table."""
+    for k in range(count):
+        entry = entries + ENTRY_BYTES * k
+        note(
+            table, load_int(entry, 0), load_int(entry, 1), load_int(entry, 2), load_int(entry, 3),
+            load_int(entry, 4),
+        )  # fmt: skip
 
 
 @kernel()
-def fill(table: np.ndarray, keys: np.ndarray, numbers: np.ndarray) -> None:
-    for k in range(keys.shape[0]):
-        note(table, keys[k, 0], keys[k, 1], keys[k, 2], keys[k, 3], numbers[k])
+def _empty(table: int) -> None:
+    """Take all out of a table."""
+    entries = load_int(table, 0)
+    for k in range(load_int(table, 1)):
+        store_int(entries, 5 * k + 4, -1)
 
 
 # ---- predicates, from the last node to the first ----
 
 
 @kernel()
-def _holds(scratch: Scratch, node: int, predicate: int) -> bool:
-    return look(scratch.holds, node, predicate, 0, 0) >= 0
+def _holds(f: int, node: int, predicate: int) -> bool:
+    return look(f + 8 * HOLDS, node, predicate, 0, 0) >= 0
 
 
 @kernel()
-def _hold(scratch: Scratch, counts: np.ndarray, node: int, predicate: int) -> bool:
+def _hold(f: int, node: int, predicate: int) -> bool:
     """Note that a predicate holds at a node; whether there was room."""
-    if _holds(scratch, node, predicate):
+    if _holds(f, node, predicate):
         return True
-    number = counts[0]
-    if number >= scratch.held.shape[0] or 2 * number >= scratch.holds.shape[0]:
+    counts = load_int(f, ROOM_COUNTS)
+    number = load_int(counts, 0)
+    if number >= load_int(f, HELD + 1) or 2 * number >= load_int(f, HOLDS + 1):
         return False
-    note(scratch.holds, node, predicate, 0, 0, number)
-    scratch.held[number] = predicate
-    scratch.held_next[number] = scratch.held_first[node]
-    scratch.held_first[node] = number
-    counts[0] = number + 1
+    note(f + 8 * HOLDS, node, predicate, 0, 0, number)
+    first = load_int(f, HELD_FIRST)
+    store_int(load_int(f, HELD), number, predicate)
+    store_int(load_int(f, HELD_NEXT), number, load_int(first, node))
+    store_int(first, node, number)
+    store_int(counts, 0, number + 1)
     return True
 
 
@@ -175,76 +186,76 @@ def compared(operator: int, order: int) -> bool:
 
 
 @kernel()
-def _passes(paths: Paths, predicate: int, value: int, number: float) -> bool:
+def _passes(test: int, value: int, number: float) -> bool:
     """Whether a value passes a test that is no equality of texts."""
-    operator, kind = paths.tests[predicate, 2], paths.tests[predicate, 3]
-    if kind == TEXT:
-        return (value == paths.tests[predicate, 4]) == (operator == EQUAL)
-    if np.isnan(number):
+    operator = load_int(test, 2)
+    if load_int(test, 3) == TEXT:
+        return (value == load_int(test, 4)) == (operator == EQUAL)
+    if math.isnan(number):
         return operator == DIFFERENT
-    wanted = paths.tests[predicate : predicate + 1, 4].view(np.float64)[0]
+    wanted = load_float(test, 4)
     order = 0 if number == wanted else (-1 if number < wanted else 1)
     return compared(operator, order)
 
 
 @kernel()
-def _test_self(
-    nodes: Nodes, paths: Paths, scratch: Scratch, counts: np.ndarray, at: int, node: int
-) -> bool:
-    if nodes.value[at] < 0:
+def _test_self(f: int, at: int, node: int) -> bool:
+    value = load_int(load_int(f, VALUE), at)
+    if value < 0:
         return True
-    found = look(paths.by_value, nodes.value[at], 0, 0, 0)
+    tests = load_int(f, TESTS)
+    found = look(f + 8 * BY_TEXT, value, 0, 0, 0)
     while found >= 0:
-        if not _hold(scratch, counts, node, found):
+        if not _hold(f, node, found):
             return False
-        found = paths.tests[found, 7]
-    for k in range(paths.others.shape[0]):
-        predicate = paths.others[k]
-        if _passes(paths, predicate, nodes.value[at], nodes.number[at]):
-            if not _hold(scratch, counts, node, predicate):
-                return False
+        found = load_int(tests, 8 * found + 7)
+    others, number = load_int(f, OTHERS), load_float(load_int(f, NUMBERS), at)
+    for k in range(load_int(f, OTHERS + 1)):
+        predicate = load_int(others, k)
+        if _passes(tests + 64 * predicate, value, number) and not _hold(f, node, predicate):
+            return False
     return True
 
 
 @kernel()
-def _test_above(
-    nodes: Nodes, paths: Paths, scratch: Scratch, counts: np.ndarray, first: int, at: int, name: int
-) -> bool:
+def _test_above(f: int, first: int, at: int, name: int) -> bool:
     """Predicates of the nodes above that ask for a node of this name."""
-    is_attribute = nodes.attribute[at]
-    found = look(paths.by_name, name, 0, 0, 0)
+    is_attribute = load_byte(load_int(f, IS_ATTRIBUTE), at) != 0
+    parents, parts = load_int(f, PARENT), load_int(f, PARTS)
+    found = look(f + 8 * BY_NAME, name, 0, 0, 0)
     while found >= 0:
-        axis = paths.tests[found, 0]
+        test = load_int(f, TESTS) + 64 * found
+        axis = load_int(test, 0)
         if (axis >= ATTRIBUTE) == is_attribute:
             complete = True
-            for k in range(paths.tests[found, 5], paths.tests[found, 6]):
-                complete &= _holds(scratch, at - first, paths.parts[k])
-            above = nodes.parent[at]
+            for k in range(load_int(test, 5), load_int(test, 6)):
+                complete &= _holds(f, at - first, load_int(parts, k))
+            above = load_int(parents, at)
             while complete and above >= 0:
-                if not _hold(scratch, counts, above, found):
+                if not _hold(f, above, found):
                     return False
                 if axis & 1 == 0:
                     break
-                above = nodes.parent[first + above]
-        found = paths.tests[found, 7]
+                above = load_int(parents, first + above)
+        found = load_int(test, 7)
     return True
 
 
 @kernel()
-def _predicates(
-    nodes: Nodes, paths: Paths, scratch: Scratch, counts: np.ndarray, first: int, end: int
-) -> bool:
+def _predicates(f: int, first: int, end: int) -> bool:
+    held_first = load_int(f, HELD_FIRST)
     for node in range(end - first):
-        scratch.held_first[node] = -1
-    if paths.tests.shape[0] == 0:
+        store_int(held_first, node, -1)
+    if load_int(f, TESTS + 1) == 0:
         return True
+    names = load_int(f, NAME)
     for at in range(end - 1, first - 1, -1):
-        if not _test_self(nodes, paths, scratch, counts, at, at - first):
+        if not _test_self(f, at, at - first):
             return False
-        if not _test_above(nodes, paths, scratch, counts, first, at, nodes.name[at]):
-            return False
-        if not _test_above(nodes, paths, scratch, counts, first, at, ANY):
-            return False
+        # Its own name, then any.
+        for turn in range(2):
+            if not _test_above(f, first, at, load_int(names, at) if turn == 0 else ANY):
+                return False
     return True
 
 
@@ -252,82 +263,77 @@ def _predicates(
 
 
 @kernel()
-def _reach(
-    paths: Paths, scratch: Scratch, counts: np.ndarray, at: int, node: int, state: int, axis: int,
-    name: int,
-) -> bool:  # fmt: skip
+def _reach(f: int, at: int, node: int, state: int, axis: int, name: int) -> bool:
     """The states after one for a node of this name; whether there was room."""
+    counts, last, asks = load_int(f, ROOM_COUNTS), load_int(f, LAST), load_int(f, ASKS)
     held = -2
     while held != -1:
-        asked = -1 if held == -2 else scratch.held[held]
-        found = look(paths.moves, state, axis, name, asked)
+        asked = -1 if held == -2 else load_int(load_int(f, HELD), held)
+        found = look(f + 8 * MOVES, state, axis, name, asked)
         while found >= 0:
-            complete = True
-            for k in range(paths.asks_start[found], paths.asks_start[found + 1]):
-                complete &= _holds(scratch, node, paths.asks[k])
-            if complete and scratch.last[found] != at + 1:
-                if counts[1] >= scratch.state.shape[0]:
+            complete, starts = True, load_int(f, ASKS_START)
+            for k in range(load_int(starts, found), load_int(starts, found + 1)):
+                complete &= _holds(f, node, load_int(asks, k))
+            if complete and load_int(last, found) != at + 1:
+                number = load_int(counts, 1)
+                if number >= load_int(f, REACHED_STATES + 1):
                     return False
-                scratch.last[found] = at + 1
-                note(scratch.reached, node, found, 0, 0, 1)
-                scratch.state[counts[1]] = found
-                counts[1] += 1
-            found = paths.alike[found]
-        held = scratch.held_first[node] if held == -2 else scratch.held_next[held]
+                store_int(last, found, at + 1)
+                note(f + 8 * REACHED, node, found, 0, 0, 1)
+                store_int(load_int(f, REACHED_STATES), number, found)
+                store_int(counts, 1, number + 1)
+            found = load_int(load_int(f, ALIKE), found)
+        if held == -2:
+            held = load_int(load_int(f, HELD_FIRST), node)
+        else:
+            held = load_int(load_int(f, HELD_NEXT), held)
     return True
 
 
 @kernel()
-def _reach_both(
-    nodes: Nodes, paths: Paths, scratch: Scratch, counts: np.ndarray, at: int, node: int,
-    state: int, axis: int,
-) -> bool:  # fmt: skip
-    if nodes.name[at] >= 0 and not _reach(
-        paths, scratch, counts, at, node, state, axis, nodes.name[at]
-    ):
+def _reach_both(f: int, at: int, node: int, state: int, axis: int) -> bool:
+    """By its own name, and by any, if such an axis leads on from the state at all."""
+    if (load_int(load_int(f, GOES), state) >> axis) & 1 == 0:
+        return True
+    name = load_int(load_int(f, NAME), at)
+    if name >= 0 and not _reach(f, at, node, state, axis, name):
         return False
-    return _reach(paths, scratch, counts, at, node, state, axis, ANY)
+    return _reach(f, at, node, state, axis, ANY)
 
 
 @kernel()
-def _states(
-    nodes: Nodes,
-    paths: Paths,
-    scratch: Scratch,
-    counts: np.ndarray,
-    first: int,
-    end: int,
-    root: int,
-) -> bool:
+def _reach_from(f: int, at: int, node: int, above: int, axis: int) -> bool:
+    """From all states that are reached at a node above."""
+    starts, states = load_int(f, STATE_START), load_int(f, REACHED_STATES)
+    for k in range(load_int(starts, above), load_int(starts, above + 1)):
+        if not _reach_both(f, at, node, load_int(states, k), axis):
+            return False
+    return True
+
+
+@kernel()
+def _states(f: int, first: int, end: int, root: int) -> bool:
+    counts, starts = load_int(f, ROOM_COUNTS), load_int(f, STATE_START)
+    parents = load_int(f, PARENT)
     for at in range(first, end):
         node = at - first
-        scratch.state_start[node] = counts[1]
-        scratch.state_start[node + 1] = counts[1]
-        attribute = 2 if nodes.attribute[at] else 0
-        above = nodes.parent[at]
-        if above < 0:
-            if not _reach_both(nodes, paths, scratch, counts, at, node, root, CHILD + attribute):
-                return False
-        else:
-            for k in range(scratch.state_start[above], scratch.state_start[above + 1]):
-                state = scratch.state[k]
-                if (paths.goes[state] >> (CHILD + attribute)) & 1 and not _reach_both(
-                    nodes, paths, scratch, counts, at, node, state, CHILD + attribute
-                ):
-                    return False
-        while above >= 0:
-            for k in range(scratch.state_start[above], scratch.state_start[above + 1]):
-                state = scratch.state[k]
-                if (paths.goes[state] >> (DESCENDANT + attribute)) & 1 and not _reach_both(
-                    nodes, paths, scratch, counts, at, node, state, DESCENDANT + attribute
-                ):
-                    return False
-            above = nodes.parent[first + above]
-        if (paths.goes[root] >> (DESCENDANT + attribute)) & 1 and not _reach_both(
-            nodes, paths, scratch, counts, at, node, root, DESCENDANT + attribute
-        ):
+        store_int(starts, node, load_int(counts, 1))
+        store_int(starts, node + 1, load_int(counts, 1))
+        attribute = 2 if load_byte(load_int(f, IS_ATTRIBUTE), at) else 0
+        above, axis = load_int(parents, at), CHILD + attribute
+        if above < 0 and not _reach_both(f, at, node, root, axis):
             return False
-        scratch.state_start[node + 1] = counts[1]
+        # Its parent by one axis, it and all above it by the other.
+        while above >= 0:
+            if not _reach_from(f, at, node, above, axis):
+                return False
+            if axis == CHILD + attribute:
+                axis = DESCENDANT + attribute
+            else:
+                above = load_int(parents, first + above)
+        if not _reach_both(f, at, node, root, DESCENDANT + attribute):
+            return False
+        store_int(starts, node + 1, load_int(counts, 1))
     return True
 
 
@@ -335,147 +341,155 @@ def _states(
 
 
 @kernel()
-def _is_reached(scratch: Scratch, node: int, state: int) -> bool:
-    return look(scratch.reached, node, state, 0, 0) >= 0
-
-
-@kernel()
-def _above(
-    nodes: Nodes, paths: Paths, scratch: Scratch, first: int, state: int, node: int, after: int
-) -> int:
+def _above(f: int, first: int, state: int, node: int, after: int) -> int:
     """The next node above `after` where the state before this one is reached; -1 if there is none.
 
     `after` is the node itself at the start. A child has one parent only.
     """
-    axis = paths.axis[state]
-    wanted = paths.parent[state]
+    axis, wanted = load_int(load_int(f, AXIS), state), load_int(load_int(f, STATE_PARENT), state)
     if axis & 1 == 0 and after != node:
         return -1
-    above = nodes.parent[first + after]
+    parents = load_int(f, PARENT)
+    above = load_int(parents, first + after)
     while above >= 0:
-        if _is_reached(scratch, above, wanted):
+        if look(f + 8 * REACHED, above, wanted, 0, 0) >= 0:
             return above
         if axis & 1 == 0:
             return -1
-        above = nodes.parent[first + above]
+        above = load_int(parents, first + above)
     return -1
 
 
 @kernel()
-def _same_chain(chain: np.ndarray, a: int, b: int, length: int) -> bool:
-    for k in range(length):
-        if chain[a + k] != chain[b + k]:
-            return False
-    return True
-
-
-@kernel()
-def _write_chain(
-    scratch: Scratch, found: Witnesses, edge: int, mask: int, depth: int, begin: int
-) -> bool:
+def _write_chain(f: int, edge: int, mask: int, depth: int, begin: int) -> bool:
     """One row of R_bin: the nodes of a way that the edge asks for; the same one is written once."""
-    rows, place = found.counts[1], found.counts[2]
-    if rows + 1 >= found.edge.shape[0] or place + depth >= found.chain.shape[0]:
+    counts, chain, way = load_int(f, FOUND_COUNTS), load_int(f, FOUND_CHAIN), load_int(f, WAY)
+    rows, place = load_int(counts, 1), load_int(counts, 2)
+    if rows + 1 >= load_int(f, FOUND_EDGE + 1) or place + depth >= load_int(f, FOUND_CHAIN + 1):
         return False
     length = 0
     for level in range(depth):  # the way goes up: from the leaf to the top
         if (mask >> (depth - 1 - level)) & 1:
-            found.chain[place + length] = scratch.way[level, 0]
+            store_int(chain, place + length, load_int(way, 3 * level))
             length += 1
+    edges, places = load_int(f, FOUND_EDGE), load_int(f, FOUND_PLACE)
     for row in range(begin, rows):
-        if found.edge[row] == edge and _same_chain(found.chain, found.place[row], place, length):
-            return True
-    found.edge[rows] = edge
-    found.place[rows] = place
-    found.counts[1] = rows + 1
-    found.counts[2] = place + length
+        if load_int(edges, row) == edge:
+            other, same = load_int(places, row), 0
+            while same < length and load_int(chain, other + same) == load_int(chain, place + same):
+                same += 1
+            if same == length:
+                return True
+    store_int(edges, rows, edge)
+    store_int(places, rows, place)
+    store_int(counts, 1, rows + 1)
+    store_int(counts, 2, place + length)
     return True
 
 
 @kernel()
-def _write_edge(
-    nodes: Nodes, paths: Paths, scratch: Scratch, found: Witnesses, first: int, node: int,
-    state: int, edge: int, begin: int,
-) -> bool:  # fmt: skip
+def _write_edge(f: int, first: int, node: int, state: int, edge: int, begin: int) -> bool:
     """All ways from a node up to the document, one row of R_bin for each that differs."""
+    parents, way = load_int(f, STATE_PARENT), load_int(f, WAY)
     depth = 0
-    above = state
-    while paths.parent[above] >= 0:
+    above = load_int(parents, state)
+    while above >= 0:
         depth += 1
-        above = paths.parent[above]
-    mask = paths.edge_mask[edge]
+        above = load_int(parents, above)
+    mask = load_int(load_int(f, EDGE_MASK), edge)
     level = 0
-    scratch.way[0, 0], scratch.way[0, 1], scratch.way[0, 2] = node, state, node
+    store_int(way, 0, node)
+    store_int(way, 1, state)
+    store_int(way, 2, node)
     while level >= 0:
         if level == depth - 1:
-            if not _write_chain(scratch, found, edge, mask, depth, begin):
+            if not _write_chain(f, edge, mask, depth, begin):
                 return False
             level -= 1
             continue
-        here, known, after = scratch.way[level, 0], scratch.way[level, 1], scratch.way[level, 2]
-        found_above = _above(nodes, paths, scratch, first, known, here, after)
-        if found_above < 0:
+        known = load_int(way, 3 * level + 1)
+        here, after = load_int(way, 3 * level), load_int(way, 3 * level + 2)
+        found = _above(f, first, known, here, after)
+        if found < 0:
             level -= 1
             continue
-        scratch.way[level, 2] = found_above
+        store_int(way, 3 * level + 2, found)
         level += 1
-        scratch.way[level, 0], scratch.way[level, 1] = found_above, paths.parent[known]
-        scratch.way[level, 2] = found_above
+        store_int(way, 3 * level, found)
+        store_int(way, 3 * level + 1, load_int(parents, known))
+        store_int(way, 3 * level + 2, found)
     return True
 
 
 @kernel()
-def _write(
-    nodes: Nodes, paths: Paths, scratch: Scratch, found: Witnesses, first: int, end: int
-) -> bool:
+def _write_edges(f: int, first: int, node: int, state: int) -> bool:
+    """All edges that end in a state."""
+    counts, parents = load_int(f, FOUND_COUNTS), load_int(f, STATE_PARENT)
+    edge = load_int(load_int(f, EDGES), state)
+    is_top = edge >= 0 and load_int(parents, load_int(parents, state)) < 0
+    while edge >= 0:
+        here, place = load_int(counts, 1), load_int(counts, 2)
+        if (
+            is_top
+            and here + 1 < load_int(f, FOUND_EDGE + 1)
+            and place < load_int(f, FOUND_CHAIN + 1)
+        ):
+            # Nothing is above it but the document: its own node is the whole way.
+            store_int(load_int(f, FOUND_EDGE), here, edge)
+            store_int(load_int(f, FOUND_PLACE), here, place)
+            store_int(load_int(f, FOUND_CHAIN), place, node)
+            store_int(counts, 1, here + 1)
+            store_int(counts, 2, place + 1)
+        elif not _write_edge(f, first, node, state, edge, here):
+            return False
+        edge = load_int(load_int(f, EDGE_NEXT), edge)
+    return True
+
+
+@kernel()
+def _write(f: int, first: int, end: int) -> bool:
+    counts, starts = load_int(f, FOUND_COUNTS), load_int(f, STATE_START)
+    states = load_int(f, REACHED_STATES)
     for node in range(end - first):
-        begin = found.counts[1]
-        for k in range(scratch.state_start[node], scratch.state_start[node + 1]):
-            state = scratch.state[k]
-            edge = paths.edges[state]
-            is_top = edge >= 0 and paths.parent[paths.parent[state]] < 0
-            while edge >= 0:
-                here, place = found.counts[1], found.counts[2]
-                if is_top and here + 1 < found.edge.shape[0] and place < found.chain.shape[0]:
-                    # Nothing is above it but the document: its own node is the whole way.
-                    found.edge[here], found.place[here] = edge, place
-                    found.chain[place] = node
-                    found.counts[1], found.counts[2] = here + 1, place + 1
-                elif not _write_edge(nodes, paths, scratch, found, first, node, state, edge, here):
-                    return False
-                edge = paths.edge_next[edge]
-        if found.counts[1] > begin:
-            row = found.counts[0]
-            if row + 1 >= found.node.shape[0]:
+        begin = load_int(counts, 1)
+        for k in range(load_int(starts, node), load_int(starts, node + 1)):
+            if not _write_edges(f, first, node, load_int(states, k)):
                 return False
-            found.node[row] = node
-            found.value[row] = nodes.value[first + node]
-            found.first[row] = begin
-            found.first[row + 1] = found.counts[1]
-            found.counts[0] = row + 1
+        if load_int(counts, 1) > begin:
+            row = load_int(counts, 0)
+            if row + 1 >= load_int(f, FOUND_NODE + 1):
+                return False
+            store_int(load_int(f, FOUND_NODE), row, node)
+            value = load_int(load_int(f, VALUE), first + node)
+            store_int(load_int(f, FOUND_VALUE), row, value)
+            store_int(load_int(f, FOUND_FIRST), row, begin)
+            store_int(load_int(f, FOUND_FIRST), row + 1, load_int(counts, 1))
+            store_int(counts, 0, row + 1)
     return True
 
 
-@kernel()
-def match(nodes: Nodes, paths: Paths, scratch: Scratch, found: Witnesses) -> int:
+@kernel((types.int64,))
+def match(f: int) -> int:
     """The witnesses of all documents of a batch; else what there is not enough room for."""
-    counts = np.zeros(2, np.int64)
-    found.counts[:] = 0
-    for document in range(nodes.source.shape[0]):
-        first, end = nodes.start[document], nodes.start[document + 1]
-        found.start[document] = found.counts[0]
-        for k in range(counts[0]):
-            scratch.held_next[k] = -1
-        if counts[0]:
-            scratch.holds[:, 4] = -1
-        if counts[1]:
-            scratch.reached[:, 4] = -1
-        counts[:] = 0
-        if not _predicates(nodes, paths, scratch, counts, first, end):
+    counts, found = load_int(f, ROOM_COUNTS), load_int(f, FOUND_COUNTS)
+    starts, found_start = load_int(f, START), load_int(f, FOUND_START)
+    documents = load_int(f, SOURCE + 1)
+    for k in range(3):
+        store_int(found, k, 0)
+    for document in range(documents):
+        first, end = load_int(starts, document), load_int(starts, document + 1)
+        store_int(found_start, document, load_int(found, 0))
+        if load_int(counts, 0):
+            _empty(f + 8 * HOLDS)
+        if load_int(counts, 1):
+            _empty(f + 8 * REACHED)
+        store_int(counts, 0, 0)
+        store_int(counts, 1, 0)
+        if not _predicates(f, first, end):
             return PREDICATES
-        if not _states(nodes, paths, scratch, counts, first, end, nodes.source[document]):
+        if not _states(f, first, end, load_int(load_int(f, SOURCE), document)):
             return STATES
-        if not _write(nodes, paths, scratch, found, first, end):
+        if not _write(f, first, end):
             return WITNESSES
-    found.start[nodes.source.shape[0]] = found.counts[0]
+    store_int(found_start, documents, load_int(found, 0))
     return DONE

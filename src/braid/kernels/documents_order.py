@@ -8,112 +8,116 @@ has an equality beside the comparison, values are in order among documents that 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
+from braid.kernels.documents_frame import (
+    EQUAL_EDGE,
+    EQUAL_VALUE,
+    GROUP_BYTES,
+    GROUPS,
+    GROUPS_FROM,
+    GROUPS_TO,
+    KINDS,
+    ORDER_EDGE,
+    ORDER_KIND,
+    ORDER_PLACES,
+    ORDERS,
+    PLACE_BYTES,
+    PLACE_ROW,
+    PLACES_FROM,
+    PLACES_TO,
+    POOL,
+    ROW_BYTES,
+    ROW_VALUE,
+    ROWS,
+    SEGMENT_BYTES,
+    SEGMENTS,
+    STRINGS,
+    TEXT_PLACES,
+)
 from braid.kernels.documents_match import AT_MOST, DIFFERENT, EQUAL, MORE, compared
-from braid.kernels.documents_state import State
-from braid.kernels.runtime import kernel
+from braid.kernels.runtime import kernel, load_byte, load_float, load_int, load_narrow
 
-KINDS = 3
-
-
-class Sorted(NamedTuple):
-    """`segments`: first and end of its groups, and of its documents. `groups`: edge and value that are
-    equal (-1: none), edge and kind of the value in order, first and end of its places; in order of all
-    these. `by_text`, `by_order`: places, each a row of R_bin and its row of R_doc, and the row of R_bin
-    that is equal. `until`: documents from here on are in no segment; whether segments have what is
-    beside equal values; how many documents with a value are gone through before it is looked up."""
-
-    segments: np.ndarray
-    groups: np.ndarray
-    by_text: np.ndarray
-    by_order: np.ndarray
-    until: np.ndarray
+#: Values are texts, numbers or times.
+KINDS_OF_VALUES = 3
 
 
 @kernel()
-def text_order(strings: np.ndarray, pool: np.ndarray, a: int, b: int) -> int:
+def _text_order(f: int, a: int, b: int) -> int:
     """How two values compare as texts."""
     if a == b:
         return 0
-    at, other = strings[a], strings[b]
-    while at < strings[a + 1] and other < strings[b + 1]:
-        if pool[at] != pool[other]:
-            return -1 if pool[at] < pool[other] else 1
+    strings, pool = load_int(f, STRINGS), load_int(f, POOL)
+    at, end = load_int(strings, a), load_int(strings, a + 1)
+    other, other_end = load_int(strings, b), load_int(strings, b + 1)
+    while at < end and other < other_end:
+        first, second = load_byte(pool, at), load_byte(pool, other)
+        if first != second:
+            return -1 if first < second else 1
         at += 1
         other += 1
-    return (strings[a + 1] - at) - (strings[b + 1] - other)
+    return (end - at) - (other_end - other)
 
 
 @kernel()
-def ordered(state: State, strings: np.ndarray, pool: np.ndarray, a: int, b: int) -> int:
-    """How two values compare: as numbers, as times, or as texts."""
-    kind = state.kinds[a]
-    if kind == state.kinds[b] and kind > 0:
-        first, second = state.orders[a], state.orders[b]
-        return 0 if first == second else (-1 if first < second else 1)
-    return text_order(strings, pool, a, b)
+def _value_order(f: int, a: int, b: int) -> int:
+    """How two numbers, or two times, compare."""
+    first, second = load_float(load_int(f, ORDERS), a), load_float(load_int(f, ORDERS), b)
+    return 0 if first == second else (-1 if first < second else 1)
 
 
 @kernel()
-def compares(
-    state: State, strings: np.ndarray, pool: np.ndarray, operator: int, a: int, b: int
-) -> bool:
-    """Whether two values compare so. Whether they are equal is asked of their texts."""
+def compares(f: int, operator: int, a: int, b: int) -> bool:
+    """Whether two values compare so: as numbers, as times, or as texts. Whether they are equal is
+    asked of their texts."""
     if operator == DIFFERENT:
         return a != b
     if operator == EQUAL:
         return a == b
-    return compared(operator, ordered(state, strings, pool, a, b))
+    kinds = load_int(f, KINDS)
+    kind = load_int(kinds, a)
+    if kind == load_int(kinds, b) and kind > 0:
+        return compared(operator, _value_order(f, a, b))
+    return compared(operator, _text_order(f, a, b))
 
 
 @kernel()
-def _behind(index: Sorted, group: int, equal: int, value: int, edge: int, kind: int) -> int:
+def _behind(group: int, equal: int, value: int, edge: int, kind: int) -> int:
     """Below, at or above 0 as a group is before, at or behind a place among groups."""
-    if index.groups[group, 0] != equal:
-        return index.groups[group, 0] - equal
-    if index.groups[group, 1] != value:
-        return index.groups[group, 1] - value
-    if index.groups[group, 2] != edge:
-        return index.groups[group, 2] - edge
-    return index.groups[group, 3] - kind
+    if load_int(group, EQUAL_EDGE) != equal:
+        return load_int(group, EQUAL_EDGE) - equal
+    if load_int(group, EQUAL_VALUE) != value:
+        return load_int(group, EQUAL_VALUE) - value
+    if load_int(group, ORDER_EDGE) != edge:
+        return load_int(group, ORDER_EDGE) - edge
+    return load_int(group, ORDER_KIND) - kind
 
 
 @kernel()
-def group_of(index: Sorted, segment: int, equal: int, value: int, edge: int, kind: int) -> int:
-    """The group of a segment with the values of an edge that are of a kind, in documents with a
-    value at the edge `equal` (-1: in all); -1 if it has none."""
-    low, end = index.segments[segment, 0], index.segments[segment, 1]
+def group_of(f: int, segment: int, equal: int, value: int, edge: int, kind: int) -> int:
+    """Where the group of a segment is with the values of an edge that are of a kind, in documents
+    with a value at the edge `equal` (-1: in all); 0 if it has none."""
+    own, groups = load_int(f, SEGMENTS) + SEGMENT_BYTES * segment, load_int(f, GROUPS)
+    low, end = load_int(own, GROUPS_FROM), load_int(own, GROUPS_TO)
     high = end
     while low < high:
         middle = (low + high) // 2
-        if _behind(index, middle, equal, value, edge, kind) < 0:
+        if _behind(groups + GROUP_BYTES * middle, equal, value, edge, kind) < 0:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and _behind(index, low, equal, value, edge, kind) == 0 else -1
+    group = groups + GROUP_BYTES * low
+    return group if low < end and _behind(group, equal, value, edge, kind) == 0 else 0
 
 
 @kernel()
-def _border(
-    state: State, strings: np.ndarray, pool: np.ndarray, index: Sorted, group: int, text: bool,
-    value: int, after: bool,
-) -> int:  # fmt: skip
+def _border(f: int, group: int, text: bool, value: int, after: bool) -> int:
     """The first place of a group that is not before a value, or, if `after`, that is behind it."""
-    low, high = index.groups[group, 4], index.groups[group, 5]
+    low, high = load_int(group, PLACES_FROM), load_int(group, PLACES_TO)
+    places, rows = load_int(f, TEXT_PLACES if text else ORDER_PLACES), load_int(f, ROWS)
     while low < high:
         middle = (low + high) // 2
-        if text:
-            mine = state.rows[index.by_text[middle, 1], 2]
-            order = text_order(strings, pool, mine, value)
-        else:
-            first, second = (
-                state.orders[state.rows[index.by_order[middle, 1], 2]],
-                state.orders[value],
-            )
-            order = 0 if first == second else (-1 if first < second else 1)
+        row = load_narrow(places + PLACE_BYTES * middle, PLACE_ROW)
+        mine = load_narrow(rows + ROW_BYTES * row, ROW_VALUE)
+        order = _text_order(f, mine, value) if text else _value_order(f, mine, value)
         if order < 0 or (after and order == 0):
             low = middle + 1
         else:
@@ -122,22 +126,16 @@ def _border(
 
 
 @kernel()
-def first_place(
-    state: State, strings: np.ndarray, pool: np.ndarray, index: Sorted, group: int, text: bool,
-    operator: int, value: int,
-) -> int:  # fmt: skip
+def first_place(f: int, group: int, text: bool, operator: int, value: int) -> int:
     """Where those begin that compare so with a value."""
     if operator <= AT_MOST:
-        return index.groups[group, 4]
-    return _border(state, strings, pool, index, group, text, value, operator == MORE)
+        return load_int(group, PLACES_FROM)
+    return _border(f, group, text, value, operator == MORE)
 
 
 @kernel()
-def end_place(
-    state: State, strings: np.ndarray, pool: np.ndarray, index: Sorted, group: int, text: bool,
-    operator: int, value: int,
-) -> int:  # fmt: skip
+def end_place(f: int, group: int, text: bool, operator: int, value: int) -> int:
     """Where those end that compare so with a value."""
     if operator >= MORE:
-        return index.groups[group, 5]
-    return _border(state, strings, pool, index, group, text, value, operator == AT_MOST)
+        return load_int(group, PLACES_TO)
+    return _border(f, group, text, value, operator == AT_MOST)

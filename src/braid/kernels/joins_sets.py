@@ -12,7 +12,6 @@ output row. Cells and sets lie in blocks of a pool, which never move.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from braid.kernels.memory import release, resized
-from braid.kernels.runtime import COMPILED, kernel, load_int, store_int
+from braid.kernels.runtime import COMPILED, kernel, load_int, load_narrow, store_int
+
+#: Nodes are words of 32 bits.
+load_half = load_narrow
 
 BITS, ALL = -1, -2
 
@@ -47,23 +49,9 @@ def _trailing_zeros(_context: Any, _word: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
-def _load_half(_context: Any, _base: Any, _index: Any) -> Any:
-    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
-        return builder.sext(builder.load(builder.gep(pointer, [args[1]])), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64), generate
-
-
 if COMPILED:
     lowest = _trailing_zeros
-    load_half = _load_half
 else:
-
-    def load_half(base: int, index: int) -> int:
-        """A word of 32 bits."""
-        return ctypes.c_int32.from_address(int(base) + 4 * int(index)).value
 
     def lowest(word: int) -> int:
         """The number of the lowest bit that is set."""

@@ -13,6 +13,7 @@ plain Python, and words are read through ctypes.
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -24,19 +25,22 @@ from numba import types
 from numba.extending import intrinsic
 
 from braid.kernels.cache import forget_stale_results
+from braid.kernels.parts import as_part
 
 COMPILED = not numba.config.DISABLE_JIT
 
 if COMPILED:
     forget_stale_results()
 
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": False}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def kernel(*signature: Any) -> Callable[[_F], _F]:
     """Compile without the interpreter and without fast-math, cached on disk.
 
-    Without a signature: for the types that it is called with, by Python or by another kernel.
+    Without a signature: for the types that it is called with, by Python or by another kernel (of
+    which it becomes a part: `parts.py`; so it may not call itself).
     With the types of its arguments, a tuple: for these, when Python first calls it; what a
     program does not use costs it nothing. With the type of a function: at once, so that it can
     be passed to kernels.
@@ -47,7 +51,7 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
             return function
         if not signature:
             compiled = _compiled(function, no_cfunc_wrapper=True)
-            _disregard_constants(compiled)
+            _call_as_part(compiled, function)
         elif isinstance(signature[0], tuple):
             compiled = _Entry(function, signature[0])
         else:
@@ -58,19 +62,21 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
 
 
 def _compiled(function: Callable[..., Any], *signature: Any, **options: bool) -> Any:
-    return numba.njit(
-        *signature, cache=True, nogil=True, error_model="numpy", fastmath=False, **options
-    )(function)
+    return numba.njit(*signature, **_OPTIONS, **options)(function)
 
 
-def _disregard_constants(compiled: Any) -> None:
-    """Compile once for a type, and not again for each constant that some kernel passes."""
-    resolve = compiled.get_call_template
+def _call_as_part(compiled: Any, function: Callable[..., Any]) -> None:
+    """What kernels call is the part; compiled once for a type, and not again for each constant."""
+
+    @functools.cache
+    def part() -> Any:
+        return as_part(function, **_OPTIONS)
 
     def get_call_template(args: Any, kws: Any) -> Any:
-        return resolve([types.unliteral(a) for a in args], kws)
+        return part().get_call_template([types.unliteral(a) for a in args], kws)
 
     compiled.get_call_template = get_call_template
+    compiled.get_overload = lambda signature: part().get_overload(signature)
 
 
 class _Entry:
@@ -113,6 +119,15 @@ def _storer(value: Any, llvm: ir.Type) -> Any:
 
 
 @intrinsic
+def _load_narrow(_context: Any, _base: Any, _index: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
+        return builder.sext(builder.load(builder.gep(pointer, [args[1]])), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
 def _float_bits(_context: Any, _value: Any) -> Any:
     def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -140,6 +155,8 @@ if COMPILED:
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
     load_half = _loader(types.int32, ir.IntType(32))
+    #: A word of 32 bits as a whole one: what is computed with it has one type.
+    load_narrow = _load_narrow
     store_int = _storer(types.int64, ir.IntType(64))
     store_half = _storer(types.int32, ir.IntType(32))
     store_float = _storer(types.float64, ir.DoubleType())
@@ -162,6 +179,9 @@ else:
 
     def load_half(base: int, index: int) -> int:
         return ctypes.c_int32.from_address(int(base) + 4 * int(index)).value
+
+    def load_narrow(base: int, index: int) -> int:
+        return load_half(base, index)
 
     def store_half(base: int, index: int, value: int) -> None:
         ctypes.c_int32.from_address(int(base) + 4 * int(index)).value = int(value)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from braid.kernels.documents_order import Sorted
+from braid.kernels.documents_frame import Sorted
 from braid.kernels.documents_state import FOREIGN
 from braid.mops.document_rows import ranges
 from braid.mops.document_store import DocumentStore

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.documents import is_xml
-from braid.kernels import documents_state as kernel
+from braid.kernels.documents_frame import Found
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
 from braid.mops.document_reader import document_of
@@ -33,7 +33,7 @@ class DocumentOutput:
 
     def batches(
         self,
-        found: kernel.Found,
+        found: Found,
         queries: DocumentQueries,
         store: DocumentStore,
         held: DocumentRows | None,
@@ -114,7 +114,7 @@ class DocumentOutput:
 
     def _values(self, documents: Words, nodes: Words, store: DocumentStore) -> Words:
         """The codes of the string values of nodes."""
-        codes = kernel.values_at(store.arrays(), documents, np.ascontiguousarray(nodes))
+        codes = store.values_at(documents, nodes)
         missing = np.flatnonzero(codes < 0)
         if len(missing):
             known, inverse = np.unique(

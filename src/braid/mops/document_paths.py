@@ -15,6 +15,7 @@ import numpy as np
 from braid.algebra.documents import Block, PatternNode
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import documents_match as kernel
+from braid.kernels.documents_frame import Paths, frame_of
 from braid.mops.constants import Constants
 from braid.mops.document_signs import EdgeSigns, Texts
 from braid.mops.values import Strings, Words
@@ -57,7 +58,7 @@ class DocumentPaths:
         #: Whether a value is compared with a number.
         self.asks_numbers = False
         self._signs = EdgeSigns()
-        self._made: kernel.Paths | None = None
+        self._made: Paths | None = None
         self._sizes = (0, 0, 0, 0)
 
     # ---- members ----
@@ -136,13 +137,13 @@ class DocumentPaths:
     def predicate_count(self) -> int:
         return len(self._predicates)
 
-    def made(self) -> kernel.Paths:
+    def made(self) -> Paths:
         sizes = (len(self._states), len(self._predicates), len(self._sets), len(self._edges))
         if self._made is None or sizes != self._sizes:
             self._made, self._sizes = self._make(), sizes
         return self._made
 
-    def _make(self) -> kernel.Paths:
+    def _make(self) -> Paths:
         sets = self._spelled_sets()
         count = len(self._states)
         parent, axis = np.full(count, -1, np.int64), np.zeros(count, np.int64)
@@ -162,7 +163,7 @@ class DocumentPaths:
             start[number + 1] = len(asks)
         edges, edge_next, edge_mask = self._chained_edges(count)
         tests, parts, by_name, by_value, others = self._tests(sets)
-        return kernel.Paths(
+        return Paths(
             parent, axis, alike, start, np.array(asks, np.int64), goes, _table(heads),
             edges, edge_next, edge_mask, tests, parts, by_name, by_value, others,
         )  # fmt: skip
@@ -227,12 +228,19 @@ def _all(value: int) -> Words:
     return np.array([value], np.int64)
 
 
+def fill_table(table: Words, entries: Words) -> None:
+    """Take entries (four words, and a number) into a table that has room for them."""
+    rows = np.ascontiguousarray(entries)
+    frame = frame_of(table, rows)
+    kernel.fill(frame.ctypes.data, frame[2], len(rows))
+
+
 def _table(known: dict[tuple[int, ...], int]) -> np.ndarray:
     room = 8
     while room < 2 * len(known) + 2:
         room *= 2
     table = np.full((room, 5), -1, np.int64)
     if known:
-        keys = np.array(list(known), np.int64).reshape(-1, 4)
-        kernel.fill(table, keys, np.array(list(known.values()), np.int64))
+        entries = [(*key, number) for key, number in known.items()]
+        fill_table(table, np.array(entries, np.int64))
     return table

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.kernels import documents_state as kernel
-from braid.kernels.documents_ways import LONGEST, NOT_SEEN, forget_ways
+from braid.kernels.documents_frame import TEMPLATES, Queries, Ways, frame_of
+from braid.kernels.documents_state import add_queries
+from braid.kernels.documents_ways import LONGEST, NOT_SEEN
+from braid.mops.document_paths import fill_table
 from braid.mops.nodes import grown
 from braid.mops.values import Words
 from braid.plan.documents import ALONE, EQUALS, NEAR, Template
@@ -70,17 +72,22 @@ class DocumentQueries:
         self._insert(template, labels, nodes, windows)
 
     def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
-        forget_ways(self.ways)
+        self._forget_ways()
         count, steps = len(labels), labels.shape[1] // 2
         most = int(self._counts[0]) + count * steps
         self._trie = grown(self._trie, most + 1)
         self._queries = grown(self._queries, int(self._counts[1]) + count)
         if 2 * most >= len(self._children):
             self._rehash(most)
-        kernel.add_queries(
-            self.made(), template, np.ascontiguousarray(labels),
-            np.ascontiguousarray(nodes), np.ascontiguousarray(windows), self._counts,
-        )  # fmt: skip
+        made = self.made()
+        frame = frame_of(*made, first=TEMPLATES)
+        rows = [np.ascontiguousarray(part) for part in (labels, nodes, windows)]
+        given = frame_of(*rows, self._counts)
+        add_queries(frame.ctypes.data, template, given[0], given[2], given[4], count, given[6])
+
+    def _forget_ways(self) -> None:
+        self.ways.table[:, 1] = NOT_SEEN
+        self.ways.counts[:] = 0
 
     def _rehash(self, most: int) -> None:
         room = len(self._children)
@@ -91,7 +98,7 @@ class DocumentQueries:
 
     def remove(self, nodes: Words) -> None:
         """Queries that nobody has any more are found by nothing."""
-        forget_ways(self.ways)
+        self._forget_ways()
         count = int(self._counts[1])
         gone = np.isin(self._queries[:count, 0], nodes)
         self._queries[:count][gone, 1] = -1
@@ -175,14 +182,14 @@ class DocumentQueries:
     def template_of(self, leaves: Words) -> Words:
         return self._trie[leaves, 0]
 
-    def made(self) -> kernel.Queries:
+    def made(self) -> Queries:
         alone = [k for k, t in enumerate(self.templates) if t.pairing == ALONE]
         scanning = [
             k
             for k, t in enumerate(self.templates)
             if t.pairing != ALONE and (not t.steps or t.steps[0][0] != EQUALS)
         ]
-        return kernel.Queries(
+        return Queries(
             self._rows, self._steps, self._slots, self._trie, self._children, self._begins,
             self._queries, np.array(alone, np.int64), np.array(scanning, np.int64),
         )  # fmt: skip
@@ -207,9 +214,9 @@ class DocumentQueries:
         return ways.table.nbytes + sum(used)
 
 
-def _no_ways() -> kernel.Ways:
+def _no_ways() -> Ways:
     """Room that costs nothing until it is used, except for the table."""
-    return kernel.Ways(
+    return Ways(
         np.full((2048, 2), NOT_SEEN, np.int64), np.empty((1024, 4), np.int64),
         np.empty((1 << 14, 2), np.int64), np.empty((1 << 15, 5), np.int64),
         np.empty(1 << 17, np.int64), np.empty((1 << 18, 2), np.int64),
@@ -225,5 +232,5 @@ def _empty_tables() -> tuple[Words, Words]:
 def _moved(table: Words, room: int) -> Words:
     bigger = np.full((room, 5), -1, np.int64)
     used = table[table[:, 4] >= 0]
-    kernel.refill(bigger, np.ascontiguousarray(used))
+    fill_table(bigger, used)
     return bigger

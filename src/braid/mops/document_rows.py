@@ -3,7 +3,8 @@
 A row is for the next join what a document is: witnesses with values, below a node for the row. Rows
 that show the same, and differ only in what a later join compares, are one document with several of
 these nodes. Their edges are known by the query's node in the join before and the place in the row, so
-that a query sees its own rows only.
+that a query sees its own rows only; they are numbered as they are asked for, since numbers of edges
+and nodes have 32 bits.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from braid.kernels.documents_match import Witnesses
-from braid.kernels.documents_state import State
+from braid.kernels.documents_frame import State, Witnesses
 from braid.mops.batch import Batch
+from braid.mops.document_paths import interned
 from braid.mops.nodes import grown
 from braid.mops.values import Words
 from braid.plan.layout import END, START, Layout
 
-#: Edges from here on are of rows; so many belong to one node of the join before.
-ROW_EDGES = 1 << 40
-STRIDE = 1 << 12
+#: Edges from here on are of rows.
+ROW_EDGES = 1 << 30
 
 
 class Arrived(NamedTuple):
@@ -56,8 +56,12 @@ class DocumentRows:
         #: Of each document of the store, its first row; one more for the end.
         self.first: Words = np.zeros(8, np.int64)
         self._documents = 0
-        #: Pairs of an origin and a place in its rows that somebody asks for, in order.
-        self._asked: Words = np.zeros((0, 2), np.int64)
+        #: A node for the row, and one for each of its places.
+        self._stride = width + 1
+        #: The number of each edge: an origin, and a place in its rows.
+        self._edges: dict[tuple[int, ...], int] = {}
+        #: Origins, places and edges that somebody asks for, in order.
+        self._asked: Words = np.zeros((0, 3), np.int64)
         self._fresh: list[Words] = []
         self._signatures: Words = np.zeros((8, 2), np.int64)
 
@@ -73,12 +77,13 @@ class DocumentRows:
 
     def ask(self, origins: Words, signatures: Words, place: int) -> Words:
         """The edges of a place in the rows of some origins; 0 is the row itself."""
-        assert place < STRIDE
-        own = np.stack([origins, np.full(len(origins), place, np.int64)], axis=1)
-        self._fresh.append(own)
+        assert place < self._stride
+        places = np.full(len(origins), place, np.int64)
+        edges = ROW_EDGES + interned(self._edges, [origins, places], len(origins))
+        self._fresh.append(np.stack([origins, places, edges], axis=1))
         self._signatures = grown(self._signatures, int(origins.max(initial=0)) + 1)
         self._signatures[origins] = signatures
-        return ROW_EDGES + origins * STRIDE + place
+        return edges
 
     def _sorted_asked(self) -> Words:
         """With what members that have just come ask for."""
@@ -109,14 +114,14 @@ class DocumentRows:
         self.values[held : held + len(values)] = values
 
     def _witnesses(self, came: Arrived, documents: Words, number: Words, count: int) -> Witnesses:
-        pair, place = self._cells(came.origin)
+        pair, place, edge = self._cells(came.origin)
         row, origin = came.row[pair], came.origin[pair]
         order = np.lexsort((origin, place, number[row], documents[row]))
-        row, origin, place = row[order], origin[order], place[order]
+        row, place, edge = row[order], place[order], edge[order]
         new = np.ones(len(row), np.bool_)
         new[1:] = (row[1:] != row[:-1]) | (place[1:] != place[:-1])
         begin = np.flatnonzero(new)
-        node = number[row] * STRIDE + place
+        node = number[row] * self._stride + place
         known = place[begin] > 0
         values = np.full(len(begin), -1, np.int64)
         values[known] = came.values[row[begin[known]], place[begin[known]] - 1]
@@ -124,20 +129,21 @@ class DocumentRows:
         places = np.cumsum(lengths) - lengths
         chain = np.empty(int(lengths.sum()), np.int64)
         chain[places] = node
-        chain[places + lengths - 1] = number[row] * STRIDE
+        chain[places + lengths - 1] = number[row] * self._stride
         per_document = np.bincount(documents[row[begin]], minlength=count)
         return Witnesses(
             _ends(per_document), node[begin], values, np.append(begin, len(row)),
-            ROW_EDGES + origin * STRIDE + place, places, chain,
+            edge, places, chain,
             np.array([len(begin), len(row), len(chain)], np.int64),
         )  # fmt: skip
 
-    def _cells(self, origins: Words) -> tuple[Words, Words]:
-        """For each pair of a row and an origin, every place that somebody asks for."""
+    def _cells(self, origins: Words) -> tuple[Words, Words, Words]:
+        """For each pair of a row and an origin, every place that somebody asks for, and its edge."""
         asked = self._sorted_asked()
         low = np.searchsorted(asked[:, 0], origins, "left")
         lengths = np.searchsorted(asked[:, 0], origins, "right") - low
-        return np.repeat(np.arange(len(origins)), lengths), asked[ranges(low, lengths), 1]
+        found = asked[ranges(low, lengths)]
+        return np.repeat(np.arange(len(origins)), lengths), found[:, 1], found[:, 2]
 
     def drop(self, documents: int) -> None:
         """The first documents are forgotten."""
@@ -149,7 +155,7 @@ class DocumentRows:
 
     def at(self, documents: Words, nodes: Words, place: int) -> Words:
         """A value of the rows that these nodes are."""
-        return self.values[self.first[documents] + nodes // STRIDE, place]
+        return self.values[self.first[documents] + nodes // self._stride, place]
 
     # ---- state ----
 
@@ -159,9 +165,9 @@ class DocumentRows:
         rows = state.rows[: count + 1]
         per_row = np.diff(rows[:, 3])
         edges = state.edge[: int(rows[count, 3])]
-        of = np.repeat(self.first[rows[:count, 0]] + rows[:count, 1] // STRIDE, per_row)
+        of = np.repeat(self.first[rows[:count, 0]] + rows[:count, 1] // self._stride, per_row)
         own = edges >= ROW_EDGES
-        origins = (edges[own] - ROW_EDGES) // STRIDE
+        origins = np.array([origin for origin, _ in self._edges], np.int64)[edges[own] - ROW_EDGES]
         pairs = np.unique(np.stack([of[own], origins], axis=1), axis=0)
         return {
             "row_values": self.values[: self.count].copy(),
@@ -173,6 +179,7 @@ class DocumentRows:
         """The same members, without any row."""
         fresh = DocumentRows(self.values.shape[1])
         fresh._asked, fresh._signatures = self._sorted_asked(), self._signatures
+        fresh._edges = self._edges
         return fresh
 
     def came_before(self, state: dict[str, Words]) -> Arrived:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from braid.algebra.documents import order_of
-from braid.kernels import documents_match as match
-from braid.kernels import documents_state as kernel
+from braid.kernels.documents_frame import LONGEST_SLICE, State, Witnesses, frame_of
+from braid.kernels.documents_state import FOREIGN, values_at
 from braid.kernels.documents_views import index_rows
 from braid.mops.nodes import grown
 from braid.mops.values import Strings, Words
@@ -20,24 +20,23 @@ from braid.plan.hashing import shard_of
 START, END, SOURCE, TEXT, ID = range(5)
 
 
-#: The bound of the view cache: so many slices of so many cells.
-SLICES, LONGEST_SLICE = 1024, 512
+#: The bound of the view cache: so many slices.
+SLICES = 1024
 
 
 class DocumentStore:
-    """`wide`: numbers of nodes and edges may need whole words."""
+    """Documents, their witnesses, and where each value is."""
 
-    def __init__(self, views: bool = True, wide: bool = False) -> None:
-        half = np.int64 if wide else np.int32
+    def __init__(self, views: bool = True) -> None:
         self.count = 0
         #: The next document to be joined, how many are indexed, the first that is not too old.
         self.progress = np.zeros(3, np.int64)
         self.about = np.zeros((8, 5), np.int64)
         self.documents = np.zeros((8, 2), np.int64)
-        self.rows: np.ndarray = np.zeros((8, 5), half)
-        self.edge: np.ndarray = np.zeros(8, half)
-        self.place: np.ndarray = np.zeros(8, half)
-        self.chain: np.ndarray = np.zeros(8, half)
+        self.rows: np.ndarray = np.zeros((8, 5), np.int32)
+        self.edge: np.ndarray = np.zeros(8, np.int32)
+        self.place: np.ndarray = np.zeros(8, np.int32)
+        self.chain: np.ndarray = np.zeros(8, np.int32)
         #: Of each value, by its code, the last row that has it.
         self.by_value: np.ndarray = np.full(8, -1, np.int32)
         self.kinds = np.zeros(0, np.int64)
@@ -67,15 +66,15 @@ class DocumentStore:
         cached = int(self.slice_of[self.slice_of[:, 0] >= 0, 1].sum()) * 24
         return sum(array.nbytes for array in arrays) + self.slice_of.nbytes + cached
 
-    def arrays(self) -> kernel.State:
-        return kernel.State(
+    def arrays(self) -> State:
+        return State(
             self.documents, self.rows, self.edge, self.place, self.chain, self.by_value,
             self.kinds, self.orders, self.slice_of, self.cells, self.cache_counts,
         )  # fmt: skip
 
     # ---- documents that come ----
 
-    def add(self, about: Words, found: match.Witnesses) -> None:
+    def add(self, about: Words, found: Witnesses) -> None:
         """Documents in order of time, with their witnesses; they are chained when they are joined."""
         new = len(about)
         rows, bins, nodes = (int(count) for count in found.counts)
@@ -112,7 +111,7 @@ class DocumentStore:
         known, places = np.unique(values, return_inverse=True)
         texts = strings.array(np.maximum(known, 0).astype(np.int64), None)
         foreign = (shard_of(texts, shards) != number) & (known >= 0)
-        self.rows[first : self.row_count, 4][foreign[places]] = kernel.FOREIGN
+        self.rows[first : self.row_count, 4][foreign[places]] = FOREIGN
 
     def _reserve_values(self) -> None:
         """Room for the values of documents that are not chained yet."""
@@ -180,7 +179,16 @@ class DocumentStore:
         codes = int(self.rows[: self.row_count, 2].max(initial=-1)) + 1
         self.by_value = np.full(max(8, codes), -1, np.int32)
         self.slice_of[:] = -1
-        index_rows(self.arrays(), 0, self.row_count)
+        frame = frame_of(*self.arrays())
+        index_rows(frame.ctypes.data, 0, self.row_count)
+
+    def values_at(self, documents: Words, nodes: Words) -> Words:
+        """The value of each node of a document, -1 where it is not held."""
+        values = np.empty(len(documents), np.int64)
+        rows = (np.ascontiguousarray(documents), np.ascontiguousarray(nodes), values)
+        frame, given = frame_of(*self.arrays()), frame_of(*rows)
+        values_at(frame.ctypes.data, given[0], given[2], given[4], len(values))
+        return values
 
     # ---- values in their order ----
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from braid.algebra.documents import Block, Documents, document_id
 from braid.algebra.expressions import Expression, Literal
+from braid.kernels.documents_frame import Found, Work, frame_of
 from braid.kernels.documents_join import join
-from braid.kernels.documents_state import Found, Work
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -86,7 +86,7 @@ class DocumentsLogic:
         width = spec.inputs[0].layout.width - spec.inputs[0].layout.base - 1 if has_rows else 0
         #: The rows of the join before, if this is not the first.
         self._rows = DocumentRows(width) if has_rows else None
-        self._store = DocumentStore(spec.views, has_rows)
+        self._store = DocumentStore(spec.views)
         self._output = DocumentOutput(self._strings)
         self._order = DocumentOrder()
 
@@ -302,11 +302,13 @@ class DocumentsLogic:
                 np.empty((self._room, width), np.int64), np.empty((2 * self._room, 2), np.int64),
                 np.zeros(2, np.int64),
             )  # fmt: skip
-            done = join(
-                made, queries.ways, store.arrays(), strings.offsets, strings.pool, self._work(),
-                found, self._order.made(), store.progress, end, max(0, queries.longest),
-                queries.is_near, self._spec.views,
+            asked = (end, max(0, queries.longest), queries.is_near, self._spec.views, width)
+            arrays = (
+                *store.arrays(), *made, *queries.ways, *self._work(), *found, *self._order.made(),
+                strings.offsets, strings.pool, store.progress, np.array(asked, np.int64),
             )  # fmt: skip
+            frame = frame_of(*arrays)
+            done = join(frame.ctypes.data)
             count, own = found.counts.tolist()
             found.pairs[:own, 0] += total
             parts.append((found.rows[:count], found.pairs[:own]))
@@ -350,7 +352,7 @@ class DocumentsLogic:
         found = self.nodes.find(np.ascontiguousarray(stops[:, :2])).tolist()
         times = zip(found, stops[:, 2:].tolist(), strict=True)
         self._stop({n: at for n, (at, most) in times if n >= 0 and self._budget.most <= most})
-        self._store = DocumentStore(self._spec.views, self._rows is not None)
+        self._store = DocumentStore(self._spec.views)
         self._order.forget()
         if self._rows is None:
             own = self._paths.signatures(self._strings)
