@@ -307,7 +307,7 @@ def taken(run: Run, changes: Sequence[Change], part: int) -> int:
 
 @pytest.mark.parametrize("mode", [ConstraintMode.EXACT, ConstraintMode.MONITORED])
 def test_rows_that_have_waited_too_long_leave(mode: ConstraintMode) -> None:
-    changes = pairs(60_000, stays=20_000)
+    changes = pairs(24_000, stays=10_000)
     run = Run(spec(2, mode, only_coming=False), above=0)
     end = len(changes) // 2
     while end < len(changes) and changes[end][0] == changes[end - 1][0]:
@@ -316,17 +316,17 @@ def test_rows_that_have_waited_too_long_leave(mode: ConstraintMode) -> None:
     found = run.logic.describe()
     (waits,) = [c for c in found["constraints"] if c["kind"] == "references" and c["input"] == 0]
     assert waits["k"] < 100
-    assert waits["rows"] > 5_000
+    assert waits["rows"] > 2_000
     if mode is ConstraintMode.EXACT:
-        assert found["inputs"][0]["aside"] > 5_000
+        assert found["inputs"][0]["aside"] > 2_000
         assert found["file_bytes"] > 0
         run.restart()
-        assert run.logic.describe()["inputs"][0]["aside"] > 5_000
+        assert run.logic.describe()["inputs"][0]["aside"] > 2_000
     else:
-        assert most < 35_000, "of 40,000 that are there, those that are in a result"
+        assert most < 14_900, "15,000 are there"
     taken(run, changes[end:], 5000)
     assert not run.relation(1 << 40), "whatever has come has gone"
-    assert sum(weight > 0 for _, _, weight in run.out) == 30_000
+    assert sum(weight > 0 for _, _, weight in run.out) == 12_000
     if mode is ConstraintMode.EXACT:
         assert run.logic.instances == 0
         assert [i["aside"] for i in run.logic.describe()["inputs"]] == [0, 0]
@@ -351,8 +351,10 @@ def test_rows_whose_value_is_past_leave(mode: ConstraintMode) -> None:
     assert order["rows"] > 5_000
     assert most < 30_000
     if mode is ConstraintMode.EXACT:
+        plain = Run(spec(2, mode, only_coming=False))
+        taken(plain, changes, 5000)
         for instant in range(0, 40_000, 9_973):
-            assert run.relation(instant) == truth(changes, 2, instant)
+            assert run.relation(instant) == plain.relation(instant)
 
 
 def test_one_row_may_ask_for_many_keys() -> None:

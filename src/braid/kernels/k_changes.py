@@ -81,6 +81,7 @@ from braid.kernels.k_frame import (
     OUT_ROOM,
     OUT_ROWS,
     OUT_WIDTH,
+    SPILLS,
     STEP_INDEX,
     STEP_INPUT,
     STEP_WORDS,
@@ -111,6 +112,7 @@ from braid.kernels.k_store import (
     FOUND,
     HIGH,
     INDEX_WORDS,
+    ITS_WATCHES,
     PROBES,
     WIDTH,
 )
@@ -168,6 +170,14 @@ def _next(frame: int, step: int, level: int) -> bool:
 
 
 @kernel()
+def _note_first(frame: int, input_: int, store: int, row: int, tail: int) -> None:
+    """A row is in its first result."""
+    store_int(store, FIRST, load_int(store, FIRST) + 1)
+    set_tail(store, row, tail | IN_RESULT)
+    observe_result(frame, input_, tail)
+
+
+@kernel()
 def _emit(frame: int, driver: int, weight: int) -> None:
     """Put out the rows that are bound, and note those that are in a result."""
     count = load_int(frame, OUT_ROWS)
@@ -177,7 +187,8 @@ def _emit(frame: int, driver: int, weight: int) -> None:
     compose(frame, out)
     store_int(frame, OUT_ROWS, count + 1)
     total, comes, sampled = weight, weight > 0, False
-    observes = load_int(frame, OBSERVES) != 0
+    # Where rows are put aside the search may begin again: what is noted then is noted at its end.
+    observes, spills = load_int(frame, OBSERVES) != 0, load_int(frame, SPILLS) != 0
     for i in range(load_int(frame, INPUTS)):
         if i == driver:
             continue
@@ -185,7 +196,14 @@ def _emit(frame: int, driver: int, weight: int) -> None:
         tail = tail_of(store, row)
         total *= tail >> FLAG_BITS
         sampled = sampled or (tail & SAMPLED) != 0
-        if observes and (comes or load_int(store, COVERS) == DONE_WITH):
+        if not observes:
+            continue
+        first = comes and (tail & IN_RESULT) == 0
+        if comes and not first:
+            store_int(store, AGAIN, load_int(store, AGAIN) + 1)
+        if first and not spills:
+            _note_first(frame, i, store, row, tail)
+        if (first and spills) or load_int(store, COVERS) == DONE_WITH:
             note(frame, DONE_AT, i, slot_of(store, row))
     if sampled and comes:
         store_int(frame, LOST, load_int(frame, LOST) + 1)
@@ -243,19 +261,16 @@ def _finish(frame: int, input_: int, slot: int, residual: Any) -> None:
 
 @kernel()
 def _note_results(frame: int, comes: bool, residual: Any) -> None:
-    """Count the rows of the others that are in results of a row; done with, they leave."""
+    """Note the rows of the others that are in a result for the first time, and let those leave that
+    are done with."""
     at, done = load_int(frame, DONE_AT), load_int(frame, DONE)
     for k in range(done if comes else 0):
         input_ = load_int(at, 2 * k)
         store = store_of(frame, input_)
         row = row_at(store, load_int(at, 2 * k + 1))
         tail = tail_of(store, row)
-        if (tail & IN_RESULT) != 0:
-            store_int(store, AGAIN, load_int(store, AGAIN) + 1)
-        else:
-            store_int(store, FIRST, load_int(store, FIRST) + 1)
-            set_tail(store, row, tail | IN_RESULT)
-            observe_result(frame, input_, tail)
+        if (tail & IN_RESULT) == 0:
+            _note_first(frame, input_, store, row, tail)
     if comes == (load_int(frame, ONLY_COMING) != 0 or load_int(frame, EARLY) != 0):
         for k in range(done):
             input_ = load_int(at, 2 * k)
@@ -272,25 +287,21 @@ def _come(frame: int, driver: int, row: int, residual: Any) -> bool:
     """A row comes; False if something must be brought back and it is to come again."""
     store, indexes = store_of(frame, driver), load_int(frame, INDEXES_AT)
     weight = load_int(row, load_int(store, WIDTH) - 1)
+    store_int(frame, EVENT_AT, row)
     found = _search(frame, driver, weight, _EMITS, residual)
     if found < 0:
         return False
     tail = weight << FLAG_BITS | stamp(count_coming(frame, driver))
     observes = load_int(frame, OBSERVES) != 0
-    if observes:
-        store_int(frame, EVENT_AT, row)
+    if observes and load_int(store, ITS_WATCHES) != 0:
         observe_values(frame, driver, row)
     if found > 0 and observes:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
         observe_result(frame, driver, tail)
         tail |= IN_RESULT
-        _note_results(frame, True, residual)
-    slot = find_equal(indexes, store, row)
-    if slot >= 0:
-        held = row_at(store, slot)
-        set_tail(store, held, with_more(tail_of(store, held), tail))
-        return True
+        if load_int(frame, DONE) > 0:
+            _note_results(frame, True, residual)
     if found > 0 and observes and load_int(store, COVERS) == DONE_WITH:
         if load_int(frame, EARLY) != 0:
             put_aside(frame, store, row, tail)
@@ -300,7 +311,12 @@ def _come(frame: int, driver: int, row: int, residual: Any) -> bool:
                 store_int(store, EVICTED, load_int(store, EVICTED) + 1)
                 return True
             tail |= SAMPLED
-    add_row(indexes, store, row, tail)
+    slot = find_equal(indexes, store, row)
+    if slot < 0:
+        add_row(indexes, store, row, tail)
+    else:
+        held = row_at(store, slot)
+        set_tail(store, held, with_more(tail_of(store, held), tail))
     return True
 
 

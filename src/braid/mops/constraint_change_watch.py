@@ -35,9 +35,11 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 
 #: Rows over which distances are taken into account, and k_e = c * k_u where results may be lost.
 _WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000}
-_FACTOR = {kernel.WAITS: 1.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2}
+_FACTOR = {kernel.WAITS: 2.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2}
 #: Values of an order that are remembered.
 _RUNS = 128
+#: The part of rows that has to leave by a watch each time, if `worth` is 1.
+_WORTH = 0.1
 #: A k that is larger is not used, at least.
 _LEAST_THRESHOLD = 1024
 
@@ -56,10 +58,14 @@ class ChangesWatch:
         self._watching = watching
         self._make_watches()
         self._found = [Found() for _ in self._what]
+        #: Of each watch: how often it was not worth its time.
+        self._vain = [0 for _ in self._what]
 
     def _make_watches(self) -> None:
         """Those of waiting first, one of each input, and the rest input by input."""
         inputs = range(len(self._spec.inputs))
+        #: The watches of the columns of each input.
+        self._of_columns: list[slice] = []
         #: Kind, input, column.
         what: list[tuple[int, int, int]] = [(kernel.WAITS, n, -1) for n in inputs]
         for number, shape in enumerate(self._spec.inputs):
@@ -70,7 +76,7 @@ class ChangesWatch:
                     what.append((kernel.ASCENDS, number, column))
                     what.append((kernel.DESCENDS, number, column))
             self._held.stores[number, stores.FIRST_WATCH] = first
-            self._held.stores[number, stores.ITS_WATCHES] = len(what) - first
+            self._of_columns.append(slice(first, len(what)))
         self._what = what
         self._watches: Words = np.zeros((len(what), kernel.WATCH_WORDS), np.int64)
         self._tables: Words = np.empty((len(what) - len(inputs), 0, 2), np.int64)
@@ -99,6 +105,7 @@ class ChangesWatch:
         self._point()
         for number in range(len(self._watches)):
             kernel.watch_anew(self._held.frame, number, kernel.PROVES)
+        self.rouse()
         self._held.stores[:, stores.COVERS] = stores.WATCHED
         self._held.stores[:, [stores.FIRST, stores.AGAIN]] = 0
 
@@ -106,6 +113,13 @@ class ChangesWatch:
         """Keep no room for values while nothing is observed."""
         self._tables = np.empty((len(self._tables), 0, 2), np.int64)
         self._point()
+
+    def rouse(self) -> None:
+        """Look at the values of those inputs only of which a watch is awake."""
+        for store, own in zip(self._held.stores, self._of_columns, strict=True):
+            until = self._watches[own, kernel.SLEEPS_UNTIL]
+            awake = bool((until <= store[stores.ARRIVALS]).any())
+            store[stores.ITS_WATCHES] = (own.stop - own.start) * awake
 
     # ---- what is done about it ----
 
@@ -120,14 +134,25 @@ class ChangesWatch:
             watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside)
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch[kernel.K]))
+        gone, walked = self._watches[:, kernel.GONE].copy(), np.zeros(len(self._what), np.int64)
         for number, store in enumerate(self._held.stores):
             open_ = self._ways(number)
-            waits = self._is_usable(number)
-            if store[stores.COUNT] and (
-                waits or len(open_) or store[stores.COVERS] == stores.DONE_WITH
-            ):
+            used = [*open_[:, ways.BY_WATCH].tolist(), *([number] * self._is_usable(number))]
+            walked[used] += max(int(store[stores.COUNT]), 1)
+            if store[stores.COUNT] and (used or store[stores.COVERS] == stores.DONE_WITH):
                 left += int(ways.collect_changes(self._held.frame, number, open_))
+        self._evaluate(walked, self._watches[:, kernel.GONE] - gone)
         return left
+
+    def _evaluate(self, walked: Words, gone: Words) -> None:
+        """Watches that let too few rows go, of those that were gone through, are not worth the time
+        that they take, nor the results that they may cost: they are tried again later."""
+        for number in np.flatnonzero(walked).tolist():
+            if gone[number] < _WORTH * self._watching.worth * walked[number]:
+                kernel.give_up(self._held.frame, number, self._vain[number])
+                self._vain[number] += 1
+            else:
+                self._vain[number] = 0
 
     def _ways(self, number: int) -> Words:
         """The orders by which rows of an input can leave: those of what it looks up first."""
@@ -164,12 +189,12 @@ class ChangesWatch:
         self._tables = state["tables"].reshape(len(self._tables), rows, 2).copy()
         take_history(self._found, state["history"])
         self._point()
+        self.rouse()
 
     def describe(self) -> list[dict[str, Any]]:
         described = []
-        for (kind, number, column), watch, found in zip(
-            self._what, self._watches, self._found, strict=True
-        ):
+        for place, (kind, number, column) in enumerate(self._what):
+            watch, found = self._watches[place], self._found[place]
             about: str | int = number
             if kind != kernel.WAITS:
                 about = self._spec.inputs[number].layout.names[column]
@@ -178,8 +203,8 @@ class ChangesWatch:
             left = number
             if kind != kernel.WAITS:
                 left = next((i for i in others if self._held.first_lookup(i)[0] == number), number)
-            measured = Measured(int(self._held.stores[left, stores.STRIDE]), 0.0, 0.0, 0)
-            shown = shown_watch(watch, found, number, about, measured)
+            width, vain = int(self._held.stores[left, stores.STRIDE]), self._vain[place]
+            shown = shown_watch(watch, found, number, about, Measured(width, 0.0, 0.0, vain))
             if shown is not None:
                 described.append(shown)
         return described

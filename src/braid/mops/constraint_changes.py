@@ -138,7 +138,8 @@ class ChangesJoinLogic(OneForAll):
         """Judge what has been observed; from time to time go through what is held."""
         for number, store in enumerate(self._held.stores):
             self._judge(number, store)
-        if self._unwalked > max(_ROUND, self.instances):
+        if self._unwalked > max(2 * _ROUND, self.instances):
+            self._watch.rouse()
             if self._exact:
                 self._note_returns()
             if not self._rest.of_others:
