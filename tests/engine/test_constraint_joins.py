@@ -18,13 +18,14 @@ from braid.algebra.constraints import ConstraintMode
 from braid.kernels.runtime import COMPILED
 from braid.mops import (
     constraint_aside,
+    constraint_change_aside,
+    constraint_change_watch,
+    constraint_changes,
     constraint_choice,
     constraint_join,
     constraint_look,
     constraint_watch,
 )
-from braid.optimizer import driver, relations
-from braid.optimizer.constraint_joins import can_be_hashed
 
 STREAMS = """
 CREATE STREAM A (a BIGINT, b BIGINT, x BIGINT, t BIGINT) TIME t;
@@ -91,6 +92,9 @@ def eager(*, fickle: bool = False) -> Iterator[None]:
         patch.multiple(constraint_look, SETTLED=3 if fickle else 1 << 40, _DOUBLED=0),
         patch.object(constraint_look, "cost_of", lambda plain, own: 1e9),
         patch.object(constraint_join, "_ROUND", 3),
+        patch.multiple(constraint_changes, JUDGED=1, _ROUND=3, _OFTEN=10_000),
+        patch.object(constraint_change_aside, "_RARELY", 0),
+        patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_watch, "_JUDGED", judged),
         patch.object(constraint_watch, "_OFTEN", 50),
@@ -193,22 +197,12 @@ CHANGING = [
 @settings(max_examples=60 if COMPILED else 10, deadline=None)
 @given(cases(CHANGING))
 def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], set[int]]) -> None:
-    """With rows aside instead of dropped, which is not what the optimizer chooses."""
     text, batches, restarts = case
     wanted = run(ConstraintMode.OFF, text, batches, set())
-    with (
-        patch.object(relations, "may_use_changes", always_used),
-        patch.object(driver, "joins_below", lambda node, mode: True),
-        eager(),
-    ):
+    with eager():
         assert run(ConstraintMode.EXACT, text, batches, restarts) == wanted
     if not text.startswith("Istream"):
         assert run(ConstraintMode.MONITORED, text, batches, restarts) == wanted
-
-
-def always_used(walk: Any, join: Any, sides: Any) -> bool:
-    mode = walk.constraints[0]
-    return mode is not ConstraintMode.OFF and walk.is_alone and can_be_hashed(join, sides)
 
 
 def test_a_small_join_keeps_what_it_has() -> None:

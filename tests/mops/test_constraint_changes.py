@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +19,13 @@ from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.expressions import TRUE
 from braid.algebra.schema import Attribute, Schema
 from braid.kernels.runtime import COMPILED
-from braid.mops import constraint_change_state, constraint_changes
+from braid.mops import (
+    constraint_aside,
+    constraint_change_aside,
+    constraint_change_state,
+    constraint_change_watch,
+    constraint_changes,
+)
 from braid.mops.base import Context
 from braid.mops.batch import Batch
 from braid.mops.constraint_changes import ChangesJoinLogic
@@ -76,9 +84,12 @@ def joined(relations: Sequence[Counter[Row]]) -> Counter[tuple[int, ...]]:
 class Run:
     """A join that gets changes in batches; what it has put out, instant by instant."""
 
-    def __init__(self, spec_: ConstraintJoinSpec, sample: float = 0.01) -> None:
-        self._spec, self._watching = spec_, Watching(sample=sample)
-        self.logic = ChangesJoinLogic(spec_, Context(watching=self._watching))
+    def __init__(
+        self, spec_: ConstraintJoinSpec, sample: float = 0.01, above: int = 1 << 30
+    ) -> None:
+        self._spec = spec_
+        self._context = Context(watching=Watching(sample=sample), aside_above=above)
+        self.logic = ChangesJoinLogic(spec_, self._context)
         self.out: list[tuple[int, tuple[int, ...], int]] = []
 
     def take(self, changes: Sequence[Change], bound: int) -> None:
@@ -88,7 +99,7 @@ class Run:
 
     def restart(self) -> None:
         state = self.logic.snapshot()
-        self.logic = ChangesJoinLogic(self._spec, Context(watching=self._watching))
+        self.logic = ChangesJoinLogic(self._spec, self._context)
         self.logic.restore(state)
 
     def relation(self, until: int) -> Counter[tuple[int, ...]]:
@@ -101,9 +112,13 @@ class Run:
 
 @contextmanager
 def eager() -> Iterator[None]:
-    """Rows leave as soon as anything speaks for it; equal rows get an index of their own."""
+    """Rows leave as soon as anything speaks for it, and go to the file at once; what is held is gone
+    through all the time; equal rows get an index of their own."""
     with (
-        patch.object(constraint_changes, "JUDGED", 1),
+        patch.multiple(constraint_changes, JUDGED=1, _ROUND=3, _OFTEN=10_000),
+        patch.object(constraint_change_aside, "_RARELY", 0),
+        patch.object(constraint_aside, "PIECE", 2),
+        patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
         patch.object(constraint_change_state, "_ASKED", 4),
         patch.object(constraint_change_state, "_LONG", 0),
     ):
@@ -142,9 +157,10 @@ def ran(
     only_coming: bool,
     restarts: bool = False,
     sample: float = 0.0,
+    above: int = 1 << 30,
 ) -> Run:
     inputs, changes, ends = case
-    run, first = Run(spec(inputs, mode, only_coming=only_coming), sample), -1
+    run, first = Run(spec(inputs, mode, only_coming=only_coming), sample, above), -1
     for end in [*ends, 2**62]:
         run.take([c for c in changes if first < c[0] <= end], end + 1)
         first = end
@@ -161,6 +177,20 @@ EXAMPLES = settings(max_examples=60 if COMPILED else 15, deadline=None)
 def test_what_is_put_out_is_the_join(case: Any, restarts: bool) -> None:
     inputs, changes, _ = case
     run = ran(case, ConstraintMode.EXACT, only_coming=False, restarts=restarts)
+    for instant in range(22):
+        assert run.relation(instant) == truth(changes, inputs, instant)
+
+
+@EXAMPLES
+@given(histories(), st.booleans(), st.sampled_from([0, 0, 600]), st.booleans())
+def test_with_rows_aside_it_is_the_join(
+    case: Any, restarts: bool, above: int, only_coming: bool
+) -> None:
+    inputs, changes, _ = case
+    with eager():
+        run = ran(
+            case, ConstraintMode.EXACT, only_coming=only_coming, restarts=restarts, above=above
+        )
     for instant in range(22):
         assert run.relation(instant) == truth(changes, inputs, instant)
 
@@ -214,7 +244,7 @@ def test_rows_leave_after_their_result_has_gone() -> None:
     assert not run.relation(9000)
     held = run.logic.describe()["inputs"][0]["rows"]
     assert held < 100, "a sample of them"
-    assert run.logic.state_bytes < 100 * held + 4000
+    assert run.logic.state_bytes < 100 * held + 16_000
 
 
 def test_rows_that_meet_often_stay() -> None:
@@ -250,3 +280,121 @@ def test_too_many_rows_are_given_up() -> None:
     with_more = ChangesJoinLogic(run._spec, Context(instance_budget=100))
     with_more.restore(state)
     assert not with_more.stopped
+
+
+def pairs(count: int, *, stays: int) -> list[Change]:
+    """Rows of input 0, every second of which finds its partner five instants later; all of them go
+    after so many instants."""
+    changes = []
+    for k in range(count):
+        changes.append((k, 0, (k, 1), 1))
+        changes.append((k + stays, 0, (k, 1), -1))
+        if k % 2:
+            changes.append((k + 5, 1, (k, 2), 1))
+            changes.append((k + stays, 1, (k, 2), -1))
+    return sorted(changes, key=lambda change: change[0])
+
+
+def taken(run: Run, changes: Sequence[Change], part: int) -> int:
+    """Take changes in parts; the most rows that were in memory after one."""
+    most = 0
+    for first in range(0, len(changes), part):
+        now = changes[first : first + part]
+        run.take(now, now[-1][0] + 1)
+        most = max(most, run.logic.instances)
+    return most
+
+
+@pytest.mark.parametrize("mode", [ConstraintMode.EXACT, ConstraintMode.MONITORED])
+def test_rows_that_have_waited_too_long_leave(mode: ConstraintMode) -> None:
+    changes = pairs(24_000, stays=10_000)
+    run = Run(spec(2, mode, only_coming=False), above=0)
+    end = len(changes) // 2
+    while end < len(changes) and changes[end][0] == changes[end - 1][0]:
+        end += 1
+    taken(run, changes[:end], 5000)
+    found = run.logic.describe()
+    (waits,) = [c for c in found["constraints"] if c["kind"] == "references" and c["input"] == 0]
+    assert waits["k"] < 100
+    assert waits["rows"] > 2_000
+    if mode is ConstraintMode.EXACT:
+        assert found["inputs"][0]["aside"] > 2_000
+        assert found["file_bytes"] > 0
+        run.restart()
+        assert run.logic.describe()["inputs"][0]["aside"] > 2_000
+    else:
+        assert run.logic.instances < 14_000, "15,000 are there"
+    taken(run, changes[end:], 5000)
+    assert not run.relation(1 << 40), "whatever has come has gone"
+    assert sum(weight > 0 for _, _, weight in run.out) == 12_000
+    if mode is ConstraintMode.EXACT:
+        assert run.logic.instances == 0
+        assert [i["aside"] for i in run.logic.describe()["inputs"]] == [0, 0]
+
+
+@pytest.mark.parametrize("mode", [ConstraintMode.EXACT, ConstraintMode.MONITORED])
+def test_rows_whose_value_is_past_leave(mode: ConstraintMode) -> None:
+    """Input 1 ascends; partners come soon, or very late, so that how long rows wait tells nothing."""
+    random = np.random.default_rng(3)
+    changes: list[Change] = []
+    for k in range(40_000):
+        changes.append((k, 1, (k // 2, 2), 1))
+        changes.append((k + 100, 1, (k // 2, 2), -1))
+        ahead = int(random.integers(0, 8_000))
+        changes.append((k, 0, (k // 2 + (ahead if k % 3 else -5000), 1), 1))
+    changes.sort(key=lambda change: change[0])
+    run = Run(spec(2, mode, only_coming=False), above=0)
+    most = taken(run, changes, 5000)
+    (order,) = [c for c in run.logic.describe()["constraints"] if c["kind"] == "ascending"]
+    assert order["input"] == 1
+    assert order["k"] <= 128
+    assert order["rows"] > 5_000
+    assert most < 30_000
+    if mode is ConstraintMode.EXACT:
+        plain = Run(spec(2, mode, only_coming=False))
+        taken(plain, changes, 5000)
+        for instant in range(0, 40_000, 9_973):
+            assert run.relation(instant) == plain.relation(instant)
+
+
+def test_one_row_may_ask_for_many_keys() -> None:
+    """Some of them have one place in the table of keys that are known not to be aside."""
+    chain = spec(3, ConstraintMode.EXACT, only_coming=False)
+    chain = replace(
+        chain,
+        equalities=(
+            Equality(0, "k", 1, "k", floating=False, null_safe=False),
+            Equality(1, "v", 2, "k", floating=False, null_safe=False),
+        ),
+    )
+    run = Run(chain)
+    run.take([(0, 1, (7, v), 1) for v in range(600)], 1)
+    run.take([(0, 2, (v, v), 1) for v in range(600)], 1)
+    held, aside = run.logic._held, run.logic._aside[2]
+    records = held.records(2)
+    held.forget(2)
+    aside.add(records)
+    run.take([(1, 0, (7, 1), 1)], 2)
+    assert len(run.out) == 600
+    assert run.logic.describe()["inputs"][2]["returned"] == 600
+
+
+def test_rows_with_strings_are_given_new_codes_wherever_they_are() -> None:
+    names = ("k", "v", WEIGHT)
+    kinds = (pa.string(), pa.int64(), pa.int64())
+    shape = Shape(Schema(tuple(map(Attribute, names, kinds))))
+    text = replace(spec(2, ConstraintMode.EXACT, only_coming=False), inputs=(shape, shape))
+    run = Run(text)
+    run.take([(0, 0, (code, 1), 1) for code in range(40)], 1)
+    records = run.logic._held.records(0)
+    run.logic._held.forget(0)
+    run.logic._held.take(0, records[:20])
+    run.logic._aside[0].add(records[20:])
+    held = run.logic.held()
+    assert held is not None
+    rows = held.rows.copy()
+    rows[:, held.layout.word("0.k")] += 100
+    run.logic.replace_held(rows)
+    assert run.logic.describe()["inputs"][0]["aside"] == 20
+    run.take([(1, 1, (code, 5), 1) for code in range(100, 150)], 2)
+    assert sorted(row[0] for _, row, _ in run.out) == list(range(100, 140))

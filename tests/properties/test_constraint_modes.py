@@ -3,7 +3,7 @@
 Without constraints and in exact mode the answer is the reference's, whether a constraint holds, was
 declared, or was declared wrongly; in monitored mode it is a part of it. However the events are cut
 into batches, with events of one instant, late ones, over a restart, and with a query that
-comes and goes.
+comes and goes. Windows are by time, by rows, or partitions, whose rows come and go.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import braid
 from benchmarks import k_joins, k_streams
 from benchmarks.k_streams import Ints, KStreams
 from braid.lang import Catalog, load
-from braid.mops import constraint_look
+from braid.mops import constraint_change_aside, constraint_changes, constraint_look
 from braid.reference import Event, answer, events_from_result, events_from_table
 
 #: By what they keep: the join graph, and what draws the streams from events, k and seed.
@@ -72,10 +72,10 @@ def joins(draw: st.DrawFn) -> Drawn:
     }
     rates = {name: len(c["t"]) / streams.events for name, c in streams.columns.items()}
     declared = [DECLARED[graph].format(draw(st.integers(0, 8)))] if draw(st.booleans()) else []
-    rows = draw(st.integers(1, 8 if graph == "c" else 4))
+    rows, third = draw(st.integers(1, 8 if graph == "c" else 4)), "b" if graph == "a" else "a"
     text = k_joins.statements(graph, rows * together, rates, constraints=declared)
-    if draw(st.booleans()):
-        text = text.replace("[Range", "[Rows")
+    window = draw(st.sampled_from(["[Range", "[Range", "[Rows", "[Partition By a Rows"]))
+    text = text.replace("[Range", window).replace("S3 [Partition By a", f"S3 [Partition By {third}")
     late = draw(st.sampled_from([0, 0, 3, 20]))
     text = text.replace("TIME t;", f"TIME t LATENESS {late};")
     random = np.random.default_rng(draw(st.integers(0, 999)))
@@ -134,8 +134,13 @@ def by_reference(drawn: Drawn) -> Counter[Event]:
 @given(joins())
 def test_nothing_is_lost_and_nothing_added(drawn: Drawn) -> None:
     expected = by_reference(drawn)
-    # After some events without constraints these are used, whatever they are worth.
-    with patch.multiple(constraint_look, LEAST=8, SUPPOSED=-1.0):
+    # After some events without constraints these are used, whatever they are worth; rows of relations
+    # leave as soon as anything speaks for it.
+    with (
+        patch.multiple(constraint_look, LEAST=8, SUPPOSED=-1.0),
+        patch.multiple(constraint_changes, JUDGED=4, _ROUND=8),
+        patch.object(constraint_change_aside, "_RARELY", 0),
+    ):
         for mode, above in (("off", 0), ("exact", 0), ("exact", 3_000)):
             assert by_engine(drawn, mode, above) == expected, (mode, above)
         assert not by_engine(drawn, "monitored") - expected

@@ -60,6 +60,9 @@ def _constraint_line(constraint: dict[str, Any]) -> str:
     number, k = constraint["input"], constraint["k"]
     if constraint["kind"] == "references":
         what = f"rows of {constraint['waiting']} find their partners in {number}"
+        if constraint["waiting"] == number:
+            # Of relations, whatever comes to the join counts.
+            what = f"rows of {number} are in their first result"
     else:
         what = f"{number}.{constraint['column']} is {constraint['kind']}"
     if "declared" in constraint:

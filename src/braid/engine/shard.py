@@ -38,7 +38,7 @@ from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 
 #: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 
 
 class Shard:

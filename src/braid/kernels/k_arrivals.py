@@ -152,7 +152,7 @@ def reached(watch: int, clock: int) -> int:
 
 
 @kernel()
-def _watch_order(frame: int, watch: int, store: int, value: int, number: int) -> None:
+def watch_order(frame: int, watch: int, store: int, value: int, number: int) -> None:
     entries, clock = load_int(watch, ENTRIES), clock_of(frame, watch, store)
     if entries == 0 or value > load_int(watch, HIGHEST):
         if entries == load_int(watch, ROOM):
@@ -389,7 +389,7 @@ def watch_columns(frame: int, driver: int, record: int) -> None:
         if kind == CLUSTERS:
             _watch_clusters(frame, watch, store, value, number)
         else:
-            _watch_order(frame, watch, store, value if kind == ASCENDS else ~value, number)
+            watch_order(frame, watch, store, value if kind == ASCENDS else ~value, number)
 
 
 @kernel()

@@ -10,6 +10,7 @@ looked for is then in a small table of keys that are known not to be aside.
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from braid.kernels.instances import mix
 from braid.kernels.k_store import (
@@ -32,9 +33,9 @@ from braid.kernels.k_store import (
     hash_key,
 )
 from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, load_int, store_int
+from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
 
-#: Keys that are known not to be aside: a power of two.
+#: Keys that are known not to be aside: a power of two. Their table begins with its length less one.
 KNOWN = 4096
 
 
@@ -75,8 +76,21 @@ def may_be_aside(index: int, hash_: int) -> bool:
 
 
 @kernel()
-def known_place(number: int, hash_: int) -> int:
-    return mix(hash_ + number) & (KNOWN - 1)
+def known_place(known: int, number: int, hash_: int) -> int:
+    return 1 + (mix(hash_ + number) & load_int(known, 0))
+
+
+@kernel()
+def is_known(known: int, number: int, hash_: int) -> bool:
+    """Whether a key is known not to be aside."""
+    return load_int(known, known_place(known, number, hash_)) == mix(hash_ + number) | 1
+
+
+@kernel((WORDS, types.int64, types.int64))
+def know(words: np.ndarray, number: int, hash_: int) -> None:
+    """Remember that a key is not aside."""
+    known = address(words)
+    store_int(known, known_place(known, number, hash_), mix(np.int64(hash_ + number)) | 1)
 
 
 @kernel()
@@ -103,4 +117,4 @@ def set_aside(indexes: int, store: int, record: int, known: int, mask: int) -> N
         index = indexes + number * (8 * INDEX_WORDS)
         hash_ = hash_key(record, load_int(store, BASE), index)
         note_key(index, hash_)
-        store_int(known, known_place(number, hash_), 0)
+        store_int(known, known_place(known, number, hash_), 0)

@@ -41,8 +41,14 @@ from braid.kernels.memory import release, resized
 from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
 
 #: Bits of the last word below the weight: the row has been in a result; it would not be here but
-#: for being sampled.
-IN_RESULT, SAMPLED, FLAG_BITS = 1, 2, 2
+#: for being sampled; then some that say when it came, in ticks.
+IN_RESULT, SAMPLED = 1, 2
+_TICKS_FROM, _TICK_BITS = 2, 20
+FLAG_BITS = _TICKS_FROM + _TICK_BITS
+#: Ticks are so many rows that come to the join: two to this. Numbers of ticks begin anew.
+TICK = 4
+_TICK_MASK = (1 << _TICK_BITS) - 1
+_STAMPED = _TICK_MASK << _TICKS_FROM
 #: The times that rows are held without, in bytes.
 _TIMES = 16
 
@@ -66,6 +72,26 @@ def tail_of(store: int, row: int) -> int:
 @kernel()
 def set_tail(store: int, row: int, tail: int) -> None:
     store_int(row, load_int(store, WIDTH) - 1, tail)
+
+
+@kernel()
+def stamp(rows: int) -> int:
+    """What the last word of a row says if it comes after so many."""
+    return ((rows >> TICK) & _TICK_MASK) << _TICKS_FROM
+
+
+@kernel()
+def age_of(tail: int, rows: int) -> int:
+    """How many rows have come after one, about."""
+    return (((rows >> TICK) - (tail >> _TICKS_FROM)) & _TICK_MASK) << TICK
+
+
+@kernel()
+def with_more(tail: int, more: int) -> int:
+    """The last word of a row when an equal one comes: it has both weights, and has come just now."""
+    weights = ((tail >> FLAG_BITS) + (more >> FLAG_BITS)) << FLAG_BITS
+    flags = (tail | more) & (IN_RESULT | SAMPLED)
+    return weights | flags | (more & _STAMPED)
 
 
 # ---- chains ----

@@ -6,6 +6,10 @@ result has come. What goes is then joined whether the row is held or not: it is 
 what comes at that instant. Anybody else, a further join or DISTINCT, must also get what goes: a row
 leaves after its result has come and has gone again, and so does what it is equal to, which then
 means nothing. So what is put out is always the join of what is held: a part of the whole join.
+
+Where no result may be lost, rows are put aside instead (`k_change_aside.py`), also those that are in
+a result: whoever looks a key up that may be aside waits until its rows have been brought back. Then
+the loop stops, and goes on with the same row.
 """
 
 from __future__ import annotations
@@ -15,7 +19,26 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from braid.kernels.instances import mix
+from braid.kernels.k_change_aside import (
+    is_sampled,
+    let_go,
+    may_row_be_aside,
+    note_gone,
+    put_aside,
+)
+from braid.kernels.k_change_leave import (
+    EARLY,
+    OBSERVES,
+    ONLY_COMING,
+    PASS,
+    PASS_ROW,
+    PENDING,
+    PENDING_AT,
+    TURNS,
+    count_coming,
+    observe_result,
+    observe_values,
+)
 from braid.kernels.k_change_store import (
     FLAG_BITS,
     IN_RESULT,
@@ -30,7 +53,9 @@ from braid.kernels.k_change_store import (
     row_at,
     set_tail,
     slot_of,
+    stamp,
     tail_of,
+    with_more,
 )
 from braid.kernels.k_frame import (
     AT_SLOT,
@@ -38,13 +63,13 @@ from braid.kernels.k_frame import (
     DONE,
     DONE_AT,
     EMITTED,
+    EVENT_AT,
     FEED_BYTES,
     FEED_ROW,
     FEED_ROWS,
     FEED_ROWS_AT,
     FEED_WORDS,
     FEEDS_AT,
-    FRAME,
     INDEXES_AT,
     INPUTS,
     LEVEL_WORDS,
@@ -56,7 +81,7 @@ from braid.kernels.k_frame import (
     OUT_ROOM,
     OUT_ROWS,
     OUT_WIDTH,
-    SAMPLES,
+    SPILLS,
     STEP_INDEX,
     STEP_INPUT,
     STEP_WORDS,
@@ -68,6 +93,7 @@ from braid.kernels.k_join import (
     fits,
     grow,
     hash_of_sources,
+    is_wanted,
     judged,
     next_feed,
     note,
@@ -76,7 +102,7 @@ from braid.kernels.k_join import (
 )
 from braid.kernels.k_store import (
     AGAIN,
-    ARRIVALS,
+    ASIDE,
     BASE,
     COUNT,
     COVERS,
@@ -86,6 +112,7 @@ from braid.kernels.k_store import (
     FOUND,
     HIGH,
     INDEX_WORDS,
+    ITS_WATCHES,
     PROBES,
     WIDTH,
 )
@@ -99,22 +126,28 @@ from braid.kernels.runtime import (
     store_int,
 )
 
-#: The frame has some words more: whether only what comes is asked; rows of the current instant that
-#: go and were not held when it began (input, address), their number, and for how many there is room.
-ONLY_COMING, PENDING_AT, PENDING, PENDING_ROOM, CHANGES_FRAME = range(FRAME, FRAME + 5)
-
 #: What a search is for.
 _EMITS, _PROBES = range(2)
+
+#: What the loop returns: all is taken, rows must be brought back, it is time to look after what is
+#: held.
+TAKEN, WANTED, DUE_NOW = range(3)
 
 
 # ---- search ----
 
 
 @kernel()
-def _begin(frame: int, step: int, level: int) -> None:
-    index = load_int(frame, INDEXES_AT) + load_int(step, STEP_INDEX) * (8 * INDEX_WORDS)
+def _begin(frame: int, step: int, level: int) -> bool:
+    """Look up the key of a probe; False if something must be brought back first."""
+    number = load_int(step, STEP_INDEX)
+    index = load_int(frame, INDEXES_AT) + number * (8 * INDEX_WORDS)
+    hash_ = hash_of_sources(frame, step, index)
+    if is_wanted(frame, number, index, store_of(frame, load_int(step, STEP_INPUT)), hash_):
+        return False
     store_int(index, PROBES, load_int(index, PROBES) + 1)
-    store_int(level, AT_SLOT, head_of(index, hash_of_sources(frame, step, index)))
+    store_int(level, AT_SLOT, head_of(index, hash_))
+    return True
 
 
 @kernel()
@@ -137,6 +170,14 @@ def _next(frame: int, step: int, level: int) -> bool:
 
 
 @kernel()
+def _note_first(frame: int, input_: int, store: int, row: int, tail: int) -> None:
+    """A row is in its first result."""
+    store_int(store, FIRST, load_int(store, FIRST) + 1)
+    set_tail(store, row, tail | IN_RESULT)
+    observe_result(frame, input_, tail)
+
+
+@kernel()
 def _emit(frame: int, driver: int, weight: int) -> None:
     """Put out the rows that are bound, and note those that are in a result."""
     count = load_int(frame, OUT_ROWS)
@@ -146,92 +187,95 @@ def _emit(frame: int, driver: int, weight: int) -> None:
     compose(frame, out)
     store_int(frame, OUT_ROWS, count + 1)
     total, comes, sampled = weight, weight > 0, False
-    leaves = comes == (load_int(frame, ONLY_COMING) != 0)
+    # Where rows are put aside the search may begin again: what is noted then is noted at its end.
+    observes, spills = load_int(frame, OBSERVES) != 0, load_int(frame, SPILLS) != 0
     for i in range(load_int(frame, INPUTS)):
         if i == driver:
             continue
         store, row = store_of(frame, i), load_int(load_int(frame, BOUND_AT), i)
         tail = tail_of(store, row)
         total *= tail >> FLAG_BITS
-        if comes:
-            place = AGAIN if (tail & IN_RESULT) != 0 else FIRST
-            store_int(store, place, load_int(store, place) + 1)
-            sampled = sampled or (tail & SAMPLED) != 0
-            set_tail(store, row, tail | IN_RESULT)
-        if leaves and load_int(store, COVERS) == DONE_WITH:
+        sampled = sampled or (tail & SAMPLED) != 0
+        if not observes:
+            continue
+        first = comes and (tail & IN_RESULT) == 0
+        if comes and not first:
+            store_int(store, AGAIN, load_int(store, AGAIN) + 1)
+        if first and not spills:
+            _note_first(frame, i, store, row, tail)
+        if (first and spills) or load_int(store, COVERS) == DONE_WITH:
             note(frame, DONE_AT, i, slot_of(store, row))
-    if sampled:
+    if sampled and comes:
         store_int(frame, LOST, load_int(frame, LOST) + 1)
     store_int(out, load_int(frame, OUT_BASE) + load_int(frame, EMITTED), total)
 
 
 @kernel()
 def _search(frame: int, driver: int, weight: int, what: int, residual: Any) -> int:
-    """The combinations of the row that is bound with what the others hold: how many."""
+    """The combinations of the row that is bound with what the others hold: how many; -1 if
+    something must be brought back before that is known."""
     for i in range(load_int(frame, INPUTS)):
-        if i != driver and load_int(store_of(frame, i), COUNT) == 0:
+        store = store_of(frame, i)
+        if i != driver and load_int(store, COUNT) == 0 and load_int(store, ASIDE) == 0:
             return np.int64(0)
-    last, found = load_int(frame, INPUTS) - 2, np.int64(0)
+    last, found, first = load_int(frame, INPUTS) - 2, np.int64(0), load_int(frame, OUT_ROWS)
     steps = load_int(frame, STEPS_AT) + driver * (last + 1) * (8 * STEP_WORDS)
     levels, depth = load_int(frame, LEVELS_AT), np.int64(0)
-    _begin(frame, steps, levels)
-    while depth >= 0:
+    there = _begin(frame, steps, levels)
+    while depth >= 0 and there:
         step, level = steps + depth * (8 * STEP_WORDS), levels + depth * (8 * LEVEL_WORDS)
         if not _next(frame, step, level):
             depth -= 1
         elif depth < last:
             depth += 1
-            _begin(frame, step + 8 * STEP_WORDS, level + 8 * LEVEL_WORDS)
+            there = _begin(frame, step + 8 * STEP_WORDS, level + 8 * LEVEL_WORDS)
         elif wanted(frame, residual):
             found += 1
             if what == _PROBES:
                 return found
             _emit(frame, driver, weight)
-    return found
+    if there:
+        return found
+    store_int(frame, OUT_ROWS, first)
+    store_int(frame, DONE, 0)
+    return np.int64(-1)
 
 
 # ---- rows that are done with ----
 
 
 @kernel()
-def _is_sampled(frame: int, store: int, slot: int) -> bool:
-    number = load_int(store, EVICTED) + (load_int(store, ARRIVALS) << 20) + slot
-    return (mix(number) & 1023) < load_int(frame, SAMPLES)
-
-
-@kernel()
-def _let_go(frame: int, store: int, slot: int) -> None:
-    """Forget a row that is done with, unless it is sampled."""
-    row = row_at(store, slot)
-    tail = tail_of(store, row)
-    if tail == 0 or (tail & SAMPLED) != 0:
-        return
-    if _is_sampled(frame, store, slot):
-        set_tail(store, row, tail | SAMPLED)
-        return
-    store_int(store, EVICTED, load_int(store, EVICTED) + 1)
-    remove_row(load_int(frame, INDEXES_AT), store, slot)
-
-
-@kernel()
 def _finish(frame: int, input_: int, slot: int, residual: Any) -> None:
-    """Forget a row that has had its result; where what goes is told, if it is in none now."""
+    """A row that has had its result leaves; where what goes is told, if it is in none now, unless it
+    is put aside and can be found when its result goes."""
     store = store_of(frame, input_)
     row = row_at(store, slot)
     if tail_of(store, row) == 0:
         return
-    if load_int(frame, ONLY_COMING) == 0:
+    if load_int(frame, ONLY_COMING) == 0 and load_int(frame, EARLY) == 0:
         store_int(load_int(frame, BOUND_AT), input_, row)
-        if _search(frame, input_, np.int64(1), _PROBES, residual) > 0:
+        if _search(frame, input_, np.int64(1), _PROBES, residual) != 0:
             return
-    _let_go(frame, store, slot)
+    let_go(frame, store, slot)
 
 
 @kernel()
-def _let_done_go(frame: int, residual: Any) -> None:
-    at = load_int(frame, DONE_AT)
-    for k in range(load_int(frame, DONE)):
-        _finish(frame, load_int(at, 2 * k), load_int(at, 2 * k + 1), residual)
+def _note_results(frame: int, comes: bool, residual: Any) -> None:
+    """Note the rows of the others that are in a result for the first time, and let those leave that
+    are done with."""
+    at, done = load_int(frame, DONE_AT), load_int(frame, DONE)
+    for k in range(done if comes else 0):
+        input_ = load_int(at, 2 * k)
+        store = store_of(frame, input_)
+        row = row_at(store, load_int(at, 2 * k + 1))
+        tail = tail_of(store, row)
+        if (tail & IN_RESULT) == 0:
+            _note_first(frame, input_, store, row, tail)
+    if comes == (load_int(frame, ONLY_COMING) != 0 or load_int(frame, EARLY) != 0):
+        for k in range(done):
+            input_ = load_int(at, 2 * k)
+            if load_int(store_of(frame, input_), COVERS) == DONE_WITH:
+                _finish(frame, input_, load_int(at, 2 * k + 1), residual)
     store_int(frame, DONE, 0)
 
 
@@ -239,61 +283,70 @@ def _let_done_go(frame: int, residual: Any) -> None:
 
 
 @kernel()
-def _come(frame: int, driver: int, row: int, residual: Any) -> None:
+def _come(frame: int, driver: int, row: int, residual: Any) -> bool:
+    """A row comes; False if something must be brought back and it is to come again."""
     store, indexes = store_of(frame, driver), load_int(frame, INDEXES_AT)
     weight = load_int(row, load_int(store, WIDTH) - 1)
+    store_int(frame, EVENT_AT, row)
     found = _search(frame, driver, weight, _EMITS, residual)
-    flags = np.int64(0)
-    if found > 0:
-        flags = np.int64(IN_RESULT)
+    if found < 0:
+        return False
+    tail = weight << FLAG_BITS | stamp(count_coming(frame, driver))
+    observes = load_int(frame, OBSERVES) != 0
+    if observes and load_int(store, ITS_WATCHES) != 0:
+        observe_values(frame, driver, row)
+    if found > 0 and observes:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
+        observe_result(frame, driver, tail)
+        tail |= IN_RESULT
         if load_int(frame, DONE) > 0:
-            _let_done_go(frame, residual)
-        if load_int(frame, ONLY_COMING) != 0 and load_int(store, COVERS) == DONE_WITH:
-            if not _is_sampled(frame, store, np.int64(0)):
+            _note_results(frame, True, residual)
+    if found > 0 and observes and load_int(store, COVERS) == DONE_WITH:
+        if load_int(frame, EARLY) != 0:
+            put_aside(frame, store, row, tail)
+            return True
+        if load_int(frame, ONLY_COMING) != 0:
+            if not is_sampled(frame, store, np.int64(0)):
                 store_int(store, EVICTED, load_int(store, EVICTED) + 1)
-                return
-            flags |= SAMPLED
+                return True
+            tail |= SAMPLED
     slot = find_equal(indexes, store, row)
     if slot < 0:
-        add_row(indexes, store, row, weight << FLAG_BITS | flags)
-        return
-    held = row_at(store, slot)
-    set_tail(store, held, (tail_of(store, held) | flags) + (weight << FLAG_BITS))
-
-
-@kernel()
-def _go(frame: int, driver: int, row: int, slot: int, residual: Any) -> None:
-    """A row goes, which is in a slot, or is not held (-1)."""
-    store = store_of(frame, driver)
-    weight = -load_int(row, load_int(store, WIDTH) - 1)
-    held, tail = row, np.int64(0)
-    if slot >= 0:
+        add_row(indexes, store, row, tail)
+    else:
         held = row_at(store, slot)
-        tail = tail_of(store, held)
-        left = tail - (weight << FLAG_BITS)
-        if left >> FLAG_BITS <= 0:
-            if load_int(frame, ONLY_COMING) == 0:
-                weight = tail >> FLAG_BITS
-            remove_row(load_int(frame, INDEXES_AT), store, slot)
-        else:
-            set_tail(store, held, left)
-    elif load_int(frame, ONLY_COMING) == 0:
-        return
-    _search(frame, driver, -weight, _EMITS, residual)
-    if load_int(frame, DONE) > 0:
-        _let_done_go(frame, residual)
+        set_tail(store, held, with_more(tail_of(store, held), tail))
+    return True
 
 
 @kernel()
-def _bind(frame: int, driver: int, row: int) -> bool:
-    """Look at a row that comes or goes: whether it can join at all."""
-    store, feed = store_of(frame, driver), load_int(frame, FEEDS_AT) + driver * (8 * FEED_WORDS)
-    store_int(store, ARRIVALS, load_int(store, ARRIVALS) + 1)
-    if judged(feed, row, store) != JOINS:
+def _go(frame: int, driver: int, row: int, slot: int, residual: Any) -> bool:
+    """A row goes, which is in a slot, or is not held (-1). False if something must be brought back
+    and it is to go again."""
+    store = store_of(frame, driver)
+    asked = -load_int(row, load_int(store, WIDTH) - 1)
+    held = tail_of(store, row_at(store, slot)) >> FLAG_BITS if slot >= 0 else np.int64(0)
+    weight, beside = asked, np.int64(0)
+    if held < asked and load_int(frame, ONLY_COMING) == 0:
+        if may_row_be_aside(frame, store, row):
+            beside = asked - held
+        else:
+            weight = held
+        if weight == 0:
+            return True
+    if _search(frame, driver, -weight, _EMITS, residual) < 0:
         return False
-    store_int(load_int(frame, BOUND_AT), driver, row)
+    if slot >= 0:
+        if held > asked:
+            at = row_at(store, slot)
+            set_tail(store, at, tail_of(store, at) - (asked << FLAG_BITS))
+        else:
+            remove_row(load_int(frame, INDEXES_AT), store, slot)
+    if beside > 0:
+        note_gone(store, row, beside)
+    if load_int(frame, DONE) > 0:
+        _note_results(frame, False, residual)
     return True
 
 
@@ -312,63 +365,96 @@ def _end_of(frame: int, input_: int, time: int) -> int:
 
 
 @kernel()
-def _take(frame: int, driver: int, end: int, coming: bool, residual: Any) -> None:
-    """What comes of an instant, or what goes. Where what goes is told, a row that goes and is not
-    held must wait: it may come at the same instant."""
+def _take(frame: int, driver: int, coming: bool, residual: Any) -> int:
+    """What comes of an instant, or what goes, from the row on that it is at. Where what goes is told,
+    a row that goes and is not held must wait: it may come at the same instant."""
     feed = load_int(frame, FEEDS_AT) + driver * (8 * FEED_WORDS)
     at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
     store, indexes = store_of(frame, driver), load_int(frame, INDEXES_AT)
     last, told = load_int(store, WIDTH) - 1, load_int(frame, ONLY_COMING) == 0
-    for number in range(load_int(feed, FEED_ROW), end):
+    end, turns = _end_of(frame, driver, load_int(frame, NOW)), load_int(frame, TURNS)
+    for number in range(max(load_int(frame, PASS_ROW), load_int(feed, FEED_ROW)), end):
         row = at + number * stride
-        if (load_int(row, last) > 0) != coming or not _bind(frame, driver, row):
+        if (load_int(row, last) > 0) != coming or judged(feed, row, store) != JOINS:
             continue
-        if coming:
-            _come(frame, driver, row, residual)
-            continue
-        slot = find_equal(indexes, store, row)
-        if slot < 0 and told:
-            note(frame, PENDING_AT, driver, row)
+        status, done = np.int64(TAKEN), True
+        if turns <= 0:
+            status = np.int64(DUE_NOW)
         else:
-            _go(frame, driver, row, slot, residual)
+            store_int(load_int(frame, BOUND_AT), driver, row)
+            if coming:
+                done = _come(frame, driver, row, residual)
+            else:
+                slot = find_equal(indexes, store, row)
+                if slot < 0 and told:
+                    note(frame, PENDING_AT, driver, row)
+                else:
+                    done = _go(frame, driver, row, slot, residual)
+            if not done:
+                status = np.int64(WANTED)
+        if status != TAKEN:
+            store_int(frame, PASS_ROW, number)
+            store_int(frame, TURNS, turns)
+            return status
+        turns -= 1
+    store_int(frame, TURNS, turns)
+    return np.int64(TAKEN)
 
 
 @kernel()
-def _take_pending(frame: int, residual: Any) -> None:
-    for k in range(load_int(frame, PENDING)):
+def _take_pending(frame: int, residual: Any) -> int:
+    for k in range(max(load_int(frame, PASS_ROW), np.int64(0)), load_int(frame, PENDING)):
         at = load_int(frame, PENDING_AT) + 16 * k
         driver, row = load_int(at, 0), load_int(at, 1)
         slot = find_equal(load_int(frame, INDEXES_AT), store_of(frame, driver), row)
         store_int(load_int(frame, BOUND_AT), driver, row)
-        _go(frame, driver, row, slot, residual)
+        if not _go(frame, driver, row, slot, residual):
+            store_int(frame, PASS_ROW, k)
+            return np.int64(WANTED)
     store_int(frame, PENDING, 0)
+    return np.int64(TAKEN)
+
+
+@kernel()
+def _pass(frame: int, number: int, residual: Any) -> int:
+    """One pass through the rows of an instant. Where what goes is told: what goes of each input, what
+    comes of each, then what has waited. Else what comes and what goes of each input in turn."""
+    inputs = load_int(frame, INPUTS)
+    if number == 2 * inputs:
+        return _take_pending(frame, residual)
+    if load_int(frame, ONLY_COMING) == 0:
+        return _take(frame, number % inputs, number >= inputs, residual)
+    return _take(frame, number // 2, number % 2 == 0, residual)
 
 
 @kernel((WORDS, PREDICATE_TYPE))
-def run_changes(words: np.ndarray, residual: Any) -> None:
-    """Take all that the feeds have, an instant after the other."""
+def run_changes(words: np.ndarray, residual: Any) -> int:
+    """Take what the feeds have, an instant after the other, from where it stopped the last time."""
     frame = address(words)
     feeds, inputs = load_int(frame, FEEDS_AT), load_int(frame, INPUTS)
-    told = load_int(frame, ONLY_COMING) == 0
-    first = next_feed(frame)
-    while first >= 0:
-        feed = feeds + first * (8 * FEED_WORDS)
-        row = load_int(feed, FEED_ROWS_AT) + load_int(feed, FEED_ROW) * load_int(feed, FEED_BYTES)
-        time = load_int(row, 1)
-        store_int(frame, NOW, time)
-        if told:
-            for i in range(inputs):
-                _take(frame, i, _end_of(frame, i, time), False, residual)
+    while True:
+        number = load_int(frame, PASS)
+        if number < 0:
+            first = next_feed(frame)
+            if first < 0:
+                return np.int64(TAKEN)
+            feed = feeds + first * (8 * FEED_WORDS)
+            row = load_int(feed, FEED_ROWS_AT)
+            row += load_int(feed, FEED_ROW) * load_int(feed, FEED_BYTES)
+            store_int(frame, NOW, load_int(row, 1))
+            store_int(frame, PASS_ROW, -1)
+            number = np.int64(0)
+        while number <= 2 * inputs:
+            status = _pass(frame, number, residual)
+            if status != TAKEN:
+                store_int(frame, PASS, number)
+                return status
+            store_int(frame, PASS_ROW, -1)
+            number += 1
         for i in range(inputs):
-            end = _end_of(frame, i, time)
-            _take(frame, i, end, True, residual)
-            if not told:
-                _take(frame, i, end, False, residual)
-        if told:
-            _take_pending(frame, residual)
-        for i in range(inputs):
-            store_int(feeds + i * (8 * FEED_WORDS), FEED_ROW, _end_of(frame, i, time))
-        first = next_feed(frame)
+            end = _end_of(frame, np.int64(i), load_int(frame, NOW))
+            store_int(feeds + i * (8 * FEED_WORDS), FEED_ROW, end)
+        store_int(frame, PASS, -1)
 
 
 # ---- all that is held ----

@@ -15,7 +15,7 @@ from numba import types
 from braid.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.kernels.joins_store import same_value
 from braid.kernels.k_arrivals import after, before
-from braid.kernels.k_aside import known_place, may_be_aside
+from braid.kernels.k_aside import is_known, may_be_aside
 from braid.kernels.k_frame import (
     ASKED_AT,
     ASKED_BASE,
@@ -276,8 +276,7 @@ def is_wanted(frame: int, number: int, index: int, store: int, hash_: int) -> bo
     """Whether rows with a key must be brought back before it can be looked up."""
     if load_int(store, ASIDE) == 0 or not may_be_aside(index, hash_):
         return False
-    known = load_int(frame, KNOWN_AT)
-    if load_int(known, known_place(number, hash_)) == mix(hash_ + number) | 1:
+    if is_known(load_int(frame, KNOWN_AT), number, hash_):
         return False
     store_int(frame, WANTED_INDEX, number)
     store_int(frame, WANTED_HASH, hash_)

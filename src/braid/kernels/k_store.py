@@ -25,7 +25,8 @@ from braid.kernels.runtime import kernel, load_int, store_int
 #: done with (COVERS: 0 no, WATCHED, DONE_WITH), results that were not the first one of a row, and
 #: those that were, most rows held at once, rows that left memory early, those of them that came
 #: back; where rows wait to be put aside, how many, for how many there is room; the first of the
-#: watches of its columns, and how many there are.
+#: watches of its columns, and how many there are; of a relation, notes among the rows that are aside
+#: that others of them have gone.
 (
     COUNT,
     HIGH,
@@ -58,8 +59,9 @@ from braid.kernels.runtime import kernel, load_int, store_int
     BUFFER_ROOM,
     FIRST_WATCH,
     ITS_WATCHES,
+    GONE_ASIDE,
     STORE_WORDS,
-) = range(32)
+) = range(33)
 
 #: The words of a record after the row, and of a slot after the record.
 NUMBER, FLAGS, MARKS = range(3)

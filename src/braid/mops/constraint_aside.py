@@ -9,6 +9,7 @@ have left their window.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from braid.kernels import k_store as stores
 from braid.kernels import memory
 from braid.kernels.runtime import address
 from braid.mops.columns import Rows
+from braid.mops.constraint_probes import KnownKeys
 from braid.mops.constraint_state import Stores
 from braid.mops.scratch import Place, Scratch
 from braid.mops.values import Words
@@ -57,16 +59,25 @@ class _Words:
         self.__array_interface__ = data
 
 
-class Aside:
-    """The rows of one input that are aside."""
+class Held(Protocol):
+    """What is in memory: stores and indexes for kernels to find, and the keys of records."""
 
-    def __init__(self, held: Stores, number: int) -> None:
+    frame: Words
+    stores: Words
+    indexes: Words
+    known: KnownKeys
+
+    def hashes(self, index: int, records: Rows) -> Words: ...
+
+
+class Pieces:
+    """The records of one input that are aside: a file of pieces, a buffer of what is to be the next
+    one, and the filters of their keys."""
+
+    def __init__(self, held: Held, number: int, indexes: range, words: int) -> None:
         self._held, self._number = held, number
         self._store = held.stores[number]
-        first = int(self._store[stores.FIRST_INDEX])
-        self._indexes = range(first, first + int(self._store[stores.INDEXES]))
-        self._record = int(self._store[stores.RECORD])
-        self._number_at = int(self._store[stores.WIDTH]) + stores.NUMBER
+        self._indexes, self._record = indexes, words
         self._file = Scratch()
         self.pieces: list[Piece] = []
         self._filters: dict[int, Words] = {}
@@ -85,7 +96,9 @@ class Aside:
     def write(self) -> None:
         """Write what waits in the buffer, if it is enough to be worth it."""
         if self._store[stores.BUFFER_ROWS] >= PIECE:
-            self._add_piece(self._waiting())
+            records = self._settled(self._waiting())
+            if len(records):
+                self._add_piece(records)
             self._empty_buffer()
         if any(self._crowded(index) for index in self._indexes):
             self._filter_anew()
@@ -103,8 +116,6 @@ class Aside:
         self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
 
     def _add_piece(self, records: Rows, tier: int = 0) -> None:
-        last_end = int(records[:, 1].max())
-        last_number = int(records[:, self._number_at].max())
         parts = []
         for index in self._indexes:
             hashes = self._held.hashes(index, records)
@@ -112,17 +123,25 @@ class Aside:
             parts += [hashes[order], order]
         place = self._file.write(*parts, records)
         words = self._file.view(place)
-        self.pieces.append(Piece(place, words, len(records), last_end, last_number, tier))
+        self.pieces.append(Piece(place, words, len(records), *self._last(records), tier))
         same = [p for p in self.pieces if p.tier == tier]
         if len(same) == _TOGETHER:
             self._merge(same, tier + 1)
 
+    def _last(self, records: Rows) -> tuple[int, int]:
+        """When the last of some records leaves: its `end`, and its number among the events."""
+        return 0, 0
+
     def _merge(self, pieces: list[Piece], tier: int) -> None:
         """Make one piece of several, so that few have to be looked through."""
-        records = np.concatenate([self._left(piece) for piece in pieces])
+        records = self._settled(np.concatenate([self._left(piece) for piece in pieces]))
         self._drop(pieces)
         if len(records):
             self._add_piece(records, tier)
+
+    def _settled(self, records: Rows) -> Rows:
+        """What is left of records that come together."""
+        return records
 
     def _drop(self, pieces: list[Piece]) -> None:
         for piece in pieces:
@@ -174,8 +193,7 @@ class Aside:
 
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
         """Which records have to be found by an index."""
-        masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
-        return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
+        return np.ones(len(records), np.bool_)
 
     # ---- back ----
 
@@ -198,10 +216,10 @@ class Aside:
         first = 2 * len(self._indexes) * piece.rows
         return piece.words[first:].reshape(piece.rows, self._record)
 
-    def bring_back(self, index: int, hash_: int, now: int) -> int:
-        """Take the rows with a key into memory, if their windows are not over; how many."""
+    def _taken(self, index: int, hash_: int) -> Rows:
+        """Take the records with a key out."""
         place = self._indexes.index(index)
-        found = []
+        found = [np.empty((0, self._record), np.int64)]
         for piece in self.pieces:
             rows = self._rows_with(piece, place, hash_)
             if rows:
@@ -215,17 +233,62 @@ class Aside:
                 kept = waiting[~same]
                 waiting[: len(kept)] = kept
                 self._store[stores.BUFFER_ROWS] = len(kept)
-        if not found:
-            return 0
         records = np.concatenate(found)
         self._store[stores.ASIDE] -= len(records)
+        return records
+
+    def _all(self) -> Rows:
+        parts = [self._waiting().copy()]
+        parts += [self._left(piece) for piece in self.pieces]
+        return np.concatenate(parts)
+
+    def forget(self) -> None:
+        """Nothing is aside."""
+        self._empty_buffer()
+        self._drop(self.pieces)
+        self._store[stores.ASIDE] = 0
+        self._filter_anew()
+        self._held.known.forget()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory: filters, and what is known of pieces. Buffers are counted by the store."""
+        return sum(f.nbytes for f in self._filters.values()) + 64 * len(self.pieces)
+
+    @property
+    def file_bytes(self) -> int:
+        return self._file.nbytes
+
+
+class Aside(Pieces):
+    """The rows of one input that are aside, with their windows."""
+
+    def __init__(self, held: Stores, number: int) -> None:
+        store = held.stores[number]
+        first = int(store[stores.FIRST_INDEX])
+        indexes = range(first, first + int(store[stores.INDEXES]))
+        self._number_at = int(store[stores.WIDTH]) + stores.NUMBER
+        super().__init__(held, number, indexes, int(store[stores.RECORD]))
+        self._stores = held
+
+    def _last(self, records: Rows) -> tuple[int, int]:
+        return int(records[:, 1].max()), int(records[:, self._number_at].max())
+
+    def _asked_by(self, records: Rows, place: int) -> np.ndarray:
+        masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
+        return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
+
+    def bring_back(self, index: int, hash_: int, now: int) -> None:
+        """Take the rows with a key into memory, if their windows are not over."""
+        records = self._taken(index, hash_)
+        if not len(records):
+            return
         records = records[~self._over(records, now)]
         records = records[np.argsort(records[:, self._number_at], kind="stable")]
         flags = int(self._store[stores.WIDTH]) + stores.FLAGS
         records[:, flags] = records[:, flags] & (1 << stores.MASKED) - 1 | stores.RETURNED
         self._store[stores.RETURNS] += len(records)
-        self._held.take(self._number, records, oldest=True)
-        return len(records)
+        self._stores.take(self._number, records, oldest=True)
 
     def _over(self, records: Rows, now: int) -> np.ndarray:
         size = int(self._store[stores.SIZE])
@@ -237,9 +300,7 @@ class Aside:
 
     def records(self, now: int) -> Rows:
         """All rows that are aside and in their windows."""
-        parts = [self._waiting().copy()]
-        parts += [self._left(piece) for piece in self.pieces]
-        records = np.concatenate(parts)
+        records = self._all()
         return records[~self._over(records, now)]
 
     # ---- time ----
@@ -259,20 +320,3 @@ class Aside:
         store[stores.ASIDE] -= sum(p.rows - len(p.taken) for p in over)
         if not store[stores.ASIDE]:
             self._filter_anew()
-
-    def forget(self) -> None:
-        """Nothing is aside."""
-        self._empty_buffer()
-        self._drop(self.pieces)
-        self._store[stores.ASIDE] = 0
-        self._filter_anew()
-        self._held.known[:] = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Memory: filters, and what is known of pieces. Buffers are counted by the store."""
-        return sum(f.nbytes for f in self._filters.values()) + 64 * len(self.pieces)
-
-    @property
-    def file_bytes(self) -> int:
-        return self._file.nbytes

@@ -11,6 +11,8 @@ from braid.kernels import k_changes as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
+from braid.kernels.k_change_aside import hashes_of_changes
+from braid.kernels.k_change_leave import CHANGES_FRAME, PASS, PENDING_AT, PENDING_ROOM
 from braid.mops.columns import Rows
 from braid.mops.constraint_probes import ProbedStores
 from braid.mops.join_plan import Key, Lookup
@@ -25,6 +27,7 @@ SAVED = [
     stores.FIRST,
     stores.PEAK,
     stores.EVICTED,
+    stores.RETURNS,
 ]
 
 #: Rows that are looked at for each that goes, from which on equal rows have an index of their own;
@@ -36,7 +39,8 @@ class ChangeStores(ProbedStores):
     """The rows in memory and their indexes, for kernels to find."""
 
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
-        super().__init__(spec, keys, kernel.CHANGES_FRAME)
+        super().__init__(spec, keys, CHANGES_FRAME)
+        self.frame[PASS] = -1
         self._describe_stores()
         self.describe_feeds()
         self._plan_probes()
@@ -96,6 +100,14 @@ class ChangeStores(ProbedStores):
     def take(self, number: int, records: Rows) -> None:
         kernel.take_changes(self.frame, number, np.ascontiguousarray(records))
 
+    def hashes(self, index: int, records: Rows) -> Words:
+        """The hash of each record's key."""
+        return hashes_of_changes(self.frame, index, np.ascontiguousarray(records))
+
+    def first_lookup(self, number: int) -> Lookup:
+        """What a row of an input looks up first."""
+        return self._orders[number][0].lookup
+
     def tidy(self) -> None:
         """Give memory back that is of rows that have gone; find equal rows faster if that is slow."""
         for number, store in enumerate(self.stores):
@@ -118,15 +130,17 @@ class ChangeStores(ProbedStores):
         capacity = self.stores[made[:, stores.INDEX_STORE], stores.CAPACITY]
         links = 8 * int(capacity.sum())
         heads = 4 * int((made[:, stores.MASK] + 1).sum())
-        waiting = 16 * int(self.frame[kernel.PENDING_ROOM] + self.frame[frames.DONE_ROOM])
-        return slots + links + heads + waiting
+        waiting = 16 * int(self.frame[PENDING_ROOM] + self.frame[frames.DONE_ROOM])
+        buffers = int((self.stores[:, stores.BUFFER_ROOM] * self.stores[:, stores.STRIDE]).sum())
+        return slots + links + heads + waiting + buffers
 
     def release(self) -> None:
         """Give all memory back; nothing can be done with it any more."""
         columns = self.indexes[:, [stores.HEADS_AT, stores.LINK_AT]].ravel().tolist()
-        own = self.frame[[frames.DONE_AT, kernel.PENDING_AT]].tolist()
-        for at in [*self.stores[:, stores.SLOTS_AT].tolist(), *columns, *own]:
+        own = self.frame[[frames.DONE_AT, PENDING_AT]].tolist()
+        rows = self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]].ravel().tolist()
+        for at in [*rows, *columns, *own]:
             memory.free(at)
-        self.stores[:, stores.SLOTS_AT] = 0
+        self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]] = 0
         self.indexes[:, [stores.HEADS_AT, stores.LINK_AT]] = 0
-        self.frame[[frames.DONE_AT, kernel.PENDING_AT]] = 0
+        self.frame[[frames.DONE_AT, PENDING_AT]] = 0

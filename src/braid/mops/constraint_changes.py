@@ -1,8 +1,9 @@
 """A join with constraints over relations whose rows come and go (`docs/constraint_joins.md`).
 
 The law: the sum of what it has put out is at each instant a part of the join of what has come to
-its inputs. Where only what comes is asked, what goes may be missing, and what goes though it has
-never come is only there to be compared with what comes at the same instant.
+its inputs; in exact mode, where rows are put aside, it is that join. Where only what comes is asked,
+what goes may be missing, and what goes though it has never come is only there to be compared with
+what comes at the same instant.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
+from braid.kernels import k_change_leave as leaving
 from braid.kernels import k_changes as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
@@ -23,7 +25,9 @@ from braid.kernels.runtime import address
 from braid.mops.base import Context, Held, OneForAll, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
+from braid.mops.constraint_change_aside import ChangesAside, Rest
 from braid.mops.constraint_change_state import SAVED, ChangeStores
+from braid.mops.constraint_change_watch import ChangesWatch
 from braid.mops.constraint_output import Output
 from braid.mops.constraint_state import STORES
 from braid.mops.join_plan import keys_of
@@ -33,7 +37,9 @@ from braid.plan.layout import Layout
 
 #: Results of rows of an input after which it is judged whether each has one at most.
 JUDGED = 1000
-#: Rows that come or go between two choices of orders, at least.
+#: How many of a hundred may have another one, if no result is lost by it.
+_OFTEN = 2
+#: Rows that come or go between two choices of orders, and two looks at what is held, at least.
 _ROUND = 8192
 
 
@@ -49,11 +55,19 @@ class ChangesJoinLogic(OneForAll):
         self._keys = keys_of(spec)
         self._held = ChangeStores(spec, self._keys)
         self._frame = self._held.frame
+        self._aside = [ChangesAside(self._held, number) for number in range(len(spec.inputs))]
         self._output = Output(spec, context, self._frame)
-        self._drops = spec.mode is ConstraintMode.MONITORED
+        self._exact = spec.mode is ConstraintMode.EXACT
+        self._frame[frames.SPILLS] = self._frame[leaving.EARLY] = self._exact
         self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
-        self._frame[kernel.ONLY_COMING] = spec.only_coming and self._drops
-        self._since = 0
+        self._frame[leaving.ONLY_COMING] = spec.only_coming and not self._exact
+        self._watch = ChangesWatch(spec, self._held, self._keys, context.watching)
+        #: Rows that came or went since orders were chosen, and since what is held was gone through.
+        self._since = self._unwalked = 0
+        self._rest = Rest()
+        self._frame[leaving.TURNS] = _ROUND
+        if not self._exact or not context.aside_above:
+            self._begin()
         self.stopped: dict[int, int] = {}
 
     # ---- changes ----
@@ -61,46 +75,107 @@ class ChangesJoinLogic(OneForAll):
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         width, frame = self._spec.output.layout.width, self._frame
         rows = [np.ascontiguousarray(batch.alone()) for batch in inputs]
-        came = sum(map(len, rows))
-        if self.stopped or self._output.never or not came:
+        if self.stopped or self._output.never or not any(map(len, rows)):
             return Batch(np.empty((0, width), np.int64))
         for feed, own in zip(self._held.feeds, rows, strict=True):
             feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
             feed[frames.FEED_ROW] = 0
         frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
-        kernel.run_changes(frame, self._output.residual)
+        while (status := kernel.run_changes(frame, self._output.residual)) != kernel.TAKEN:
+            if status == kernel.WANTED:
+                self._bring_back()
+                continue
+            self._tend()
+            if self.stopped:
+                break
         out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
         frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM]] = 0
-        self._tend(came)
+        self._tend()
         return Batch(out.reshape(-1, width))
 
-    def _tend(self, came: int) -> None:
-        if self._drops:
-            for number, store in enumerate(self._held.stores):
-                self._judge(number, store)
-        self._held.tidy()
+    def _bring_back(self) -> None:
+        """Take rows into memory that one which comes or goes asks for, and remember that no more are
+        aside."""
+        index = int(self._frame[frames.WANTED_INDEX])
+        hash_ = int(self._frame[frames.WANTED_HASH])
+        self._aside[int(self._held.indexes[index, stores.INDEX_STORE])].bring_back(index, hash_)
+        row = self._frame[[leaving.PASS, leaving.PASS_ROW]].tolist()
+        self._held.known.note(index, hash_, (*self._held.feeds[:, frames.FEED_ROW].tolist(), *row))
+        self._held.point_known()
+
+    def _tend(self) -> None:
+        """Let rows leave, and look after what is held."""
+        came = _ROUND - int(self._frame[leaving.TURNS])
+        self._frame[leaving.TURNS] = _ROUND
         self._since += came
+        self._unwalked += came
+        if self._exact:
+            self._turn_on_or_off()
+        if self._frame[leaving.OBSERVES]:
+            self._act()
+        self._held.tidy()
         if len(self._spec.inputs) > 2 and self._since > max(_ROUND, self.instances):
             self._since = 0
             self._held.choose_orders()
         if self.instances > self._context.instance_budget:
             self._give_up(int(self._frame[frames.NOW]))
 
+    def _turn_on_or_off(self) -> None:
+        """While little is held nothing is observed, and nothing is put aside."""
+        bytes_, above = self._held.nbytes, self._context.aside_above
+        if self._frame[leaving.OBSERVES]:
+            if 2 * bytes_ < above:
+                self._frame[leaving.OBSERVES] = 0
+                self._watch.end()
+        elif bytes_ > above:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._frame[leaving.OBSERVES] = 1
+        self._watch.begin()
+
+    def _act(self) -> None:
+        """Judge what has been observed; from time to time go through what is held."""
+        for number, store in enumerate(self._held.stores):
+            self._judge(number, store)
+        if self._unwalked > max(2 * _ROUND, self.instances):
+            self._watch.rouse()
+            if self._exact:
+                self._note_returns()
+            if not self._rest.of_others:
+                self._watch.collect()
+            self._unwalked = 0
+        if self._exact:
+            for aside in self._aside:
+                aside.write()
+
+    def _note_returns(self) -> None:
+        """Let rows stay for a while if too many of those that left come back."""
+        returned = np.sum([aside.returned for aside in self._aside], axis=0)
+        self._rest.note(returned, self._unwalked)
+        self._frame[leaving.EARLY] = not self._rest.of_results
+        if self._rest.of_done:
+            covers = self._held.stores[:, stores.COVERS]
+            self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
+
     def _judge(self, number: int, store: Words) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
         first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
-        if first + again < JUDGED:
+        if first + again < JUDGED or self._rest.of_done:
             return
         known = store[stores.COVERS] == stores.DONE_WITH
-        store[stores.COVERS] = stores.WATCHED if again else stores.DONE_WITH
+        one = 100 * again <= _OFTEN * first if self._exact else not again
+        store[stores.COVERS] = stores.DONE_WITH if one else stores.WATCHED
         store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
-        if not again and not known:
+        if one and not known and not self._frame[leaving.EARLY]:
             kernel.let_past_go(self._frame, number, self._output.residual)
 
     def _give_up(self, at: int) -> None:
         self.stopped = {0: at}
-        for number in range(len(self._spec.inputs)):
+        self._frame[[leaving.PASS, leaving.PENDING]] = -1, 0
+        for number, aside in enumerate(self._aside):
             self._held.forget(number)
+            aside.forget()
 
     # ---- state ----
 
@@ -111,7 +186,8 @@ class ChangesJoinLogic(OneForAll):
 
     @property
     def state_bytes(self) -> int:
-        return self._held.nbytes
+        aside = sum(aside.nbytes for aside in self._aside) if self._exact else 0
+        return self._held.nbytes + aside + self._watch.nbytes
 
     @property
     def index_bytes(self) -> int:
@@ -119,27 +195,43 @@ class ChangesJoinLogic(OneForAll):
 
     def snapshot(self) -> State:
         counted = self._held.stores[:, SAVED].ravel()
-        state: State = {STORES: np.append(counted, self._frame[frames.LOST])}
-        for number in range(len(self._spec.inputs)):
+        own = [
+            self._frame[frames.LOST],
+            self._held.whole[stores.ARRIVALS],
+            self._frame[leaving.OBSERVES],
+        ]
+        state: State = {STORES: np.concatenate([counted, np.array(own, np.int64)])}
+        for number, aside in enumerate(self._aside):
             state[f"rows{number}"] = self._held.records(number)
+            state[f"aside{number}"] = aside.records()
+        state |= self._watch.saved()
         budget = self._context.instance_budget
         state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
         return state
 
     def restore(self, state: State) -> None:
         counted = state[STORES]
-        self._held.stores[:, SAVED] = counted[:-1].reshape(-1, len(SAVED))
-        self._frame[frames.LOST] = counted[-1]
+        self._held.stores[:, SAVED] = counted[:-3].reshape(-1, len(SAVED))
+        self._frame[frames.LOST], self._held.whole[stores.ARRIVALS] = counted[-3], counted[-2]
+        self._frame[leaving.OBSERVES] = counted[-1]
         for number in range(len(self._spec.inputs)):
-            self._take(number, state[f"rows{number}"])
+            self._take(number, state[f"rows{number}"], state[f"aside{number}"])
+        self._watch.take(state)
         self.stopped = {}
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
 
-    def _take(self, number: int, records: Rows) -> None:
+    def _take(self, number: int, records: Rows, aside: Rows) -> None:
+        """Hold these rows, and those aside, instead of whatever there was."""
         self._held.forget(number)
+        self._aside[number].forget()
         width = int(self._held.stores[number, stores.STRIDE]) // 8
         self._held.take(number, records.reshape(-1, width))
+        self._aside[number].add(aside.reshape(-1, width))
+
+    def _records(self, number: int) -> Rows:
+        """The rows of an input, in memory and aside."""
+        return np.concatenate([self._held.records(number), self._aside[number].records()])
 
     def held(self) -> Held | None:
         """All rows that are held, with the columns that have codes."""
@@ -153,7 +245,7 @@ class ChangesJoinLogic(OneForAll):
 
     def _shown(self, number: int, carried: Sequence[tuple[int, int, str]], layout: Layout) -> Rows:
         """The columns with codes of the rows of an input; those of others are NULL."""
-        rows, base = self._held.records(number), self._spec.inputs[number].layout.base
+        rows, base = self._records(number), self._spec.inputs[number].layout.base
         out = np.zeros((len(rows), layout.width), np.int64)
         for target, (i, column, _) in enumerate(carried):
             mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
@@ -178,40 +270,43 @@ class ChangesJoinLogic(OneForAll):
         carried = self._carried()
         base, first = Layout(tuple(name for _, _, name in carried)).base, 0
         for number, shape in enumerate(self._spec.inputs):
-            records = self._held.records(number)
+            records, held = self._records(number), int(self._held.stores[number, stores.COUNT])
             last = first + len(records)
             for target, (i, column, _) in enumerate(carried):
                 if i == number:
                     place = shape.layout.base - 2 + column
                     records[:, place] = rows[first:last, base + target]
             first = last
-            self._take(number, records)
+            self._take(number, records[:held], records[held:])
 
     def forget_codes(self) -> None:
         """Constants keep their codes, and rows are given back with new ones."""
 
     def describe(self) -> dict[str, Any]:
-        names = [stores.COUNT, stores.EVICTED, stores.PEAK]
+        names = [stores.COUNT, stores.ASIDE, stores.GONE_ASIDE]
+        names += [stores.EVICTED, stores.RETURNS, stores.PEAK]
         covers = self._held.stores[:, stores.COVERS]
         sampled = int(self._frame[frames.SAMPLES])
         lost = int(self._frame[frames.LOST]) * (1024 - sampled) // max(sampled, 1)
         return {
             "mode": self._spec.mode.value,
-            "watches": True,
+            "watches": bool(self._frame[leaving.OBSERVES]),
             "looks": False,
             "looked_in_vain": 0,
             "aside_above": self._context.aside_above,
             "windows": [w.describe() for w in self._spec.windows],
-            "only_coming": self._spec.only_coming,
+            # Where rows are put aside, they leave when their result has come, whoever asks.
+            "only_coming": self._spec.only_coming or self._exact,
             "inputs": [
-                {"rows": n, "aside": 0, "evicted": e, "returned": 0, "most": m}
-                for n, e, m in self._held.stores[:, names].tolist()
+                # A row that is aside and has gone is there twice until they meet.
+                {"rows": n, "aside": a - 2 * g, "evicted": e, "returned": r, "most": m}
+                for n, a, g, e, r, m in self._held.stores[:, names].tolist()
             ],
-            "file_bytes": 0,
+            "file_bytes": sum(aside.file_bytes for aside in self._aside),
             "one_result": [bool(c == stores.DONE_WITH) for c in covers],
-            "constraints": [],
+            "constraints": self._watch.describe(),
             "broken_keys": {},
-            "lost": lost,
+            "lost": 0 if self._exact else lost,
         }
 
     def __del__(self) -> None:

@@ -18,8 +18,6 @@ from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
-from braid.kernels.instances import mix
-from braid.kernels.k_aside import known_place
 from braid.kernels.k_join import pass_time, run
 from braid.kernels.runtime import address
 from braid.mops.base import Context, Held, OneForAll, State
@@ -242,8 +240,9 @@ class ConstraintJoinLogic(OneForAll):
         hash_ = int(self._frame[frames.WANTED_HASH])
         aside = self._aside[int(self._held.indexes[index, stores.INDEX_STORE])]
         aside.bring_back(index, hash_, int(self._frame[frames.NOW]))
-        where = int(known_place(index, hash_))
-        self._held.known[where] = int(mix(hash_ + index)) | 1
+        event = tuple(self._held.feeds[:, frames.FEED_ROW].tolist())
+        self._held.known.note(index, hash_, event)
+        self._held.point_known()
 
     def _tend(self) -> None:
         """Let constraints act on what is held, and write what is to be aside."""

@@ -9,10 +9,44 @@ import numpy as np
 
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
+from braid.kernels.k_aside import KNOWN, know
 from braid.kernels.runtime import address
 from braid.mops.join_plan import Key, Lookup, Orders
 from braid.mops.values import Words
 from braid.plan.constraint_join import ConstraintJoinSpec
+
+
+class KnownKeys:
+    """Keys that are known not to be aside, in a table that forgets them when others need the place.
+
+    An event that asks for several must find all of them there, or it would ask in turn for two that
+    have one place, without end: the table grows when it asks for one again.
+    """
+
+    def __init__(self) -> None:
+        self.table = self._empty(KNOWN)
+        self._asked: set[tuple[int, int]] = set()
+        self._event: tuple[int, ...] = ()
+
+    @staticmethod
+    def _empty(places: int) -> Words:
+        table: Words = np.zeros(1 + places, np.int64)
+        table[0] = places - 1
+        return table
+
+    def note(self, index: int, hash_: int, event: tuple[int, ...]) -> None:
+        """What an event has asked for has been brought back."""
+        if event != self._event:
+            self._asked, self._event = set(), event
+        if (index, hash_) in self._asked:
+            self.table = self._empty(2 * (len(self.table) - 1))
+            for key in self._asked:
+                know(self.table, *key)
+        self._asked.add((index, hash_))
+        know(self.table, index, hash_)
+
+    def forget(self) -> None:
+        self.table[1:] = 0
 
 
 class ProbedStores:
@@ -28,10 +62,14 @@ class ProbedStores:
         self.frame: Words = np.zeros(frame_words, np.int64)
         self.frame[frames.NOW] = -(2**63)
         self.feeds: Words = np.zeros((count, frames.FEED_WORDS), np.int64)
-        self.stores: Words = np.zeros((count, stores.STORE_WORDS), np.int64)
+        # Behind the stores lies what is counted of all inputs together.
+        behind: Words = np.zeros((count + 1, stores.STORE_WORDS), np.int64)
+        self.stores: Words = behind[:count]
+        self.whole: Words = behind[count]
         self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
         self._bound: Words = np.zeros(count, np.int64)
         self._parts: list[Words] = []
+        self.known = KnownKeys()
         self._planner = Orders(keys, count)
         self._orders = self._planner.chosen([0] * count)
 
@@ -85,3 +123,7 @@ class ProbedStores:
         frame[frames.STEPS_AT] = address(self._steps)
         frame[frames.LEVELS_AT] = address(self._levels)
         frame[frames.BOUND_AT] = address(self._bound)
+        self.point_known()
+
+    def point_known(self) -> None:
+        self.frame[frames.KNOWN_AT] = address(self.known.table)

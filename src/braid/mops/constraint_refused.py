@@ -11,7 +11,7 @@ from braid.mops.values import Words
 
 #: Keys of a filter, and words for each: where rows are dropped an error loses a result.
 _KEYS = 2048
-_WORDS, _WORDS_IF_DROPPED = 1, 4
+_WORDS, _WORDS_IF_DROPPED = 1, 2
 
 
 class RefusedKeys:

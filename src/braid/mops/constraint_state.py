@@ -11,7 +11,6 @@ from braid.kernels import k_frame as frames
 from braid.kernels import k_holdings as holdings
 from braid.kernels import k_store as stores
 from braid.kernels import memory
-from braid.kernels.k_aside import KNOWN
 from braid.kernels.runtime import address
 from braid.mops.columns import Rows
 from braid.mops.constraint_probes import ProbedStores
@@ -52,7 +51,6 @@ class Stores(ProbedStores):
 
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
         super().__init__(spec, keys, frames.FRAME)
-        self.known: Words = np.zeros(KNOWN, np.int64)
         self._number_indexes()
         self._describe_stores()
         self.describe_feeds()
@@ -114,7 +112,6 @@ class Stores(ProbedStores):
     def _point(self) -> None:
         super()._point()
         self.frame[frames.EVENT_AT] = address(self.event)
-        self.frame[frames.KNOWN_AT] = address(self.known)
         self.frame[frames.EDGES_AT] = address(self._edges)
 
     def edge_words(self, number: int, place: int) -> Words:

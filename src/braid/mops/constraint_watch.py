@@ -83,7 +83,8 @@ _KINDS = {
     ConstraintKind.DESCENDING: kernel.DESCENDS,
     ConstraintKind.CLUSTERED: kernel.CLUSTERS,
 }
-_ORDERED = (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION, Kind.DECIMAL)
+#: Kinds of values that have an order as words.
+ORDERED = (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION, Kind.DECIMAL)
 
 
 class Watch:
@@ -237,10 +238,10 @@ class Watch:
             columns = {key.columns[number][0] for key in self._keys if key.columns[number]}
             for column in sorted(columns):
                 held_as = kind_of(shape.schema.attributes[column].type)
-                if held_as in _ORDERED:
+                if held_as in ORDERED:
                     what.append((kernel.ASCENDS, number, column))
                     what.append((kernel.DESCENDS, number, column))
-                if held_as in _ORDERED or held_as is Kind.STRING:
+                if held_as in ORDERED or held_as is Kind.STRING:
                     what.append((kernel.CLUSTERS, number, column))
             self._held.stores[number, stores.FIRST_WATCH] = first
             self._held.stores[number, stores.ITS_WATCHES] = len(what) - first

@@ -168,10 +168,12 @@ def _window(relation: Relation) -> Window | None:
 def joins_below(node: Node, mode: ConstraintMode) -> bool:
     """Whether an expression has a join that uses constraints in a mode."""
     streams = (part for part in walk_nodes(node) if isinstance(part, ToStream))
-    asked = (part.relation for part in streams if part.kind is StreamKind.ISTREAM)
-    if mode is ConstraintMode.MONITORED:
-        return any(isinstance(part, Join) for relation in asked for part in walk_rows(relation))
-    return any(map(could_be, asked))
+    asked = (
+        part.relation
+        for part in streams
+        if part.kind is StreamKind.ISTREAM or mode is ConstraintMode.EXACT
+    )
+    return any(isinstance(part, Join) for relation in asked for part in walk_rows(relation))
 
 
 def has_parameters(relation: Relation) -> bool:
@@ -204,11 +206,13 @@ def may_use_constraints(walk: Planning, relation: Relation) -> bool:
 
 
 def may_use_changes(walk: Planning, join: Join, sides: Sides) -> bool:
-    """Whether a join of relations that come and go uses constraints: where rows may be dropped.
-    Putting them aside gains little: what goes brings many back."""
-    if not walk.has_rule("k_join") or walk.constraints[0] is not ConstraintMode.MONITORED:
+    """Whether a join of relations that come and go uses constraints."""
+    mode = walk.constraints[0]
+    if not walk.has_rule("k_join") or mode is ConstraintMode.OFF:
         return False
-    return can_be_hashed(join, sides) and (walk.is_alone or not has_parameters(join))
+    # What others could share is not given up for what may never be put aside.
+    may = walk.is_alone or (mode is ConstraintMode.MONITORED and not has_parameters(join))
+    return may and can_be_hashed(join, sides)
 
 
 def can_be_hashed(join: Join, sides: Sides) -> bool:

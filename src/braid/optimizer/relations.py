@@ -28,6 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import (
     Expression,
     Literal,
@@ -330,12 +331,15 @@ class Relations:
             inside = (*definition, netted, not by_time)
             return self._window_join(join, parts, sides, inside, constants, boxes, speaks)
         only = join is self._only_coming
-        if may_use_changes(self._walk, join, sides):
+        may_be_inside = not only and self._walk.has_rule("s_window_join")
+        may_be_inside = may_be_inside and of_time(join) and sides.tell_all_apart
+        # Where nothing may be lost it is better to hold events once than to put some of them aside.
+        drops = self._walk.constraints[0] is ConstraintMode.MONITORED
+        if (drops or not may_be_inside) and may_use_changes(self._walk, join, sides):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
                 return changes_join(self._walk, channels, sides, emit, only)
-        may_be_inside = not only and self._walk.has_rule("s_window_join")
-        if may_be_inside and of_time(join) and sides.tell_all_apart:
+        if may_be_inside:
             complete = (*definition, tuple(() for _ in join.inputs), True)
             return self._window_join(join, parts, sides, complete, constants, None, speaks)
         channels = self._read_sides(join, parts, sides, (JOIN, definition), speaks)

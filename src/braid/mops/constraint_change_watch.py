@@ -1,0 +1,210 @@
+"""What a join finds out about relations that come and go, and what it does about it.
+
+See `kernels/k_change_leave.py`: of every input, how long its rows wait for their first result, and of
+every column of a key whether it ascends or descends. Whether rows have one result at most is judged
+here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.constraints import ConstraintMode, Watching
+from braid.algebra.types import kind_of
+from braid.kernels import k_change_leave as ways
+from braid.kernels import k_frame as frames
+from braid.kernels import k_store as stores
+from braid.kernels import k_watch as kernel
+from braid.kernels.runtime import address
+from braid.mops.base import State
+from braid.mops.constraint_change_state import ChangeStores
+from braid.mops.constraint_report import (
+    Found,
+    Measured,
+    saved_history,
+    shown_watch,
+    take_history,
+)
+from braid.mops.constraint_watch import ORDERED
+from braid.mops.join_plan import Key
+from braid.mops.values import Words
+from braid.plan.constraint_join import ConstraintJoinSpec
+
+#: Rows over which distances are taken into account, and k_e = c * k_u where results may be lost.
+_WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000}
+_FACTOR = {kernel.WAITS: 2.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2}
+#: Values of an order that are remembered.
+_RUNS = 128
+#: The part of rows that has to leave by a watch each time, if `worth` is 1.
+_WORTH = 0.1
+#: A k that is larger is not used, at least.
+_LEAST_THRESHOLD = 1024
+
+
+class ChangesWatch:
+    """Which constraints hold of the inputs of one join."""
+
+    def __init__(
+        self,
+        spec: ConstraintJoinSpec,
+        held: ChangeStores,
+        keys: Sequence[Key],
+        watching: Watching,
+    ) -> None:
+        self._spec, self._held, self._keys = spec, held, keys
+        self._watching = watching
+        self._make_watches()
+        self._found = [Found() for _ in self._what]
+        #: Of each watch: how often it was not worth its time.
+        self._vain = [0 for _ in self._what]
+
+    def _make_watches(self) -> None:
+        """Those of waiting first, one of each input, and the rest input by input."""
+        inputs = range(len(self._spec.inputs))
+        #: The watches of the columns of each input.
+        self._of_columns: list[slice] = []
+        #: Kind, input, column.
+        what: list[tuple[int, int, int]] = [(kernel.WAITS, n, -1) for n in inputs]
+        for number, shape in enumerate(self._spec.inputs):
+            first = len(what)
+            columns = {key.columns[number][0] for key in self._keys if key.columns[number]}
+            for column in sorted(columns):
+                if kind_of(shape.schema.attributes[column].type) in ORDERED:
+                    what.append((kernel.ASCENDS, number, column))
+                    what.append((kernel.DESCENDS, number, column))
+            self._held.stores[number, stores.FIRST_WATCH] = first
+            self._of_columns.append(slice(first, len(what)))
+        self._what = what
+        self._watches: Words = np.zeros((len(what), kernel.WATCH_WORDS), np.int64)
+        self._tables: Words = np.empty((len(what) - len(inputs), 0, 2), np.int64)
+        exact = self._spec.mode is ConstraintMode.EXACT
+        for (kind, number, column), watch in zip(what, self._watches, strict=True):
+            waits = kind == kernel.WAITS
+            # Rows of all inputs count for those that wait.
+            watch[kernel.KIND], watch[kernel.INPUT] = kind, len(inputs) if waits else number
+            watch[kernel.COLUMN] = watch[kernel.EXAMPLE] = max(column, 0)
+            watch[[kernel.K, kernel.STARTED]] = kernel.ENDLESS, -1
+            watch[kernel.WINDOW] = self._watching.window or _WINDOW[kind]
+            factor = self._watching.margin or (1.0 if exact else _FACTOR[kind])
+            watch[kernel.FACTOR] = round(1024 * factor)
+            watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
+        self._point()
+
+    def _point(self) -> None:
+        for table, watch in zip(self._tables, self._watches[len(self._spec.inputs) :], strict=True):
+            watch[kernel.TABLE_AT], watch[kernel.ROOM] = address(table), len(table)
+        self._held.frame[frames.WATCHES_AT] = address(self._watches)
+        self._held.frame[frames.WATCHES] = len(self._watches)
+
+    def begin(self) -> None:
+        """Observe from now on; whatever was known is long past."""
+        self._tables = np.full((len(self._tables), _RUNS, 2), -1, np.int64)
+        self._point()
+        for number in range(len(self._watches)):
+            kernel.watch_anew(self._held.frame, number, kernel.PROVES)
+        self.rouse()
+        self._held.stores[:, stores.COVERS] = stores.WATCHED
+        self._held.stores[:, [stores.FIRST, stores.AGAIN]] = 0
+
+    def end(self) -> None:
+        """Keep no room for values while nothing is observed."""
+        self._tables = np.empty((len(self._tables), 0, 2), np.int64)
+        self._point()
+
+    def rouse(self) -> None:
+        """Look at the values of those inputs only of which a watch is awake."""
+        for store, own in zip(self._held.stores, self._of_columns, strict=True):
+            until = self._watches[own, kernel.SLEEPS_UNTIL]
+            awake = bool((until <= store[stores.ARRIVALS]).any())
+            store[stores.ITS_WATCHES] = (own.stop - own.start) * awake
+
+    # ---- what is done about it ----
+
+    def collect(self) -> int:
+        """Go through what is held: how many rows leave."""
+        kernel.judge_looking(self._held.frame)
+        now, left = int(self._held.frame[frames.NOW]), 0
+        for (kind, number, _), watch in zip(self._what, self._watches, strict=True):
+            whole = kind == kernel.WAITS
+            store = self._held.whole if whole else self._held.stores[number]
+            inside = int(store[stores.ARRIVALS] * self._watching.threshold)
+            watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside)
+        for found, watch in zip(self._found, self._watches, strict=True):
+            found.note(now, int(watch[kernel.K]))
+        gone, walked = self._watches[:, kernel.GONE].copy(), np.zeros(len(self._what), np.int64)
+        for number, store in enumerate(self._held.stores):
+            open_ = self._ways(number)
+            used = [*open_[:, ways.BY_WATCH].tolist(), *([number] * self._is_usable(number))]
+            walked[used] += max(int(store[stores.COUNT]), 1)
+            if store[stores.COUNT] and (used or store[stores.COVERS] == stores.DONE_WITH):
+                left += int(ways.collect_changes(self._held.frame, number, open_))
+        self._evaluate(walked, self._watches[:, kernel.GONE] - gone)
+        return left
+
+    def _evaluate(self, walked: Words, gone: Words) -> None:
+        """Watches that let too few rows go, of those that were gone through, are not worth the time
+        that they take, nor the results that they may cost: they are tried again later."""
+        for number in np.flatnonzero(walked).tolist():
+            if gone[number] < _WORTH * self._watching.worth * walked[number]:
+                kernel.give_up(self._held.frame, number, self._vain[number])
+                self._vain[number] += 1
+            else:
+                self._vain[number] = 0
+
+    def _ways(self, number: int) -> Words:
+        """The orders by which rows of an input can leave: those of what it looks up first."""
+        other, keys = self._held.first_lookup(number)
+        found = [
+            [watch, self._keys[key].columns[number][0]]
+            for key in keys
+            for watch, (kind, input_, column) in enumerate(self._what)
+            if kind != kernel.WAITS and input_ == other
+            if column == self._keys[key].columns[other][0] and self._is_usable(watch)
+        ]
+        return np.array(found, np.int64).reshape(-1, ways.BY_WORDS)
+
+    def _is_usable(self, number: int) -> bool:
+        watch = self._watches[number]
+        return bool(watch[kernel.K] <= watch[kernel.THRESHOLD])
+
+    # ---- state ----
+
+    @property
+    def nbytes(self) -> int:
+        return self._watches.nbytes + self._tables.nbytes
+
+    def saved(self) -> State:
+        return {
+            "watches": self._watches.copy(),
+            "tables": self._tables.ravel().copy(),
+            "history": saved_history(self._found),
+        }
+
+    def take(self, state: State) -> None:
+        self._watches[:] = state["watches"].reshape(self._watches.shape)
+        rows = len(state["tables"]) // max(2 * len(self._tables), 1)
+        self._tables = state["tables"].reshape(len(self._tables), rows, 2).copy()
+        take_history(self._found, state["history"])
+        self._point()
+        self.rouse()
+
+    def describe(self) -> list[dict[str, Any]]:
+        described = []
+        for place, (kind, number, column) in enumerate(self._what):
+            watch, found = self._watches[place], self._found[place]
+            about: str | int = number
+            if kind != kernel.WAITS:
+                about = self._spec.inputs[number].layout.names[column]
+            # Rows that leave because of a column are those of the inputs that look it up.
+            others = range(len(self._spec.inputs))
+            left = number
+            if kind != kernel.WAITS:
+                left = next((i for i in others if self._held.first_lookup(i)[0] == number), number)
+            width, vain = int(self._held.stores[left, stores.STRIDE]), self._vain[place]
+            shown = shown_watch(watch, found, number, about, Measured(width, 0.0, 0.0, vain))
+            if shown is not None:
+                described.append(shown)
+        return described
