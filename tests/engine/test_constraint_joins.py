@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ from braid.mops import (
     constraint_choice,
     constraint_join,
     constraint_look,
+    constraint_results,
     constraint_watch,
 )
 
@@ -96,13 +99,13 @@ def eager(*, fickle: bool = False) -> Iterator[None]:
         patch.object(constraint_change_aside, "_RARELY", 0),
         patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
         patch.object(constraint_aside, "PIECE", 2),
-        patch.object(constraint_watch, "_JUDGED", judged),
-        patch.object(constraint_watch, "_OFTEN", 50),
+        patch.object(constraint_results, "_JUDGED", judged),
+        patch.object(constraint_results, "_OFTEN", 50),
         patch.object(constraint_watch, "_ROUND", 2),
         patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
         patch.object(constraint_watch, "_LEAST_THRESHOLD", 2),
         patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),
-        patch.object(constraint_watch, "_UNCOUNTED", 3),
+        patch.object(constraint_results, "_UNCOUNTED", 3),
         patch.object(constraint_choice, "EVALUATED", 8),
     ):
         yield
@@ -363,3 +366,44 @@ def test_a_join_of_relations_is_found_again_after_a_restart() -> None:
     again.process(tables([("B", 3, (1, 1, 0))]))
     again.finish()
     assert [row[-2:] for row in results(again)] == [(1, 2)]
+
+
+def clustered_batches(keys: int, apart: int) -> list[dict[str, pa.Table]]:
+    """A row of T for each key, one of S right after it, and one when so many keys have begun since;
+    in batches of a thousand keys. The first ones come twice at once."""
+    batches = []
+    for first in range(0, keys, 1000):
+        key = np.arange(first, first + 1000)
+        late = np.where(key < apart, key, key - apart)
+        s = {
+            "a": np.stack([key, late], 1).ravel(),
+            "t": np.stack([3 * key + 1, 3 * key + 2], 1).ravel(),
+        }
+        t = {"a": key, "t": 3 * key}
+        for columns in (s, t):
+            columns["a"] = columns["a"] * 7_919 % 104_729  # in no order
+        batches.append({"S": pa.table(s), "T": pa.table(t)})
+    return batches
+
+
+@pytest.mark.parametrize("aside_above", [0, 1 << 16])
+def test_a_declared_constraint_loses_nothing_while_it_holds(aside_above: int) -> None:
+    """However many values are watched, and whenever the join goes over to constraints."""
+    found = []
+    for mode in ("off", "monitored"):
+        engine = braid.Engine(constraints=mode, aside_above=aside_above, idle_timeout=None)
+        engine.execute(
+            "CREATE STREAM S (a BIGINT, t BIGINT) TIME t; CREATE STREAM T (a BIGINT, t BIGINT) TIME t;"
+            "CREATE CONSTRAINT together ON S (a) CLUSTERED WITHIN 3000 ROWS;"
+            "CREATE CONSTRAINT refers ON S (a) REFERENCES T (a) WITHIN 0 ROWS;"
+            "CREATE QUERY joined AS SELECT S.a FROM S [Range 20000], T [Range 20000] WHERE S.a = T.a;"
+        )
+        rows = 0
+        for batch in clustered_batches(24_000, 1_499):
+            engine.process(batch)
+            rows += sum(table.num_rows for table in engine.results.values())
+        engine.finish()
+        rows += sum(table.num_rows for table in engine.results.values())
+        found.append(rows)
+        assert not engine.notices
+    assert found == [2 * 24_000] * 2

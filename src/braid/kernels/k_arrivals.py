@@ -59,6 +59,7 @@ from braid.kernels.k_watch import (
     BEGAN,
     CLUSTERS,
     COLUMN,
+    DECLARED,
     ENDLESS,
     ENTRIES,
     HIGHEST,
@@ -238,7 +239,9 @@ def _forget_ended(frame: int, watch: int, store: int) -> int:
     k = load_int(watch, K)
     if k == ENDLESS:
         k = min(load_int(watch, LARGEST), threshold_of(watch), ENDLESS // 8)
-    oldest = _passed(frame, watch, store) - max(2 * k + 64, room)
+    # What was declared need not be found out: a break of up to twice its k is seen at least.
+    far = room >> 2 if load_int(watch, DECLARED) == 1 else room
+    oldest = _passed(frame, watch, store) - max(2 * k + 64, far)
     # Entries move to the front, and from there to their places.
     kept = np.int64(0)
     for place in range(room):

@@ -122,18 +122,20 @@ def is_awake(watch: int, store: int) -> bool:
 def usable_k(watch: int) -> int:
     """After how much rows leave, or -1 if it is not to be used."""
     k = load_int(watch, K)
-    if load_int(watch, DECLARED) != 1 and k > threshold_of(watch):
+    if k >= ENDLESS or (load_int(watch, DECLARED) != 1 and k > threshold_of(watch)):
         return np.int64(-1)
     return (k * load_int(watch, FACTOR) + 1023) // 1024
 
 
 @kernel()
 def _begin_anew(watch: int, store: int, phase: int) -> None:
-    """Watch from now on; what is remembered of the past is of no use."""
+    """Watch from now on; what is remembered of the past is of no use. What was declared still holds,
+    until it is seen to be broken."""
     store_int(watch, PHASE, phase)
     store_int(watch, STARTED, -1)
     store_int(watch, ENTRIES, 0)
-    store_int(watch, K, ENDLESS)
+    if load_int(watch, DECLARED) != 1:
+        store_int(watch, K, ENDLESS)
     store_int(watch, LARGEST, 0)
     store_int(watch, COUNTED, 0)
     table = load_int(watch, TABLE_AT)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import isqrt
 from time import perf_counter
 from typing import Any
 
@@ -37,15 +36,12 @@ from braid.mops.constraint_choice import Choice, Paces
 from braid.mops.constraint_graph import Graph
 from braid.mops.constraint_refused import RefusedKeys
 from braid.mops.constraint_report import Found, saved_history, shown_watch, take_history
+from braid.mops.constraint_results import OneResult
 from braid.mops.constraint_state import Stores
 from braid.mops.join_plan import Key
 from braid.mops.values import Words
 from braid.plan.constraint_join import ConstraintJoinSpec
 
-#: Results of rows of an input after which it is judged whether each has one at most.
-_JUDGED = {ConstraintMode.EXACT: 64, ConstraintMode.MONITORED: 1000}
-#: How many of a hundred may have another one, if no result is lost by it.
-_OFTEN = 2
 #: One row in so many events may come back.
 _RARELY = 500
 #: Rounds for which rows stay, at most.
@@ -60,8 +56,6 @@ _FACTOR = {kernel.WAITS: 1.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2, kernel.
 _RUNS, _VALUES, _MOST_VALUES = 128, 2048, 16_384
 #: A k that is larger is not used: at least, and before it is known what windows hold.
 _LEAST_THRESHOLD, _FIRST_THRESHOLD = 1024, 16_384
-#: Events for which results of rows are not counted after they were in vain; two to this many times.
-_UNCOUNTED, _LONGEST_UNCOUNTED = 8192, 5
 
 #: Distances that are taken into account of some keys, at least, and for how many events what is held
 #: of them is not gone through, for each row.
@@ -110,9 +104,8 @@ class Watch:
         self.graph = Graph(held, self.breaks)
         self._paces = Paces()
         self.choice = Choice(held, len(self._what), watching.worth)
-        #: Of each input: events until which results of its rows are not counted, how often they were
-        #: in vain; events after which it was last seen what comes of looking.
-        self._uncounted, self._vain = np.zeros((2, len(spec.inputs)), np.int64)
+        self._results = OneResult(spec.mode, len(spec.inputs))
+        #: Events after which it was last seen what comes of looking.
         self._looked = 0
         #: Inputs whose rows that have been in a result have left.
         self._covered = np.zeros(len(spec.inputs), np.bool_)
@@ -201,7 +194,8 @@ class Watch:
             kernel.watch_anew(frame, number, kernel.PROVES if holds else kernel.LOOKS)
         self._held.stores[:, stores.COVERS] = stores.WATCHED
         self._held.stores[:, [stores.FIRST, stores.AGAIN]] = 0
-        self._uncounted[:] = self._vain[:] = self._resting[:] = self._rests[:] = 0
+        self._results.forget()
+        self._resting[:] = self._rests[:] = 0
         self._covered[:] = False
         self._refused.forget()
 
@@ -385,7 +379,7 @@ class Watch:
             # What they promised is watched now.
             self._held.stores[:, stores.COVERS] = stores.WATCHED
         for number, store in enumerate(self._held.stores):
-            self._judge_results(number, store)
+            self._results.judge(number, store, resting=bool(self._resting[number]))
         came = int(self._held.stores[:, stores.ARRIVALS].sum())
         if came - self._looked >= _ROUND:
             self._looked = came
@@ -453,29 +447,6 @@ class Watch:
             return True
         return False
 
-    def _judge_results(self, number: int, store: Any) -> None:
-        """Whether rows of an input are in one result at most: then they leave after it."""
-        if store[stores.COVERS] == 0:
-            if store[stores.ARRIVALS] < self._uncounted[number]:
-                return
-            store[stores.COVERS] = stores.WATCHED
-        first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
-        # Rows whose results were not counted for a while seem to have had none.
-        enough = max(
-            _JUDGED[self._spec.mode], self._vain[number] and 4 * isqrt(store[stores.COUNT])
-        )
-        if first + again < enough or self._resting[number]:
-            return
-        often = _OFTEN if self._spec.mode is ConstraintMode.EXACT else 0
-        if 100 * again <= often * first:
-            store[stores.COVERS] = stores.DONE_WITH
-            store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
-        else:
-            wait = _UNCOUNTED << min(int(self._vain[number]), _LONGEST_UNCOUNTED)
-            self._vain[number] += 1
-            self._uncounted[number] = store[stores.ARRIVALS] + wait
-            store[[stores.COVERS, stores.FIRST, stores.AGAIN]] = 0
-
     def _set_thresholds(self) -> None:
         """A constraint is of no use if rows have left their windows before it lets them go."""
         part = self._watching.threshold
@@ -511,7 +482,9 @@ class Watch:
                 watch[[kernel.PHASE, kernel.STARTED]] = kernel.PROVES, -1
                 watch[kernel.PROVED] = self._since[watch[kernel.INPUT]]
             elif full:
-                watch[[kernel.K, kernel.ENTRIES]] = kernel.ENDLESS, 0
+                if watch[kernel.DECLARED] != 1:
+                    watch[kernel.K] = kernel.ENDLESS
+                watch[kernel.ENTRIES] = 0
                 watch[kernel.SLEEPS_UNTIL] = self._since[watch[kernel.INPUT]] + 16_000
                 table[:] = -1
         self._point()
