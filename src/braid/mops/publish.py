@@ -116,11 +116,13 @@ class Subscribers:
             known, counts = self._tallied
             sums = np.cumsum(laid.tally[:-1])
             some = np.flatnonzero(sums)
-            queries, places = np.unique(
-                np.concatenate([known, laid.queries[some]]), return_inverse=True
-            )
-            total = np.zeros(len(queries), np.int64)
-            np.add.at(total, places, np.concatenate([counts, sums[some]]))
+            of = laid.queries[some]
+            # Numbers of queries are small: a table adds them up, where sorting would take longer.
+            total = np.zeros(max(int(known.max(initial=-1)), int(of.max(initial=-1))) + 1, np.int64)
+            total[known] = counts
+            np.add.at(total, of, sums[some])
+            queries = np.flatnonzero(total)
+            total = total[queries]
             self._tallied = (queries, total)
             laid.tally[:] = 0
 
