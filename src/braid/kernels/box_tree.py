@@ -196,6 +196,17 @@ def _marked(page: int, mark: int, left: int, out: int) -> int:
 
 
 @kernel()
+def move_together(count: int, out: int) -> int:
+    """The places at which `out` has 1, not 0, written to it: how many."""
+    left = np.int64(0)
+    for place in range(count):
+        inside = load_int(out, place)
+        store_int(out, left, place)
+        left += inside
+    return left
+
+
+@kernel()
 def _inside_first(page: int, asked: int, first: int, last: int, out: int) -> int:
     """The entries of a page whose box has the codes of the first two of some dimensions.
 
@@ -209,12 +220,7 @@ def _inside_first(page: int, asked: int, first: int, last: int, out: int) -> int
         inside = (load_half(lows, e) <= key) & (key <= load_half(highs, e))
         inside &= (load_half(least, e) <= other) & (other <= load_half(greatest, e))
         store_int(out, e, np.int64(inside))
-    left = np.int64(0)
-    for e in range(count):
-        inside_both = load_int(out, e)
-        store_int(out, left, e)
-        left += inside_both
-    return left
+    return move_together(count, out)
 
 
 @kernel()

@@ -82,28 +82,9 @@ def mixed(a: int, b: int, c: int, d: int) -> int:
 
 
 @kernel()
-def look(table: int, a: int, b: int, c: int, d: int) -> int:
-    """What a table of (a, b, c, d, number) has for these; -1 if nothing. `table`: where its address
+def _entry(table: int, a: int, b: int, c: int, d: int) -> int:
+    """Where a table of (a, b, c, d, number) has these, or would have them. `table`: where its address
     and the number of its rows are."""
-    entries, mask = load_int(table, 0), load_int(table, 1) - 1
-    at = mixed(a, b, c, d) & mask
-    entry = entries + ENTRY_BYTES * at
-    while load_int(entry, 4) >= 0:
-        if (
-            load_int(entry, 0) == a
-            and load_int(entry, 1) == b
-            and load_int(entry, 2) == c
-            and load_int(entry, 3) == d
-        ):
-            return load_int(entry, 4)
-        at = (at + 1) & mask
-        entry = entries + ENTRY_BYTES * at
-    return -1
-
-
-@kernel()
-def note(table: int, a: int, b: int, c: int, d: int, number: int) -> None:
-    """Set what a table has for these."""
     entries, mask = load_int(table, 0), load_int(table, 1) - 1
     at = mixed(a, b, c, d) & mask
     entry = entries + ENTRY_BYTES * at
@@ -117,6 +98,19 @@ def note(table: int, a: int, b: int, c: int, d: int, number: int) -> None:
             break
         at = (at + 1) & mask
         entry = entries + ENTRY_BYTES * at
+    return entry
+
+
+@kernel()
+def look(table: int, a: int, b: int, c: int, d: int) -> int:
+    """What a table has for these; negative if nothing."""
+    return load_int(_entry(table, a, b, c, d), 4)
+
+
+@kernel()
+def note(table: int, a: int, b: int, c: int, d: int, number: int) -> None:
+    """Set what a table has for these."""
+    entry = _entry(table, a, b, c, d)
     store_int(entry, 0, a)
     store_int(entry, 1, b)
     store_int(entry, 2, c)

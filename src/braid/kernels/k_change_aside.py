@@ -35,7 +35,6 @@ from braid.kernels.k_store import (
     EVICTED,
     FIRST_INDEX,
     GONE_ASIDE,
-    INDEX_STORE,
     INDEX_WORDS,
     INDEXES,
     STORE_WORDS,
@@ -143,16 +142,3 @@ def bring_back(words: np.ndarray, number: int, rows: np.ndarray) -> None:
             set_tail(store, held, both)
         else:
             remove_row(indexes, store, slot)
-
-
-@kernel((WORDS, types.int64, ROWS))
-def hashes_of_changes(words: np.ndarray, number: int, rows: np.ndarray) -> np.ndarray:
-    """The hash of the key of each row, as it is held: without its times."""
-    frame = address(words)
-    index = load_int(frame, INDEXES_AT) + number * (8 * INDEX_WORDS)
-    store = load_int(frame, STORES_AT) + load_int(index, INDEX_STORE) * (8 * STORE_WORDS)
-    out = np.empty(rows.shape[0], np.int64)
-    at, stride, base = address(rows), np.int64(8 * rows.shape[1]), load_int(store, BASE)
-    for k in range(rows.shape[0]):
-        out[k] = hash_key(at + k * stride - 16, base, index)
-    return out

@@ -53,15 +53,16 @@ def take_records(words: np.ndarray, number: int, records: np.ndarray, oldest: in
         add_row(load_int(frame, INDEXES_AT), store, at + k * stride, oldest)
 
 
-@kernel((WORDS, types.int64, ROWS))
-def hashes(words: np.ndarray, number: int, records: np.ndarray) -> np.ndarray:
+@kernel((WORDS, types.int64, ROWS, types.int64))
+def hashes(words: np.ndarray, number: int, records: np.ndarray, left_out: int) -> np.ndarray:
+    """The hash of the key of each record, of which so many words at the begin are left out."""
     frame = address(words)
     index = load_int(frame, INDEXES_AT) + number * (8 * INDEX_WORDS)
     store = load_int(frame, STORES_AT) + load_int(index, INDEX_STORE) * (8 * STORE_WORDS)
     out = np.empty(records.shape[0], np.int64)
     at, stride, base = address(records), np.int64(8 * records.shape[1]), load_int(store, BASE)
     for k in range(records.shape[0]):
-        out[k] = hash_key(at + k * stride, base, index)
+        out[k] = hash_key(at + k * stride - 8 * left_out, base, index)
     return out
 
 

@@ -24,6 +24,7 @@ from braid.kernels.box_tree import (
     HIGHEST_CODE,
     NULL_CODE,
     code_of,
+    move_together,
 )
 from braid.kernels.box_tree import DIMENSIONS as TREE_DIMENSIONS
 from braid.kernels.joins_sets import lowest
@@ -75,17 +76,6 @@ def _ask_ahead(boxes: int, size: int, kind: int, at: int, k: int) -> None:
 
 
 @kernel()
-def _move_together(kind: int, out: int) -> int:
-    """The places at which `out` has 1, not 0, written to it: how many."""
-    left = np.int64(0)
-    for place in range(kind):
-        inside = load_int(out, place)
-        store_int(out, left, place)
-        left += inside
-    return left
-
-
-@kernel()
 def _all_places(kind: int, out: int) -> int:
     for place in range(kind):
         store_int(out, place, place)
@@ -118,7 +108,7 @@ def _narrow_keys(side: int, keys: int, kind: int, out: int) -> int:
         inside = (load_int(near, place) <= key) & (key <= load_int(highs, place))
         inside &= (load_int(least, place) <= other) & (other <= load_int(greatest, place))
         store_int(out, place, np.int64(inside))
-    left = _move_together(kind, out)
+    left = move_together(kind, out)
     for d in range(2, dimensions):
         lows, key, count = near + 16 * d * kind, load_int(keys, d), np.int64(0)
         highs = lows + 8 * kind

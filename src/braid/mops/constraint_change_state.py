@@ -11,13 +11,14 @@ from braid.kernels import k_changes as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
-from braid.kernels.k_change_aside import hashes_of_changes
 from braid.kernels.k_change_leave import CHANGES_FRAME, PASS, PENDING_AT, PENDING_ROOM
+from braid.kernels.k_holdings import hashes
 from braid.mops.columns import Rows
 from braid.mops.constraint_probes import ProbedStores
 from braid.mops.join_plan import Key, Lookup
 from braid.mops.values import Words
 from braid.plan.constraint_join import ConstraintJoinSpec
+from braid.plan.layout import MASK
 
 #: Words that are saved of a store.
 SAVED = [
@@ -102,7 +103,7 @@ class ChangeStores(ProbedStores):
 
     def hashes(self, index: int, records: Rows) -> Words:
         """The hash of each record's key."""
-        return hashes_of_changes(self.frame, index, np.ascontiguousarray(records))
+        return hashes(self.frame, index, np.ascontiguousarray(records), MASK)
 
     def first_lookup(self, number: int) -> Lookup:
         """What a row of an input looks up first."""

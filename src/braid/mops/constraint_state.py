@@ -141,7 +141,7 @@ class Stores(ProbedStores):
 
     def hashes(self, index: int, records: Rows) -> Words:
         """The hash of each record's key."""
-        return holdings.hashes(self.frame, index, np.ascontiguousarray(records))
+        return holdings.hashes(self.frame, index, np.ascontiguousarray(records), 0)
 
     def tidy(self) -> None:
         """Give memory back where most of it is of rows that have gone."""

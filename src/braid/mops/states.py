@@ -333,7 +333,6 @@ class States:
             self._edge_counts[new] = 0
             self.first_of[new] = first.numbers[rows]
             admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
-            self._know_digests(self.first_of[new])
         if recipe.bounded_outside:
             admission.lengthen(self.state_table, self.group_table, numbers, bound)
         return origin_of(self.states, numbers)
