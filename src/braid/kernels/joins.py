@@ -108,6 +108,7 @@ from braid.kernels.runtime import (
     address,
     kernel,
     load_int,
+    predicate_at,
     prefetch,
     store_int,
 )
@@ -330,6 +331,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
     `early`: the part of the residual without constants; `late`: the part with them. It stops when
     nothing is allowed any more, and can be called again.
     """
+    early, late = predicate_at(early), predicate_at(late)
     frame = address(words)
     stores, feeds = load_int(frame, STORES_AT), load_int(frame, FEEDS_AT)
     bound, levels = load_int(frame, BOUND_AT), load_int(frame, LEVELS_AT)

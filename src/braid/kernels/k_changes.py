@@ -123,6 +123,7 @@ from braid.kernels.runtime import (
     address,
     kernel,
     load_int,
+    predicate_at,
     store_int,
 )
 
@@ -430,6 +431,7 @@ def _pass(frame: int, number: int, residual: Any) -> int:
 @kernel((WORDS, PREDICATE_TYPE))
 def run_changes(words: np.ndarray, residual: Any) -> int:
     """Take what the feeds have, an instant after the other, from where it stopped the last time."""
+    residual = predicate_at(residual)
     frame = address(words)
     feeds, inputs = load_int(frame, FEEDS_AT), load_int(frame, INPUTS)
     while True:
@@ -478,6 +480,7 @@ def index_changes(words: np.ndarray, number: int, index: int, heads: int) -> Non
 def let_past_go(words: np.ndarray, number: int, residual: Any) -> None:
     """Forget the rows of an input that have been in their one result, when it has become known
     that this is all."""
+    residual = predicate_at(residual)
     frame = address(words)
     store = store_of(frame, number)
     for slot in range(load_int(store, HIGH)):

@@ -110,6 +110,7 @@ from braid.kernels.runtime import (
     address,
     kernel,
     load_int,
+    predicate_at,
     store_int,
 )
 
@@ -502,6 +503,7 @@ def next_feed(frame: int) -> int:
 def run(words: np.ndarray, residual: Any) -> int:
     """Take events of the feeds: 0 if all are taken, 1 if rows must be brought back (the frame says
     which), 2 if it is time to look after what is held."""
+    residual = predicate_at(residual)
     frame = address(words)
     feeds, budget = load_int(frame, FEEDS_AT), load_int(frame, BUDGET)
     driver = next_feed(frame)

@@ -15,7 +15,9 @@ from braid.kernels.runtime import (
     address,
     kernel,
     load_int,
+    predicate_at,
     store_int,
+    writer_at,
 )
 
 #: Rows that are filled together, so that what is written stays near.
@@ -27,6 +29,7 @@ def verify_pairs(
     rows: np.ndarray, places: np.ndarray, own: np.ndarray, predicate: Any, context: np.ndarray
 ) -> np.ndarray:
     """Which of some rows satisfy a predicate, each with the parameters that start at `own`."""
+    predicate = predicate_at(predicate)
     holds = np.empty(places.shape[0], np.bool_)
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     parameters, strings = context[0], context[1]
@@ -46,6 +49,7 @@ def write_pairs(
     output: np.ndarray,
 ) -> None:
     """Compute columns of an output row for each pair of a row and the parameters at `own`."""
+    writer = writer_at(writer)
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     out, out_stride = address(output), np.int64(output.shape[1] * 8)
     parameters, strings = context[0], context[1]
@@ -57,6 +61,7 @@ def write_pairs(
 @kernel((ROWS, WRITER_TYPE, WORDS, ROWS))
 def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.ndarray) -> None:
     """Compute columns of each output row from the input row of the same number."""
+    writer = writer_at(writer)
     base, stride = address(rows), np.int64(rows.shape[1] * 8)
     out, out_stride = address(output), np.int64(output.shape[1] * 8)
     parameters, strings = context[0], context[1]

@@ -79,6 +79,7 @@ from braid.kernels.runtime import (
     kernel,
     load_half,
     load_int,
+    predicate_at,
     store_int,
 )
 from braid.kernels.selection_boxes import (
@@ -417,6 +418,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
     `early`: the part of the residual without constants; `late`: the part with them. It stops when
     nothing is allowed any more, and can be called again.
     """
+    early, late = predicate_at(early), predicate_at(late)
     frame = address(words)
     feeds = load_int(frame, FEEDS_AT)
     driver = next_feed(frame)
@@ -445,7 +447,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
 @kernel((WORDS, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
 def let_leave(words: np.ndarray, bound: int, early: Any, late: Any) -> None:
     """Put out all that goes before an instant: nothing comes any more before it."""
-    _leave_until(address(words), bound - 1, early, late)
+    _leave_until(address(words), bound - 1, predicate_at(early), predicate_at(late))
 
 
 @kernel((WORDS, types.int64))

@@ -124,9 +124,11 @@ from braid.kernels.runtime import (
     kernel,
     load_half,
     load_int,
+    predicate_at,
     prefetch,
     store_half,
     store_int,
+    writer_at,
 )
 
 #: In a pair: the node is a state whose edges are in an index.
@@ -345,6 +347,8 @@ def follow(
     `first` and `second` are rows sorted by `end`; `pairs` are words row << 32 | node of the
     first input, sorted.
     """
+    predicate, rebind = predicate_at(predicate), predicate_at(rebind)
+    accept, write = predicate_at(accept), writer_at(write)
     # Only addresses in the loop: what touches an array variable there counts references, and
     # atomic counters cost more than all the rest of it.
     numbers, frame = address(slots), address(frame_words)

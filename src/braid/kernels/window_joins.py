@@ -94,6 +94,7 @@ from braid.kernels.runtime import (
     address,
     kernel,
     load_int,
+    predicate_at,
     store_int,
 )
 from braid.kernels.window_covers import (
@@ -308,6 +309,7 @@ def run(words: np.ndarray, early: Any, late: Any) -> None:
     `early`: the part of the residual without constants; `late`: the part with them. It stops when
     nothing is allowed any more, and can be called again.
     """
+    early, late = predicate_at(early), predicate_at(late)
     frame = address(words)
     feeds, sets = load_int(frame, FEEDS_AT), load_int(frame, SETS_AT)
     complete = load_int(frame, COMPLETE) != 0
@@ -351,7 +353,7 @@ def pass_time(words: np.ndarray, bound: int) -> None:
 @kernel((WORDS, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
 def let_leave(words: np.ndarray, bound: int, early: Any, late: Any) -> None:
     """Put out all that goes before an instant: nothing comes any more before it."""
-    _leave_until(address(words), bound - 1, early, late)
+    _leave_until(address(words), bound - 1, predicate_at(early), predicate_at(late))
 
 
 @kernel((WORDS, types.int64))
