@@ -96,15 +96,25 @@ def wanting(number: int) -> str:
         asked = f"k > {number % 4}"
     elif number % 7 == 6:
         asked += " AND n >= 1"
-    return f"SELECT * FROM FILTER{{{asked}}}(FILTER{{n >= {number % 41}}}(W) NEXT{{DUR <= 9}} W)"
+    first, last = f"FILTER{{n >= {number % 23}}}(W)", f"NEXT{{DUR <= {8 + number % 2}}} W"
+    return f"SELECT * FROM FILTER{{{asked}}}({first} {last})"
 
 
 def test_members_that_a_digest_rules_out_want_nothing() -> None:
-    """Sharing nothing, no instance has two members, and no digest is asked."""
+    """Digests of one value, of a few in one or two states, and none of too many."""
     schema = pa.schema([("n", pa.int64()), *((c, a.type) for c, a in WANTED.items())])
-    results = []
-    for rules in (None, "none"):
-        engine = braid.Engine(idle_timeout=None, rules=rules)
+    results, kinds = [], set()
+    know = states.States._know_digests
+
+    def noted(tables: states.States, nodes: np.ndarray) -> None:
+        know(tables, nodes)
+        for digest in tables.digests[nodes[nodes >= 0]].tolist():
+            kinds.add("one" if digest >= 0 else "none" if digest == -1 else "few")
+
+    for known in (noted, lambda *_: None):
+        patched = patch.object(states.States, "_know_digests", known)
+        patched.start()
+        engine = braid.Engine(idle_timeout=None)
         engine.stream("W", schema.append(pa.field("t", pa.int64())), time="t")
         for number in range(60):
             engine.query(f"q{number}", wanting(number))
@@ -120,6 +130,8 @@ def test_members_that_a_digest_rules_out_want_nothing() -> None:
                 engine.query(f"q{number}", wanting(number))
         engine.finish()
         results.append(found(engine))
-    shared, alone = results[:5], results[5:]
-    assert shared == alone
-    assert sum(map(len, shared)) > 60
+        patched.stop()
+    with_digests, without = results[:5], results[5:]
+    assert with_digests == without
+    assert sum(map(len, without)) > 60
+    assert kinds == {"one", "few", "none"}

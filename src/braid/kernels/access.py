@@ -13,8 +13,9 @@ The store is one pool of words. A bucket is a chain of segments; the first one b
 words only. Then follow records, one after the other:
 [id | intervals << 32 | others << 44 | flags, (kind << 32 | column, lo, hi) ..., link]. Intervals
 come first, then other atoms, then, with the flag `SPARE`, an atom that the bucket implies, which is
-kept because the clause may have to move. A clause with several records links them. Records with
-one interval each may lie in a run, sorted (see `access_runs`).
+kept because the clause may have to move. A clause with several records links them. A record of two
+intervals and nothing else, the commonest, is `PAIRED`: [id | column << 32 | column << 44 | flags,
+lo, hi, lo, hi]. Records with one interval each may lie in a run, sorted (see `access_runs`).
 
 Slots of the hash table are single words, offset << 30 | lines << 24 | tag: the values in the bucket
 decide, the tag only spares a look at them, and `lines` says how much memory to ask for. A bit for
@@ -46,6 +47,10 @@ DEAD = NULL_KEY
 #: Flags of what looks like a dead record and begins a run (see `access_runs`).
 RUN = np.int64(1 << 59)
 NESTED = np.int64(1 << 60)
+
+#: Flag of a record that says the columns of its two intervals where others count atoms.
+PAIRED = np.int64(1 << 61)
+PAIR_WORDS = 5
 
 #: Words before the values of a bucket, and before the records of a further segment.
 HEADER = 3
@@ -128,6 +133,8 @@ def cell_of(bounds: int, count: int, key: int) -> int:
 @kernel()
 def record_words(head: int) -> int:
     """How long a record is."""
+    if head & PAIRED:
+        return np.int64(PAIR_WORDS)
     atoms = ((head >> 32) & COUNT_MASK) + ((head >> 44) & COUNT_MASK)
     if head & SPARE:
         atoms += 1

@@ -13,6 +13,8 @@ import numpy as np
 
 from braid.kernels.access import (
     COLUMN_SHIFT,
+    COUNT_MASK,
+    PAIR_WORDS,
     TEXTS,
     TREE,
     cell_of,
@@ -419,6 +421,18 @@ def _list_size(atoms: Atoms, atom: int) -> int:
 
 
 @kernel()
+def _are_paired(atoms: Atoms, clause: int, chosen: int, code: int) -> bool:
+    """Whether the two atoms that a bucket leaves over are intervals: then all others are equalities,
+    and none is of a list or a pattern."""
+    if chosen >= 0 and not TREE <= code < TEXTS:
+        return False
+    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
+        if load_int(atoms.kind, atom) != INTERVAL or load_int(atoms.column, atom) > COUNT_MASK:
+            return False
+    return True
+
+
+@kernel()
 def choose(
     clauses: Clauses,
     shapes: np.ndarray,
@@ -468,4 +482,6 @@ def choose(
         access.atom[clause] = chosen
         access.copies[clause] = copies
         access.words[clause] = 1 + 3 * left + (1 if copies > 1 else 0)
+        if left == 2 and copies == 1 and _are_paired(atoms, clause, chosen, code):
+            access.words[clause] = PAIR_WORDS
     return total

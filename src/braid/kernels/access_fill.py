@@ -9,10 +9,14 @@ import numpy as np
 from braid.kernels.access import (
     BUCKETS,
     COLUMN_SHIFT,
+    COUNT_BITS,
+    COUNT_MASK,
     FURTHER,
     HEADER,
     LINKED,
     LOW,
+    PAIR_WORDS,
+    PAIRED,
     RECORDS,
     SECOND,
     SPARE,
@@ -149,17 +153,36 @@ def _write_atom(out: int, atoms: Atoms, atom: int) -> None:
 
 
 @kernel()
+def _is_implied(implied: int, atom: int) -> bool:
+    """Whether an atom is in a list that ends with -1."""
+    k = 0
+    while load_int(implied, k) >= 0 and load_int(implied, k) != atom:
+        k += 1
+    return load_int(implied, k) == atom
+
+
+@kernel()
+def _write_pair(out: int, atoms: Atoms, clause: int, implied: int) -> int:
+    """Write the two intervals that are not implied; what the head says."""
+    head, written = PAIRED, np.int64(0)
+    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
+        if not _is_implied(implied, atom):
+            head |= load_int(atoms.column, atom) << (32 + COUNT_BITS * written)
+            store_int(out, 1 + 2 * written, load_int(atoms.lo, atom))
+            store_int(out, 2 + 2 * written, load_int(atoms.hi, atom))
+            written += 1
+    return head
+
+
+@kernel()
 def _write_record(out: int, atoms: Atoms, clause: int, implied: int, spare: int) -> int:
-    """Write the atoms of a clause but those at `implied`, which end with -1; what its head says."""
+    """Write the atoms of a clause but those at `implied`; what its head says."""
     intervals, others = np.int64(0), np.int64(0)
     for turn in range(2):
         for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
             if (load_int(atoms.kind, atom) == INTERVAL) != (turn == 0) or atom == spare:
                 continue
-            k = 0
-            while load_int(implied, k) >= 0 and load_int(implied, k) != atom:
-                k += 1
-            if load_int(implied, k) == atom:
+            if _is_implied(implied, atom):
                 continue
             _write_atom(out + 8 * (1 + 3 * (intervals + others)), atoms, atom)
             if turn == 0:
@@ -253,7 +276,10 @@ def insert_entries(
         in_run -= 1
         record = places.pool + 8 * at
         number = np.int64(ids[clause])
-        head = _write_record(record, atoms, clause, implied, spare) | number
+        if words == PAIR_WORDS and copies == 1:
+            head = _write_pair(record, atoms, clause, implied) | number
+        else:
+            head = _write_record(record, atoms, clause, implied, spare) | number
         if copies > 1:
             head |= LINKED
             if position[number] > 0:
@@ -285,7 +311,7 @@ def count_atoms(store: Store) -> tuple[int, int]:
                 head = pool[at]
                 if head >= 0 and not head & SECOND:
                     clauses += 1
-                    atoms += (record_words(head) - 1) // 3
+                    atoms += 2 if head & PAIRED else (record_words(head) - 1) // 3
                     if code < TREE:
                         atoms += width - (1 if head & SPARE else 0)
                 at += record_words(head)
@@ -316,7 +342,14 @@ def extract(store: Store, classes: np.ndarray, out: Clauses, ids: np.ndarray) ->
                     out.start[n] = atoms
                     n += 1
                     listed = np.int64(-1)
-                    for a in range((words - 1) // 3):
+                    if head & PAIRED:
+                        for a in range(2):
+                            out.kind[atoms] = INTERVAL
+                            out.column[atoms] = (head >> (32 + COUNT_BITS * a)) & COUNT_MASK
+                            out.lo[atoms] = pool[at + 1 + 2 * a]
+                            out.hi[atoms] = pool[at + 2 + 2 * a]
+                            atoms += 1
+                    for a in range(0 if head & PAIRED else (words - 1) // 3):
                         what = pool[at + 1 + 3 * a]
                         out.kind[atoms], out.column[atoms] = what >> 32, what & LOW
                         out.lo[atoms] = pool[at + 2 + 3 * a]

@@ -21,6 +21,7 @@ from braid.kernels.access import (
     HEADER,
     LINKED,
     LOW,
+    PAIRED,
     PROBES,
     ROWS,
     RUN,
@@ -272,10 +273,10 @@ def _is_extra(bucket: int, probe: int) -> bool:
 
 
 @kernel()
-def _within(row: int, atom: int) -> bool:
+def _within(row: int, column: int, ends: int) -> bool:
     """Whether an interval holds, without a branch."""
-    key = load_int(row, load_int(atom, 0))
-    return (load_int(atom, 1) <= key) & (key <= load_int(atom, 2))
+    key = load_int(row, column)
+    return (load_int(ends, 0) <= key) & (key <= load_int(ends, 1))
 
 
 @kernel()
@@ -291,12 +292,13 @@ def _verify(
         atom = record + 8
         what = head >> 32
         # The commonest are faster without a loop.
-        if what == 1:
-            holds &= _within(row, atom)
+        if head & PAIRED:
+            holds &= _within(row, what & COUNT_MASK, atom)
+            holds &= _within(row, (what >> COUNT_BITS) & COUNT_MASK, atom + 16)
+            atom += 32
+        elif what == 1:
+            holds &= _within(row, load_int(atom, 0), atom + 8)
             atom += 24
-        elif what == 2:
-            holds &= _within(row, atom) & _within(row, atom + 24)
-            atom += 48
         elif head < 0 and head & RUN:
             held, compared = search_run(atom, head, row, label, out + 8 * count)
             count += held
@@ -305,7 +307,7 @@ def _verify(
             continue
         else:
             for _ in range(what & COUNT_MASK):
-                holds &= _within(row, atom)
+                holds &= _within(row, load_int(atom, 0), atom + 8)
                 atom += 24
             others = (what >> COUNT_BITS) & COUNT_MASK
             if others != 0 and holds:

@@ -30,10 +30,15 @@ from braid.kernels.instances import (
 )
 from braid.kernels.members import (
     CODE_BITS,
+    MOST_TESTS,
     NO_DIGEST,
+    SEVERAL_TESTS,
+    WIDEST_COLUMN,
     digest_of,
     first_state,
     head_of,
+    test_of,
+    with_test,
 )
 from braid.kernels.runtime import kernel
 
@@ -171,20 +176,55 @@ def know_tests(states: np.ndarray, edges: np.ndarray, owners: np.ndarray) -> Non
 
 @kernel()
 def know_digests(
-    heads: np.ndarray, states: np.ndarray, nodes: np.ndarray, digests: np.ndarray
+    heads: np.ndarray,
+    states: np.ndarray,
+    edges: np.ndarray,
+    nodes: np.ndarray,
+    digests: np.ndarray,
 ) -> None:
-    """Write down the value that first nodes ask for, of those that ask for one."""
+    """Write down the values that first nodes ask for, of those that ask for few."""
     for k in range(nodes.shape[0]):
         node = nodes[k]
         if node < 0:
             continue
         digests[node] = NO_DIGEST
         head = heads[node]
-        if head == NO_STATE or head >> 32 == SEVERAL:
+        if head == NO_STATE:
+            continue
+        if head >> 32 == SEVERAL or states[first_state(head), S_TEST] == NO_TEST:
+            digests[node] = _digest_of_several(first_state(head), states, edges)
             continue
         state = first_state(head)
         test = states[state, S_TEST]
-        code = (test >> 8) & np.int64(0xFFFFFF)
+        code = _code(test)
         if test < 0 or states[state, S_LOW] != states[state, S_HIGH] or code >> CODE_BITS != 0:
             continue
         digests[node] = digest_of(code, states[state, S_LOW])
+
+
+@kernel()
+def _code(test: int) -> int:
+    """Column << 8 | mode of a test."""
+    return (test >> 8) & np.int64(0xFFFFFF)
+
+
+@kernel()
+def _digest_of_several(state: int, states: np.ndarray, edges: np.ndarray) -> int:
+    """The digest of all edges of all states from one on, if each begins with an equality."""
+    digest, count = SEVERAL_TESTS, 0
+    while state >= 0:
+        if states[state, S_OUT] >= 0 or states[state, S_TEST] == INDEXED:
+            return NO_DIGEST
+        edge = states[state, S_EDGE]
+        while edge >= 0:
+            test, low = edges[edge, E_TEST], edges[edge, E_LOW]
+            equal = edges[edge, E_ATOMS] > 0 and test & 255 == INTERVAL
+            if not equal or low != edges[edge, E_HIGH]:
+                return NO_DIGEST
+            if count == MOST_TESTS or _code(test) >> 8 > WIDEST_COLUMN:
+                return NO_DIGEST
+            digest = with_test(digest, count, test_of(_code(test), low))
+            count += 1
+            edge = edges[edge, E_NEXT]
+        state = states[state, S_NEXT]
+    return digest if count > 0 else NO_DIGEST

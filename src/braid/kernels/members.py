@@ -40,6 +40,12 @@ NO_DIGEST = np.int64(-1)
 CODE_BITS = 23
 _VALUE_BITS = np.int64(40)
 _VALUE = np.int64((1 << 40) - 1)
+#: A digest of several tests, so many at most: for each a column, a mode, and bits of a value.
+SEVERAL_TESTS = np.int64(-0x8000000000000000)
+MOST_TESTS, WIDEST_COLUMN = 3, 255
+_TEST_BITS, _FEW_BITS = np.int64(20), np.int64(10)
+_TEST, _FEW = np.int64((1 << 20) - 1), np.int64((1 << 10) - 1)
+_SPREAD = np.int64(-0x61C8864680B583EB)
 _LOW = np.int64(0xFFFFFFFF)
 _END = np.int64(0xFFFFFFFF)
 
@@ -154,10 +160,33 @@ def digest_of(code: int, value: int) -> int:
 
 
 @kernel()
+def test_of(code: int, value: int) -> int:
+    """A test of a digest of several; of the code, the column and two bits of mode are kept."""
+    few = (code >> 8 << 2) | (code & 3)
+    return (few << _FEW_BITS) | (((value * _SPREAD) >> np.int64(54)) & _FEW)
+
+
+@kernel()
+def with_test(digest: int, number: int, test: int) -> int:
+    """A digest of so many tests with one more; the places of those to come have it too."""
+    for k in range(number, MOST_TESTS):
+        shift = _TEST_BITS * k
+        digest = (digest & ~(_TEST << shift)) | (test << shift)
+    return digest
+
+
+@kernel()
 def is_worth_a_look(digest: int, row: int, base: int) -> bool:
     """Whether a composite may go on from a node with this digest."""
-    if digest == NO_DIGEST:
-        return True
+    if digest < 0:
+        if digest == NO_DIGEST:
+            return True
+        for k in range(MOST_TESTS):
+            test = (digest >> (_TEST_BITS * k)) & _TEST
+            column, mode = test >> (_FEW_BITS + 2), (test >> _FEW_BITS) & 3
+            if test_of((column << 8) | mode, key_of(row, column, base, mode)) == test:
+                return True
+        return False
     code = digest >> _VALUE_BITS
     key = key_of(row, code >> 8, base, code & 255)
     return digest_of(code, key) == digest

@@ -283,7 +283,12 @@ def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept:
     word = load_int(instance, load_int(frame, GROUP))
     cell = first_cell(word)
     if cell & SINGLE:
-        _forward(member_at(cell, numbers), word >> 32, lasted, row, frame, out, accept)
+        node = member_at(cell, numbers)
+        digests = load_int(frame, DIGESTS)
+        if node & SET != 0 or is_worth_a_look(
+            load_int(digests, node), row, load_int(frame, OUT_BASE)
+        ):
+            _forward(node, word >> 32, lasted, row, frame, out, accept)
     else:
         _choose(cell, row, numbers, frame, out)
         for k in range(load_int(out, CHOSEN)):

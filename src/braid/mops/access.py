@@ -154,7 +154,8 @@ class AccessIndex:
         choose(clauses, shapes, plan.decisions, plan.widths, plan.beliefs, access)
         entries = Entries(*(np.empty(int(access.copies.sum()), _WORD) for _ in Entries._fields))
         fill_entries(clauses, access, plan.classes, plan.widths, plan.beliefs.bounds, entries)
-        order = np.argsort(entries.hash)
+        # Records of one form are neighbours: what comes next in a bucket can then be guessed.
+        order = np.lexsort((access.words[entries.clause], entries.hash))
         classes, widths = plan.classes, plan.widths
         runs = find_runs(clauses, access, entries.hash, entries.clause, order, classes, widths)
         self._make_room(entries, int((access.copies * access.words).sum()), order)

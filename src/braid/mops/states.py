@@ -155,7 +155,8 @@ class States:
         self.heads, self.digests = grown(self.heads, count, -1), grown(self.digests, count, -1)
 
     def _know_digests(self, nodes: Words) -> None:
-        admission.know_digests(self.heads, self.state_table, nodes, self.digests)
+        table = self.edges.table
+        admission.know_digests(self.heads, self.state_table, table, nodes, self.digests)
 
     def lay_together(self, near: Callable[[], Words | None]) -> None:
         """Number states in the order of words that say which of their first nodes come together.
