@@ -108,7 +108,7 @@ def test_members_that_a_digest_rules_out_want_nothing() -> None:
 
     def noted(tables: states.States, nodes: np.ndarray) -> None:
         know(tables, nodes)
-        for digest in tables.digests[nodes[nodes >= 0]].tolist():
+        for digest in tables.heads[nodes[nodes >= 0], 1].tolist():
             kinds.add("one" if digest >= 0 else "none" if digest == -1 else "few")
 
     for known in (noted, lambda *_: None):

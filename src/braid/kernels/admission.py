@@ -27,6 +27,8 @@ from braid.kernels.instances import (
     S_OUT,
     S_TEST,
     SEVERAL,
+    TWO,
+    TWO_BITS,
 )
 from braid.kernels.members import (
     CODE_BITS,
@@ -47,6 +49,29 @@ UNSET = -9
 
 
 @kernel()
+def _head(first: int, states: np.ndarray) -> int:
+    """What to write down for a node whose states begin with this one."""
+    if first < 0:
+        return NO_STATE
+    one, other = states[first, S_GROUP], np.int64(-1)
+    state = first
+    while state >= 0:
+        group = states[state, S_GROUP]
+        if states[state, S_BOUND] == DEAD:
+            return head_of(first, SEVERAL)
+        if group != one and group != other:
+            if other >= 0:
+                return head_of(first, SEVERAL)
+            other = group
+        state = states[state, S_NEXT]
+    if other < 0:
+        return head_of(first, one)
+    if max(one, other) >> TWO_BITS != 0:
+        return head_of(first, SEVERAL)
+    return head_of(first, TWO | (one << TWO_BITS) | other)
+
+
+@kernel()
 def link_states(
     heads: np.ndarray, states: np.ndarray, groups: np.ndarray, firsts: np.ndarray, new: np.ndarray
 ) -> None:
@@ -54,9 +79,8 @@ def link_states(
     for k in range(new.shape[0]):
         state, first = new[k], firsts[k]
         bound, group = states[state, S_BOUND], states[state, S_GROUP]
-        states[state, S_NEXT] = first_state(heads[first])
-        alone = heads[first] == NO_STATE and bound != DEAD
-        heads[first] = head_of(state, group if alone else SEVERAL)
+        states[state, S_NEXT] = first_state(heads[first, 0])
+        heads[first, 0] = _head(state, states)
         known = groups[group, G_BOUND]
         if bound == DEAD:
             if known == UNSET:
@@ -91,7 +115,7 @@ def unlink_states(
     for k in range(gone.shape[0]):
         state, first = gone[k], firsts[k]
         states[state, S_BOUND] = DEAD
-        head = first_state(heads[first])
+        head = first_state(heads[first, 0])
         if head == state:
             head = states[state, S_NEXT]
         else:
@@ -99,19 +123,15 @@ def unlink_states(
             while states[at, S_NEXT] != state:
                 at = states[at, S_NEXT]
             states[at, S_NEXT] = states[state, S_NEXT]
-        if head < 0:
-            heads[first] = NO_STATE
-        else:
-            alone = states[head, S_NEXT] < 0 and states[head, S_BOUND] != DEAD
-            heads[first] = head_of(head, states[head, S_GROUP] if alone else SEVERAL)
+        heads[first, 0] = _head(head, states)
 
 
 @kernel()
 def look_further(heads: np.ndarray, firsts: np.ndarray) -> None:
     """States of these nodes have stopped: whoever starts with them has to ask."""
     for k in range(firsts.shape[0]):
-        if heads[firsts[k]] != NO_STATE:
-            heads[firsts[k]] = head_of(first_state(heads[firsts[k]]), SEVERAL)
+        if heads[firsts[k], 0] != NO_STATE:
+            heads[firsts[k], 0] = head_of(first_state(heads[firsts[k], 0]), SEVERAL)
 
 
 @kernel()
@@ -176,30 +196,26 @@ def know_tests(states: np.ndarray, edges: np.ndarray, owners: np.ndarray) -> Non
 
 @kernel()
 def know_digests(
-    heads: np.ndarray,
-    states: np.ndarray,
-    edges: np.ndarray,
-    nodes: np.ndarray,
-    digests: np.ndarray,
+    heads: np.ndarray, states: np.ndarray, edges: np.ndarray, nodes: np.ndarray
 ) -> None:
     """Write down the values that first nodes ask for, of those that ask for few."""
     for k in range(nodes.shape[0]):
         node = nodes[k]
         if node < 0:
             continue
-        digests[node] = NO_DIGEST
-        head = heads[node]
+        heads[node, 1] = NO_DIGEST
+        head = heads[node, 0]
         if head == NO_STATE:
-            continue
-        if head >> 32 == SEVERAL or states[first_state(head), S_TEST] == NO_TEST:
-            digests[node] = _digest_of_several(first_state(head), states, edges)
             continue
         state = first_state(head)
         test = states[state, S_TEST]
+        if states[state, S_NEXT] >= 0 or test == NO_TEST:
+            heads[node, 1] = _digest_of_several(state, states, edges)
+            continue
         code = _code(test)
         if test < 0 or states[state, S_LOW] != states[state, S_HIGH] or code >> CODE_BITS != 0:
             continue
-        digests[node] = digest_of(code, states[state, S_LOW])
+        heads[node, 1] = digest_of(code, states[state, S_LOW])
 
 
 @kernel()

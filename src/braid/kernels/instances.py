@@ -32,8 +32,7 @@ EXTRA = 1
 #: halves of one, those of the first way. The first KEYS keys are those of all ways; the keys of way
 #: w are from WAY_STARTS[w] to WAY_STARTS[w + 1]. An instance's key is a column, or -1 - number of
 #: a parameter of its group. WHOLE: all that an instance binds at first is there in the event that
-#: starts it; ALIKE: nothing bound is compared, so that all instances of a group have one hash;
-#: DIGESTS: a word for each first node (see `digest_of`).
+#: starts it; ALIKE: nothing bound is compared, so that all instances of a group have one hash.
 (
     INSTANCE_KEYS,
     EVENT_KEYS,
@@ -72,9 +71,8 @@ EXTRA = 1
     WAY_STARTS,
     WHOLE,
     ALIKE,
-    DIGESTS,
     FRAME,
-) = range(39)
+) = range(38)
 
 #: A state: next state of the same first node, group, bound (-1: none, DEAD: gone), first edge,
 #: the output node that everything goes on to; -1 is none. Of a state with a single edge that
@@ -90,9 +88,12 @@ NO_TEST, INDEXED = -1, -2
 #: A first node with this bit is a set of nodes that an event belongs to all at once.
 SET = np.int64(0x40000000)
 
-#: The head of a first node: its first state, and the group of it if it is the only one (or
-#: SEVERAL): most nodes have one, and an event that starts with them need not look further.
+#: A first node has a head and a digest (see `digest_of`), side by side. The head: its first state,
+#: and above it the group of all its states, or two groups with the bit TWO, or SEVERAL: an event that
+#: starts with most nodes need not look further.
 SEVERAL = np.int64(0x7FFFFFFF)
+TWO = np.int64(0x40000000)
+TWO_BITS = 15
 NO_STATE = np.int64(-1)
 
 #: An edge: next of the same state, output node, number of atoms, where they are, the first atom,

@@ -140,8 +140,8 @@ def first_state(head: int) -> int:
 def head_at(node: int, frame: int) -> int:
     """The head of a node or of a set of nodes."""
     if node & SET:
-        return load_int(load_int(frame, SET_HEADS), node ^ SET)
-    return load_int(load_int(frame, FIRST_HEADS), node)
+        return load_int(load_int(frame, SET_HEADS), 2 * (node ^ SET))
+    return load_int(load_int(frame, FIRST_HEADS), 2 * node)
 
 
 @kernel()
@@ -154,7 +154,8 @@ def digest_of(code: int, value: int) -> int:
     """What a column must be for anything to go on from a node: the column's code and bits of a value.
 
     Most of the members of a completed instance want another value than the event has. Their digests
-    say so in a small table, where the states would be all over a large one.
+    say so where their heads are, which were looked at when the instance began; the states would be
+    all over a large table.
     """
     return (code << _VALUE_BITS) | ((value ^ (value >> _VALUE_BITS)) & _VALUE)
 

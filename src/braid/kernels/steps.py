@@ -40,7 +40,6 @@ from braid.kernels.instances import (
     CLASSES,
     COUNT,
     DEAD,
-    DIGESTS,
     E_AT,
     E_ATOMS,
     E_HIGH,
@@ -53,6 +52,7 @@ from braid.kernels.instances import (
     EDGES,
     EMITTED,
     EVENT_BASE,
+    FIRST_HEADS,
     FREE,
     G_AT,
     G_ATOMS,
@@ -252,16 +252,16 @@ def _choose(cell: int, row: int, numbers: int, frame: int, out: int) -> None:
 
     Memory is slow: each round asks for what the next one looks at.
     """
-    digests, base = load_int(frame, DIGESTS), load_int(frame, OUT_BASE)
+    heads, base = load_int(frame, FIRST_HEADS), load_int(frame, OUT_BASE)
     at = cell
     while at >= 0:
-        prefetch(digests + 8 * (member_at(at, numbers) & (SET - 1)))
+        prefetch(heads + 16 * (member_at(at, numbers) & (SET - 1)))
         at = next_cell(at, numbers)
     store_int(out, CHOSEN, 0)
     while cell >= 0:
         node = member_at(cell, numbers)
         cell = next_cell(cell, numbers)
-        if node & SET == 0 and not is_worth_a_look(load_int(digests, node), row, base):
+        if node & SET == 0 and not is_worth_a_look(load_int(heads, 2 * node + 1), row, base):
             continue
         prefetch(load_int(frame, STATES) + state_of(node, frame) * (8 * STATE_WORDS))
         _push(out + 8 * CHOSEN_AT, node)
@@ -284,10 +284,8 @@ def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept:
     cell = first_cell(word)
     if cell & SINGLE:
         node = member_at(cell, numbers)
-        digests = load_int(frame, DIGESTS)
-        if node & SET != 0 or is_worth_a_look(
-            load_int(digests, node), row, load_int(frame, OUT_BASE)
-        ):
+        heads, base = load_int(frame, FIRST_HEADS), load_int(frame, OUT_BASE)
+        if node & SET != 0 or is_worth_a_look(load_int(heads, 2 * node + 1), row, base):
             _forward(node, word >> 32, lasted, row, frame, out, accept)
     else:
         _choose(cell, row, numbers, frame, out)

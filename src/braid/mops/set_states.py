@@ -37,7 +37,7 @@ class SetStates:
         self.known = Sets()
         #: What comes out of their states.
         self.outs = Sets()
-        self.heads: Words = np.full(1, -1, np.int64)
+        self.heads: Words = np.full((1, 2), -1, np.int64)
         #: Pairs of a state here and a state that it stands for, one after the other.
         self.aliases: Words = np.empty(0, np.int64)
         self._own: Words = np.empty(0, np.int64)
@@ -67,7 +67,7 @@ class SetStates:
         tables = self._tables
         tables.states.retire(tables.states.release(self._own))
         self.outs = Sets()
-        self.heads = np.full(len(self.known), -1, np.int64)
+        self.heads = np.full((len(self.known), 2), -1, np.int64)
         own, aliases = [], []
         for number, nodes in enumerate(self.known.nodes):
             states = tables.waiting_for(nodes)

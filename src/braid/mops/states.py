@@ -83,9 +83,8 @@ class States:
         self._context = context
         self._second = second
         self.groups, self.states, self.outs = Nodes(), Nodes(), Nodes()
-        self.heads: Words = np.full(8, -1, np.int64)
-        #: For each first node what `know_digests` knows.
-        self.digests: Words = np.full(8, -1, np.int64)
+        #: Head and digest of each first node.
+        self.heads: Words = np.full((8, 2), -1, np.int64)
         self.first_signatures = np.zeros((8, 2), np.int64)
         self.firsts = 0
         self.group_table: Any = np.zeros((8, GROUP_WORDS), np.int64)
@@ -149,14 +148,13 @@ class States:
     def know_nobody(self, node: int) -> None:
         """A first node that nobody has and no state waits under."""
         self._make_room_for_firsts(node + 1)
-        self.heads[node] = self.digests[node] = -1
+        self.heads[node] = -1
 
     def _make_room_for_firsts(self, count: int) -> None:
-        self.heads, self.digests = grown(self.heads, count, -1), grown(self.digests, count, -1)
+        self.heads = grown(self.heads, count, -1)
 
     def _know_digests(self, nodes: Words) -> None:
-        table = self.edges.table
-        admission.know_digests(self.heads, self.state_table, table, nodes, self.digests)
+        admission.know_digests(self.heads, self.state_table, self.edges.table, nodes)
 
     def lay_together(self, near: Callable[[], Words | None]) -> None:
         """Number states in the order of words that say which of their first nodes come together.
@@ -184,9 +182,9 @@ class States:
         self.state_table[used, S_NEXT] = new[self.state_table[used, S_NEXT]]
         outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
         self.state_of[outs] = new[self.state_of[outs]]
-        begins = self.heads >= 0
-        first = self.heads[begins]
-        self.heads[begins] = ((first >> 32) << 32) | new[first & 0xFFFFFFFF]
+        begins = self.heads[:, 0] >= 0
+        first = self.heads[begins, 0]
+        self.heads[begins, 0] = ((first >> 32) << 32) | new[first & 0xFFFFFFFF]
         self.edges.lay_together(outs, self.state_of[outs], self.state_table)
 
     def make_room(self, states: int) -> None:
@@ -520,7 +518,6 @@ class States:
     def nbytes(self) -> int:
         arrays = (
             self.heads,
-            self.digests,
             self.first_signatures,
             self.group_table,
             self.state_table,

@@ -156,7 +156,6 @@ class StepLogic:
         frame[slots.RESIDUAL] = not is_true(spec.residual)
         frame[slots.CHANNELS] = spec.channels
         frame[slots.FIRST_HEADS] = address(tables.heads)
-        frame[slots.DIGESTS] = address(tables.digests)
         frame[slots.SET_HEADS] = address(self.sets.heads)
         frame[slots.ALIASES] = address(self.sets.aliases)
         frame[slots.ALIAS_COUNT] = len(self.sets.aliases) // 2
