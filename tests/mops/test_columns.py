@@ -1,11 +1,14 @@
-"""Rows that get other columns: the words, and which of them are NULL."""
+"""Rows from columns and back, and rows that get other columns: words, and which of them are NULL."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from braid.mops.columns import moved, nulls_of
+from braid.algebra.schema import Schema
+from braid.mops.columns import moved, nulls_of, rows_to_arrow, write_columns
+from braid.mops.values import Values
 from braid.plan.layout import Layout
 
 
@@ -28,3 +31,28 @@ def test_columns_move_with_their_nulls(columns: int) -> None:
             null = (wanted[:, 2 + column // 64] >> (column % 64)) & 1
             told = nulls_of(found, k)
             assert (null == (0 if told is None else told)).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 21])
+def test_columns_become_rows_and_rows_columns(count: int) -> None:
+    """Of events from one on, whatever lies before them and wherever the columns begin."""
+    texts = ["a", None, "b"]
+    whole = pa.record_batch(
+        {
+            "n": pa.array(range(100), pa.int64()),
+            "x": pa.array([k / 3 for k in range(100)], pa.float64()),
+            "hole": pa.array([None if k % 4 else k for k in range(100)], pa.int64()),
+            "text": pa.array([texts[k % 3] for k in range(100)], pa.string()),
+            "small": pa.array([k % 7 for k in range(100)], pa.int16()),
+        }
+    ).slice(10)
+    schema, values = Schema.of((f.name, f.type) for f in whole.schema), Values()
+    layout, first = Layout(schema.names), 5
+    times = pa.array(range(50, 150), pa.int64()).slice(10)
+    rows = np.full((count, layout.width), -7, np.int64)
+    write_columns(rows, whole, layout, schema, values, (times, times), first)
+    found = rows_to_arrow(rows, layout, schema, pa.int64(), values)
+    wanted = whole.slice(first, count)
+    assert found.drop_columns(["start", "end"]).to_pydict() == wanted.to_pydict()
+    assert found.schema.types[2:] == whole.schema.types
+    assert found.column("end").to_pylist() == list(range(65, 65 + count))

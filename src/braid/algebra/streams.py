@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -42,7 +43,7 @@ class Stream:
         """The attributes: what queries can name."""
         return Schema(tuple(a for a in self.columns if a.name not in self.time))
 
-    @property
+    @cached_property
     def unit(self) -> str:
         """What the clock counts: an integer time column counts ticks, everything else microseconds."""
         if self.time and kind_of(self.time_type) is Kind.INTEGER:

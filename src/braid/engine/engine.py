@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ Tables = dict[str, pa.Table]
 
 _MATCHES = ("query", "start", "end", "stream", "payload")
 _LATE = ("stream", "start", "end", "payload")
+_NONE_REJECTED = REJECTED.empty_table()
 
 
 class Engine:
@@ -107,7 +109,7 @@ class Engine:
         self.suspended: dict[str, str] = {}
         self._emission = Emission()
         self.late: pa.Table = pa.table({})
-        self.rejected: pa.Table = REJECTED.empty_table()
+        self.rejected: pa.Table = _NONE_REJECTED
         self.stats: dict[str, int] = {}
         #: Rows of the last prepared query that could not be used.
         self.refused: list[Refused] = []
@@ -345,7 +347,7 @@ class Engine:
             events = ingested.events
             highest = None
             if events.num_rows and END in events.schema.names:
-                highest = int(pa.compute.max(events.column(END)).as_py())
+                highest = int(events.column(END).to_numpy(zero_copy_only=False).max())
             if len(names) > 1:
                 for name in names:
                     self._ingest(name)
@@ -384,7 +386,7 @@ class Engine:
     def _forget(self) -> None:
         """Let go of what the last call reported."""
         self._emission, self.stats = Emission(), {}
-        self.rejected = REJECTED.empty_table()
+        self.rejected = _NONE_REJECTED
 
     @property
     def results(self) -> dict[tuple[str, str | None], pa.Table]:
@@ -402,9 +404,9 @@ class Engine:
         """Tables of different attributes in one form: names, start, end, payload."""
         types = {point.time_type for point in self._running().exits}
         clock = types.pop() if len(types) == 1 else pa.int64()
-        schema = pa.schema([(c, clock if c in ("start", "end") else pa.string()) for c in columns])
-        parts = [_described(names, table, schema) for names, table in tables]
-        return pa.concat_tables(parts) if parts else schema.empty_table()
+        nothing = _nothing_described(columns, clock)
+        parts = [_described(names, table, nothing.schema) for names, table in tables]
+        return pa.concat_tables(parts) if parts else nothing
 
     # ---- state ----
 
@@ -504,6 +506,13 @@ class Engine:
             for view in ready:
                 load(view.text, self._catalog)
             left = [view for view in left if view not in ready]
+
+
+@lru_cache(16)
+def _nothing_described(columns: tuple[str, ...], clock: pa.DataType) -> pa.Table:
+    """The one form without rows: most batches have nothing that is late."""
+    fields = [(c, clock if c in ("start", "end") else pa.string()) for c in columns]
+    return pa.schema(fields).empty_table()
 
 
 def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema) -> pa.Table:

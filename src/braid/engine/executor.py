@@ -32,8 +32,9 @@ from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.constraint_report import Broken
 from braid.mops.detection import DetectionLogic
 from braid.mops.encode import EncodeLogic
+from braid.mops.laid import ALWAYS, NEVER
 from braid.mops.membership import Origin
-from braid.mops.publish import ALWAYS, NEVER, PublishLogic
+from braid.mops.publish import PublishLogic
 from braid.mops.selection import SelectionLogic
 from braid.mops.values import Words
 from braid.plan.plan import (

@@ -24,6 +24,7 @@ END = "__end"
 #: Times from -2**62 to 2**62 (146,000 years around 1970, in microseconds): the duration of
 #: anything then fits 64 bits, and the largest number is free to mark an empty slot.
 _RANGE = 2**62
+_TICKS = pa.int64()
 
 REJECTED = pa.schema([("stream", pa.string()), ("reason", pa.string()), ("row", pa.string())])
 
@@ -41,10 +42,14 @@ class _Reasons:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._codes = np.zeros(count, np.int64)
+        self._codes = np.empty(0, np.int64)
         self._texts: list[str] = [""]
 
     def add(self, bad: np.ndarray, text: str) -> None:
+        if not bad.any():
+            return
+        if len(self._texts) == 1:
+            self._codes = np.zeros(self._count, np.int64)
         fresh = bad & (self._codes == 0)
         if fresh.any():
             self._texts.append(text)
@@ -65,28 +70,29 @@ class Ingest:
         self.stream = stream
         wanted = stream.schema.names if attributes is None else tuple(attributes)
         self.attributes = tuple(a for a in stream.schema if a.name in wanted)
+        fields = [(START, _TICKS), (END, _TICKS)] if stream.time else []
+        self._schema = pa.schema(fields + [(a.name, a.type) for a in self.attributes])
 
     def __call__(self, data: pa.Table | pa.RecordBatch) -> Ingested:
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
         self._check_columns(table)
         reasons = _Reasons(table.num_rows)
-        names: list[str] = []
-        arrays: list[pa.Array] = []
-        if self.stream.time:
-            names += [START, END]
-            arrays += self._times(table, reasons)
+        arrays = self._times(table, reasons) if self.stream.time else []
+        documents, json = self.stream.documents, self.stream.json
         for attribute in self.attributes:
-            names.append(attribute.name)
-            is_document, json = (
-                attribute.name in of for of in (self.stream.documents, self.stream.json)
-            )
-            if is_document and _is_bytes(table.column(attribute.name).type):
-                arrays.append(_decoded(_chunk(table, attribute.name), json, reasons))
+            name, column = attribute.name, _chunk(table, attribute.name)
+            if name not in documents:
+                arrays.append(_fitted(column, name, attribute.type, reasons))
+                continue
+            if _is_bytes(column.type):
+                arrays.append(_decoded(column, name in json, reasons))
             else:
-                arrays.append(_fitted(table, attribute.name, attribute.type, reasons))
-            if is_document:
-                _check_documents(arrays[-1], json, reasons)
-        events = pa.RecordBatch.from_arrays(arrays, names) if names else _no_columns(table.num_rows)
+                arrays.append(_fitted(column, name, attribute.type, reasons))
+            _check_documents(arrays[-1], name in json, reasons)
+        if arrays:
+            events = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        else:
+            events = _no_columns(table.num_rows)
         bad = reasons.bad
         if bad is None:
             return Ingested(events, None)
@@ -102,37 +108,40 @@ class Ingest:
         return Ingested(events.filter(pa.array(~bad)), rows)
 
     def _check_columns(self, table: pa.Table) -> None:
-        wanted = [*self.stream.time, *(a.name for a in self.attributes)]
-        missing = [name for name in wanted if name not in table.column_names]
+        there = table.column_names
+        wanted = [*self.stream.time, *self._schema.names[2 if self.stream.time else 0 :]]
+        missing = [name for name in wanted if name not in there]
         if missing:
             raise ConfigError(
                 "E301",
                 f"the data for stream {self.stream.name} lack {', '.join(missing)}",
-                f"columns there are: {', '.join(table.column_names)}",
+                f"columns there are: {', '.join(there)}",
             )
 
     def _times(self, table: pa.Table, reasons: _Reasons) -> list[pa.Array]:
-        words = [self._time(table, name, reasons) for name in self.stream.time]
+        times = [self._time(table, name, reasons) for name in self.stream.time]
+        words = [array.to_numpy(zero_copy_only=False) for array in times]
         start, end = words[0], words[-1]
         if len(words) == 2:
             reasons.add(start > end, f"{self.stream.time[0]} is after {self.stream.time[1]}")
-        for name, times in zip(self.stream.time, words, strict=True):
-            reasons.add((times >= _RANGE) | (times <= -_RANGE), f"{name} is out of range")
-        return [pa.array(start), pa.array(end)]
+        for name, found in zip(self.stream.time, words, strict=True):
+            if len(found) and not -_RANGE < int(found.min()) <= int(found.max()) < _RANGE:
+                reasons.add((found >= _RANGE) | (found <= -_RANGE), f"{name} is out of range")
+        return [times[0], times[-1]]
 
-    def _time(self, table: pa.Table, name: str, reasons: _Reasons) -> np.ndarray:
+    def _time(self, table: pa.Table, name: str, reasons: _Reasons) -> pa.Array:
         """A time column in ticks: microseconds, or the integers themselves."""
         column = _chunk(table, name)
         if column.null_count:
             reasons.add(_flags(column.is_null()), f"time {name} is NULL")
         declared = self.stream.columns.type_of(name)
-        fitted = _fitted(table, name, declared, reasons)
+        fitted = _fitted(column, name, declared, reasons)
         if kind_of(declared) is Kind.DATE:
             fitted = fitted.cast(pa.timestamp("us"))
         elif kind_of(declared) is Kind.TIMESTAMP:
             fitted = fitted.cast(pa.timestamp("us", fitted.type.tz), safe=False)
-        words = fitted.cast(pa.int64())
-        return (words.fill_null(0) if words.null_count else words).to_numpy(zero_copy_only=False)
+        words = fitted if fitted.type == _TICKS else fitted.cast(_TICKS)
+        return words.fill_null(0) if words.null_count else words
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
@@ -208,9 +217,8 @@ def _flags(array: pa.Array) -> np.ndarray:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _fitted(table: pa.Table, name: str, type_: pa.DataType, reasons: _Reasons) -> pa.Array:
+def _fitted(column: pa.Array, name: str, type_: pa.DataType, reasons: _Reasons) -> pa.Array:
     """A column in its declared type; rows whose value does not fit get a reason."""
-    column = _chunk(table, name)
     if column.type == type_:
         return column
     if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(type_):

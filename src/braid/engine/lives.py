@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.engine.members import Census
-from braid.mops.publish import ALWAYS
+from braid.mops.laid import ALWAYS
 from braid.mops.values import Words
 
 

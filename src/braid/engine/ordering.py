@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +44,27 @@ class Chunk:
     @property
     def left(self) -> int:
         return len(self.ends) - self.released
+
+    @cached_property
+    def columns(self) -> dict[str, pa.Array]:
+        """By name; its last epoch is released later than the others, and reads them once more."""
+        return dict(zip(self.events.schema.names, self.events.columns, strict=True))
+
+
+class Part(NamedTuple):
+    """The events of a chunk from one on, up to another."""
+
+    chunk: Chunk
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+    @staticmethod
+    def whole(channel: str, events: pa.RecordBatch) -> Part:
+        ends = events.column(END).to_numpy(zero_copy_only=False)
+        return Part(Chunk(0, channel, events, ends), 0, len(ends))
 
 
 @dataclass
@@ -79,12 +102,13 @@ class Ordering:
         if stream.stamped_on_arrival:
             events = self._stamped(events, max(now, self.bound(stream.unit)))
         ends = events.column(END).to_numpy(zero_copy_only=False)
-        late = ends < self.bound(stream.unit)
+        bound = self.bound(stream.unit)
         rest = None
-        if late.any():
+        if len(ends) and int(ends.min()) < bound:
+            late = ends < bound
             rest = events.filter(pa.array(late))
-            events = events.filter(pa.array(~late))
-        self._keep(channel, events)
+            events, ends = events.filter(pa.array(~late)), ends[~late]
+        self._keep(channel, events, ends)
         return rest
 
     def _stamped(self, events: pa.RecordBatch, now: int) -> pa.RecordBatch:
@@ -95,10 +119,9 @@ class Ordering:
         arrays = [stamps, stamps, *events.columns]
         return pa.RecordBatch.from_arrays(arrays, [START, END, *events.schema.names])
 
-    def _keep(self, channel: str, events: pa.RecordBatch) -> None:
+    def _keep(self, channel: str, events: pa.RecordBatch, ends: np.ndarray) -> None:
         if not events.num_rows:
             return
-        ends = events.column(END).to_numpy(zero_copy_only=False)
         if not bool((ends[1:] >= ends[:-1]).all()):
             order = np.argsort(ends, kind="stable")
             events, ends = events.take(pa.array(order)), ends[order]
@@ -138,13 +161,13 @@ class Ordering:
             return NEVER
         return progress.highest - stream.lateness
 
-    def release(self, now: int) -> dict[str, list[pa.RecordBatch]]:
+    def release(self, now: int) -> dict[str, list[Part]]:
         """The events that are complete now, by channel."""
         for unit in {s.unit for s in self.streams.values()}:
             self.bounds[unit] = self.watermark(unit, now)
         return self._take()
 
-    def release_all(self, ended: Iterable[str] = ()) -> dict[str, list[pa.RecordBatch]]:
+    def release_all(self, ended: Iterable[str] = ()) -> dict[str, list[Part]]:
         """Everything that is held: the input has ended; and so has time, for clocks in `ended`."""
         for chunk in self.chunks:
             unit = self.stream_of(chunk.channel).unit
@@ -153,13 +176,13 @@ class Ordering:
             self.bounds[unit] = END_OF_TIME + 1
         return self._take()
 
-    def _take(self) -> dict[str, list[pa.RecordBatch]]:
-        released: dict[str, list[pa.RecordBatch]] = {}
+    def _take(self) -> dict[str, list[Part]]:
+        released: dict[str, list[Part]] = {}
         for chunk in self.chunks:
             bound = self.bound(self.stream_of(chunk.channel).unit)
             until = int(np.searchsorted(chunk.ends, bound, side="left"))
             if until > chunk.released:
-                part = chunk.events.slice(chunk.released, until - chunk.released)
+                part = Part(chunk, chunk.released, until)
                 released.setdefault(chunk.channel, []).append(part)
                 chunk.released = until
         self.chunks = [c for c in self.chunks if c.left]

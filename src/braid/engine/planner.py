@@ -35,7 +35,7 @@ from braid.algebra.templates import Members, Output, Template
 from braid.algebra.types import Kind, kind_of
 from braid.engine.executor import Executor
 from braid.engine.members import ExitPoint
-from braid.mops.publish import ALWAYS
+from braid.mops.laid import ALWAYS
 from braid.mops.values import Words
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
 from braid.optimizer.operators import Channel

@@ -21,7 +21,7 @@ from braid.engine.ingest import END, START, plain
 from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
 from braid.engine.options import Options
-from braid.engine.ordering import NEVER, Ordering, Progress
+from braid.engine.ordering import NEVER, Ordering, Part, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.results import Emission, Paired, ResultGroup
@@ -289,11 +289,12 @@ class Shard:
     def answer(self, channels: Sequence[str], events: pa.RecordBatch) -> Emission:
         """Run events of these channels by themselves, whatever time it is: for plans without
         state."""
-        released = {name: [events] for name in self._channels_of(FEED.join(channels))}
+        names = self._channels_of(FEED.join(channels))
+        released = {name: [Part.whole(name, events)] for name in names}
         self._counts["events"] += events.num_rows * len(released)
         return self._run(released)
 
-    def _run(self, released: dict[str, list[pa.RecordBatch]]) -> Emission:
+    def _run(self, released: dict[str, list[Part]]) -> Emission:
         sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
@@ -323,18 +324,19 @@ class Shard:
         self._seen_until.update(now)
         return passed
 
-    def _rows(self, channel: str, parts: list[pa.RecordBatch]) -> Rows:
+    def _rows(self, channel: str, parts: list[Part]) -> Rows:
         shape = self.plan.sources[channel.split(FEED)[0]]
-        rows = np.empty((sum(p.num_rows for p in parts), shape.layout.width), np.int64)
+        rows = np.empty((sum(map(len, parts)), shape.layout.width), np.int64)
         at, last, follow = 0, NEVER, True
         # Parts are sorted, and often follow each other: then all is sorted without a look.
-        for part in sorted(parts, key=lambda p: p.column(END)[0].as_py()):
-            ends = part.column(END)
-            follow, last = follow and ends[0].as_py() >= last, ends[-1].as_py()
-            target = rows[at : at + part.num_rows]
-            times = part.column(START), part.column(END)
-            write_columns(target, part, shape.layout, shape.schema, self._context.values, times)
-            at += part.num_rows
+        for part in sorted(parts, key=lambda p: int(p.chunk.ends[p.first])):
+            chunk = part.chunk
+            follow = follow and chunk.ends[part.first] >= last
+            last, target = chunk.ends[part.last - 1], rows[at : at + len(part)]
+            columns, values = chunk.columns, self._context.values
+            times = columns[START], columns[END]
+            write_columns(target, columns, shape.layout, shape.schema, values, times, part.first)
+            at += len(part)
         return rows if follow else sorted_by_end(rows)
 
     def _bound(self, signature: str) -> int:

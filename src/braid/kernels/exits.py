@@ -10,21 +10,35 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, store_int
+from braid.kernels.runtime import address, kernel, load_int, store_int
+
+#: A guide to the queries of a node: where those begin whose results must end, how long they may last
+#: at most, the width of a step in bits, and from GUIDE_AT on for each step the end of the queries
+#: that want results as long as its beginning.
+GUIDE_BOUNDED, GUIDE_TOP, GUIDE_SHIFT, GUIDE_AT = range(4)
 
 
 @kernel()
-def _wanted(longest: np.ndarray, first: int, last: int, lasted: int) -> int:
+def _wanted(longest: int, first: int, last: int, lasted: int) -> int:
     """Where the queries end that want a result of this duration."""
-    if first < last and longest[last - 1] >= lasted:
+    count = last - first
+    if count == 0 or load_int(longest, last - 1) >= lasted:
         return last
-    while first < last:
-        middle = (first + last) >> 1
-        if longest[middle] >= lasted:
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    # Half of them each time, whichever: nobody could foresee the way of a branch.
+    while count > 1:
+        half = count >> 1
+        first += half * np.int64(load_int(longest, first + half - 1) >= lasted)
+        count -= half
+    return first + np.int64(load_int(longest, first) >= lasted)
+
+
+@kernel()
+def _guided(longest: int, guide: int, lasted: int) -> int:
+    """The same, of queries that have a guide: those of one step are looked at, which are few."""
+    if lasted > load_int(guide, GUIDE_TOP):
+        return load_int(guide, GUIDE_BOUNDED)
+    step = GUIDE_AT + (lasted >> load_int(guide, GUIDE_SHIFT))
+    return _wanted(longest, load_int(guide, step + 1), load_int(guide, step), lasted)
 
 
 @kernel()
@@ -33,6 +47,8 @@ def count_members(
     longest: np.ndarray,
     life: np.ndarray,
     mixed: np.ndarray,
+    guided: np.ndarray,
+    guides: np.ndarray,
     rows: np.ndarray,
     index: np.ndarray,
     members: np.ndarray,
@@ -43,19 +59,28 @@ def count_members(
     `tally` gets them for each query as differences: its running sum at a query's place is how
     many are the query's. So a result of a thousand queries is counted in two steps.
     """
-    count = np.int64(0)
+    count, nodes = np.int64(0), starts.shape[0] - 1
+    # Addresses, not arrays: what touches an array in the loop counts references.
+    start_at, longest_at, tally_at = address(starts), address(longest), address(tally)
+    guide_at, guide_size = address(guides), 8 * guides.shape[1]
+    rows_at, stride = address(rows), 8 * rows.shape[1]
     for k in range(index.shape[0]):
-        node, row = members[k], index[k]
-        if node + 1 >= starts.shape[0]:
+        node = np.int64(members[k])
+        if node >= nodes:
             continue
-        start, end = rows[row, 0], rows[row, 1]
-        last = _wanted(longest, starts[node], starts[node + 1], end - start)
+        row = rows_at + index[k] * stride
+        start, end = load_int(row, 0), load_int(row, 1)
+        first = load_int(start_at, node)
+        if guided[node] >= 0:
+            last = _guided(longest_at, guide_at + guided[node] * guide_size, end - start)
+        else:
+            last = _wanted(longest_at, first, load_int(start_at, node + 1), end - start)
         if not mixed[node]:
-            count += last - starts[node]
-            tally[starts[node]] += 1
-            tally[last] -= 1
+            count += last - first
+            store_int(tally_at, first, load_int(tally_at, first) + 1)
+            store_int(tally_at, last, load_int(tally_at, last) - 1)
             continue
-        for at in range(starts[node], last):
+        for at in range(first, last):
             if start >= life[at, 0] and end < life[at, 1]:
                 count += 1
                 tally[at] += 1
@@ -75,13 +100,13 @@ def expand_members(
 ) -> tuple[int, int]:
     """Pairs row << 32 | query of the queries that want a row: where they are, how many."""
     room, count = np.int64(1024), np.int64(0)
-    out = resized(0, room)
+    out, longest_at = resized(0, room), address(longest)
     for k in range(index.shape[0]):
         node, row = members[k], index[k]
         if node + 1 >= starts.shape[0]:
             continue
         start, end = rows[row, 0], rows[row, 1]
-        last = _wanted(longest, starts[node], starts[node + 1], end - start)
+        last = _wanted(longest_at, starts[node], starts[node + 1], end - start)
         needed = count + last - starts[node]
         if needed > room:
             room = 2 * needed

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from braid.kernels.instances import SET
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
     ROWS,
@@ -16,12 +17,15 @@ from braid.kernels.runtime import (
     kernel,
     load_int,
     predicate_at,
+    prefetch,
     store_int,
     writer_at,
 )
 
-#: Rows that are filled together, so that what is written stays near.
-BLOCK = 64
+#: Rows that are filled together: as many as words of a column are one line of memory.
+BLOCK = 8
+#: How far ahead columns are asked for, in bytes.
+AHEAD = 512
 
 
 @kernel((ROWS, WORDS, WORDS, PREDICATE_TYPE, WORDS))
@@ -73,16 +77,22 @@ def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.nd
 def place_columns(sources: np.ndarray, rows: np.ndarray) -> None:
     """Fill rows from columns: where each column's words are (0: all are 0, -1: leave it alone)."""
     n, width, base = rows.shape[0], rows.shape[1], address(rows)
+    columns = address(sources)
     for start in range(0, n, BLOCK):
         end = min(n, start + BLOCK)
         for k in range(width):
-            source = sources[k]
+            # Columns are too many for the machine to see that each is read on and on.
+            source = load_int(columns, k)
+            if source > 0:
+                prefetch(source + 8 * start + AHEAD)
+        for k in range(width):
+            source, target = load_int(columns, k), base + 8 * k
             if source == 0:
                 for r in range(start, end):
-                    store_int(base, r * width + k, 0)
+                    store_int(target, r * width, 0)
             elif source != -1:
                 for r in range(start, end):
-                    store_int(base, r * width + k, load_int(source, r))
+                    store_int(target, r * width, load_int(source, r))
 
 
 @kernel((ROWS, ROWS))
@@ -93,8 +103,9 @@ def take_columns(rows: np.ndarray, columns: np.ndarray) -> None:
     for start in range(0, n, BLOCK):
         end = min(n, start + BLOCK)
         for k in range(width):
+            words, column = source + 8 * k, target + 8 * k * n
             for r in range(start, end):
-                store_int(target, k * n + r, load_int(source, r * width + k))
+                store_int(column, r, load_int(words, r * width))
 
 
 @kernel((ROWS, types.Array(types.int32, 1, "C"), WORDS, ROWS))
@@ -141,9 +152,12 @@ def ordered_sums(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 @kernel()
-def packed_pairs(index: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Pairs of a row and a node as words row << 32 | node."""
+def packed_pairs(index: np.ndarray, members: np.ndarray, sets: np.ndarray) -> np.ndarray:
+    """Pairs of a row and a node as words row << 32 | node; `sets` has the numbers of sets here."""
     words = np.empty(index.shape[0], np.int64)
     for k in range(index.shape[0]):
-        words[k] = (np.int64(index[k]) << 32) | np.int64(members[k])
+        node = np.int64(members[k])
+        if node & SET != 0:
+            node = sets[node & (SET - 1)]
+        words[k] = (np.int64(index[k]) << 32) | node
     return words

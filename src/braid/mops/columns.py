@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,8 @@ def words_of(array: pa.Array, type_: pa.DataType, values: Values) -> Words:
 
 
 _INTEGER = pa.int64()
+#: Columns that lie in memory as rows have them.
+_AS_WORDS = frozenset([pa.int64(), pa.float64()])
 #: What a column is cast to on its way into words, if not to 64-bit integers.
 _PRIMITIVE = {Kind.FLOAT: pa.float64(), Kind.BOOLEAN: pa.int8(), Kind.DATE: pa.int32()}
 
@@ -68,6 +72,8 @@ def array_of(
         return pa.nulls(len(words))
     if kind is Kind.DECIMAL:
         return _decimal_array(words, nulls, type_)
+    if nulls is None and type_ in _AS_WORDS:
+        return pa.Array.from_buffers(type_, len(words), [None, pa.py_buffer(words)])
     if kind is Kind.FLOAT:
         return pa.array(words.view(np.float64), pa.float64(), mask=nulls).cast(type_, safe=False)
     if kind is Kind.BOOLEAN:
@@ -99,32 +105,47 @@ def set_nulls(rows: Rows, column: int, nulls: np.ndarray | None) -> None:
 
 def write_columns(
     rows: Rows,
-    batch: pa.RecordBatch,
+    columns: Mapping[str, pa.Array] | pa.RecordBatch,
     layout: Layout,
     schema: Schema,
     values: Values,
     times: tuple[pa.Array, pa.Array] | None = None,
+    first: int = 0,
 ) -> None:
-    """Write the named columns of a batch into its rows, which lie one after the other; start and
+    """Write the named columns, from a row on, into rows, which lie one after the other; start and
     end too, if they are given."""
     sources = np.zeros(layout.width, np.int64)
-    arrays = [batch.column(name) for name in layout.names]
-    columns = [
-        words_of(a, schema.type_of(n), values) for n, a in zip(layout.names, arrays, strict=True)
-    ]
+    used: list[Words] = []  # what is copied must be there until it has been placed
+    arrays = [columns[name] for name in layout.names]
+    places = _Places(first, len(rows), values, used)
     if times is None:
         sources[:MASK] = -1
     else:
-        columns = [*(t.to_numpy(zero_copy_only=False) for t in times), *columns]
-    columns = [np.ascontiguousarray(column) for column in columns]
-    places = [*range(MASK)] if times is not None else []
-    places += range(layout.base, layout.width)
-    for place, column in zip(places, columns, strict=True):
-        sources[place] = address(column)
+        sources[START], sources[END] = (places.of(t, _INTEGER) for t in times)
+    for place, (name, array) in enumerate(zip(layout.names, arrays, strict=True), layout.base):
+        sources[place] = places.of(array, schema.type_of(name))
     place_columns(sources, rows)
     for number, array in enumerate(arrays):
         if array.null_count:
-            set_nulls(rows, number, array.is_null().to_numpy(zero_copy_only=False))
+            nulls = array.slice(first, len(rows)).is_null()
+            set_nulls(rows, number, nulls.to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the words of columns are, of some rows: as they lie, or in copies that go to `used`."""
+
+    first: int
+    count: int
+    values: Values
+    used: list[Words]
+
+    def of(self, array: pa.Array, type_: pa.DataType) -> int:
+        if array.type == type_ and type_ in _AS_WORDS and len(array) and not array.null_count:
+            return int(array.buffers()[1].address + 8 * (array.offset + self.first))
+        words = words_of(array.slice(self.first, self.count), type_, self.values)
+        self.used.append(np.ascontiguousarray(words))
+        return int(address(self.used[-1]))
 
 
 def column_to_arrow(
@@ -136,7 +157,8 @@ def column_to_arrow(
 
 def times_to_arrow(words: Words, type_: pa.DataType) -> pa.Array:
     """start or end, as the user's clock shows them."""
-    return pa.array(np.ascontiguousarray(words), pa.int64()).cast(type_)
+    times = pa.array(np.ascontiguousarray(words), pa.int64())
+    return times if type_ == _INTEGER else times.cast(type_)
 
 
 def rows_to_arrow(

@@ -33,6 +33,8 @@ class EncodeLogic(Stateless):
         self._node_of: dict[str, int] = {}
         self.feeds: list[tuple[tuple[str, ...], Rows]] = []
         self._sets = Sets()
+        #: What events belong to that came for some streams at once, as long as nobody comes or goes.
+        self._member_of: dict[tuple[str, ...], int | None] = {}
 
     def admit(
         self, recipe: StreamRecipe, constants: Constants, origins: Sequence[Origin | None]
@@ -41,13 +43,23 @@ class EncodeLogic(Stateless):
         numbers, _ = self.nodes.add(wanted)
         if len(numbers):
             self._node_of[recipe.stream] = int(numbers[0])
+            self._member_of = {}
         return origin_of(self.nodes, numbers)
 
     def dismiss(self, numbers: Words) -> Words:
         gone = self.nodes.release(numbers)
         for node in gone.tolist():
             self._node_of = {s: n for s, n in self._node_of.items() if n != node}
+            self._member_of = {}
         return gone
+
+    def _member(self, streams: tuple[str, ...]) -> int | None:
+        """The node or the set of nodes of some streams; None if nobody reads any of them."""
+        if streams not in self._member_of:
+            nodes = [self._node_of[s] for s in streams if s in self._node_of]
+            member = self._sets.member(np.array(nodes, np.int64)) if nodes else None
+            self._member_of[streams] = member
+        return self._member_of[streams]
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         parts: list[tuple[tuple[str, ...], Rows]] = [
@@ -57,15 +69,14 @@ class EncodeLogic(Stateless):
         parts += self.feeds
         self.feeds = []
         if len(self._sets) > MANY_SETS:
-            self._sets = Sets()  # of streams that came and went
+            self._sets, self._member_of = Sets(), {}  # of streams that came and went
         kept = [(streams, rows) for streams, rows in parts if len(rows)]
         rows = [rows for _, rows in kept] or [inputs[0].rows]
         counts = np.cumsum([0, *(len(r) for r in rows)])
         index, members = [], []
         for (streams, own), first in zip(kept, counts, strict=False):
-            nodes = [self._node_of[s] for s in streams if s in self._node_of]
-            if nodes:
-                member = self._sets.member(np.array(nodes, np.int64))
+            member = self._member(streams)
+            if member is not None:
                 index.append(np.arange(first, first + len(own), dtype=np.int32))
                 members.append(np.full(len(own), member, np.int32))
         sets = self._sets if len(self._sets) else None

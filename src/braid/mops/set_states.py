@@ -17,7 +17,7 @@ from braid.kernels.instances import INDEXED, S_BOUND, S_EDGE, S_GROUP, S_OUT, S_
 from braid.mops.batch import Batch
 from braid.mops.bit_sets import BitSets
 from braid.mops.nodes import signatures
-from braid.mops.sets import SET, Sets
+from braid.mops.sets import Sets
 from braid.mops.values import Words
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: The bound, in a key, of states whose members' bounds are asked where results come out.
 _OUTSIDE = -9
+_NO_SETS: Words = np.empty(0, np.int64)
 
 
 class SetStates:
@@ -44,20 +45,17 @@ class SetStates:
         self._mapped: tuple[Sets | None, Words] = (None, np.empty(0, np.int64))
         self._made = (-1, -1)
 
-    def localised(self, first: Batch) -> np.ndarray | None:
-        """The members of a batch with this step's numbers for sets."""
+    def numbers(self, first: Batch) -> Words:
+        """This step's numbers for the sets of a batch."""
         assert not isinstance(first.sets, BitSets)
-        if first.sets is None or first.members is None:
-            return first.members
+        if first.sets is None:
+            return _NO_SETS
         source, numbers = self._mapped
         if source is not first.sets or len(numbers) != len(first.sets):
             nodes = first.sets.nodes
             numbers = np.array([self.known.member(n) for n in nodes], np.int64)
             self._mapped = (first.sets, numbers)
-        among = first.members >= SET
-        members = first.members.astype(np.int64)
-        members[among] = numbers[members[among] - SET]
-        return members
+        return numbers
 
     def refresh(self) -> None:
         """Make the states of all sets, if the tables or the sets have changed."""

@@ -142,7 +142,9 @@ class States:
     def know(self, first: Batch) -> None:
         """Nodes of the first input that are somebody else's lead to no state."""
         if first.members is not None and len(first.members):
-            members = first.members if first.sets is None else first.members[first.members < SET]
+            members = first.members
+            if first.sets is not None and int(members.max()) >= SET:
+                members = members[members < SET]
             self._make_room_for_firsts(int(members.max(initial=0)) + 1)
 
     def know_nobody(self, node: int) -> None:

@@ -223,7 +223,7 @@ class StepLogic:
         self.tables.know(first)
         if len(self.sets.known) > MANY_SETS:
             self._spell_sets()
-        members = self.sets.localised(first)
+        numbers = self.sets.numbers(first)
         if first.near is not None and not len(self.sets.known):
             self.tables.lay_together(first.near)
         self.sets.refresh()
@@ -231,7 +231,7 @@ class StepLogic:
             self._frame(),
             self._slots,
             np.ascontiguousarray(first.rows),
-            _pairs(first, members),
+            _pairs(first, numbers),
             self._numbered(second),
             self._predicate,
             self._rebind,
@@ -480,10 +480,10 @@ def _found(known: Words, wanted: Words) -> Words:
     return np.where(places[order][at] == asked, order[at], -1)
 
 
-def _pairs(first: Batch, members: np.ndarray | None) -> Words:
-    if first.index is None or members is None:
+def _pairs(first: Batch, sets: Words) -> Words:
+    if first.index is None or first.members is None:
         return np.arange(len(first.rows), dtype=np.int64) << 32
-    return packed_pairs(first.index, members)
+    return packed_pairs(first.index, first.members, sets)
 
 
 def _none() -> np.ndarray:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 START = 0
 END = 1
@@ -23,16 +24,16 @@ class Layout:
 
     names: tuple[str, ...]
 
-    @property
+    @cached_property
     def masks(self) -> int:
         return max(1, (len(self.names) + 63) // 64)
 
-    @property
+    @cached_property
     def base(self) -> int:
         """The word of the first column."""
         return MASK + self.masks
 
-    @property
+    @cached_property
     def width(self) -> int:
         return self.base + len(self.names)
 
