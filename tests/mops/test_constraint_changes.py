@@ -267,6 +267,36 @@ def test_rows_of_one_key_are_found_among_many() -> None:
     assert run.out == [(3, (1, 1999, 5), 1)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "mask", "comes", "goes"),
+    [
+        (pa.int64(), 2, 7, 9),
+        (pa.float64(), 0, 0, -(2**63)),
+        (pa.float64(), 0, 0x7FF8000000000001, 0x7FF8000000000002),
+        (pa.float64(), 2, 7, 9),
+    ],
+    ids=["null", "zero", "nan", "null float"],
+)
+def test_a_row_goes_that_is_equal_with_other_words(
+    kind: pa.DataType, mask: int, comes: int, goes: int
+) -> None:
+    """What a NULL has beside it is nothing, and there are two zeros and many NaNs."""
+    shape = Shape(Schema(tuple(map(Attribute, ("k", "v", WEIGHT), (pa.int64(), kind, pa.int64())))))
+    plain = spec(2, ConstraintMode.EXACT, only_coming=False)
+    run = Run(replace(plain, inputs=(shape, plain.inputs[1])))
+    other = Batch(np.empty((0, 6), np.int64))
+    for time, value, null, weight in [
+        (0, comes, mask, 1),
+        (1, 7, 2 - mask, 1),
+        (2, goes, mask, -1),
+    ]:
+        rows = Batch(np.array([(time, time, null, 1, value, weight)], np.int64))
+        run.logic.on_batch([rows, other], time + 1)
+    run.take([(3, 1, (1, 5), 1)], 4)
+    assert run.out == [(3, (1, 7, 5), 1)]
+    assert run.logic.instances == 2
+
+
 def test_too_many_rows_are_given_up() -> None:
     run = Run(spec(2, ConstraintMode.MONITORED, only_coming=True))
     run.logic = ChangesJoinLogic(run._spec, Context(instance_budget=10))

@@ -18,6 +18,7 @@ from braid.kernels.k_change_store import (
     SAMPLED,
     add_row,
     find_equal,
+    leading_hash,
     remove_row,
     row_at,
     set_tail,
@@ -129,10 +130,11 @@ def bring_back(words: np.ndarray, number: int, rows: np.ndarray) -> None:
     indexes, last = load_int(frame, INDEXES_AT), rows.shape[1] - 1
     for k in range(rows.shape[0]):
         row, tail = address(rows) + k * (8 * rows.shape[1]) - 16, rows[k, last]
-        slot = find_equal(indexes, store, row)
+        hash_ = leading_hash(indexes, store, row)
+        slot = find_equal(indexes, store, row, hash_)
         if slot < 0:
             if tail >> FLAG_BITS > 0:
-                add_row(indexes, store, row, tail)
+                add_row(indexes, store, row, tail, hash_)
             continue
         held = row_at(store, slot)
         both = with_more(tail_of(store, held), tail)

@@ -72,7 +72,8 @@ from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_
 #: go and were not held when it began (input, address), their number, and for how many there is room;
 #: the pass through the rows of an instant that is under way (-1: none), and the row that it is at;
 #: rows that may come or go before it is looked after what is held; whether rows are observed; whether
-#: a row that is done with is put aside when its result has come (else when that has gone).
+#: a row that is done with is put aside when its result has come (else when that has gone); where the
+#: next rows are named with their hashes, and how many there are.
 (
     ONLY_COMING,
     PENDING_AT,
@@ -83,8 +84,13 @@ from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_
     TURNS,
     OBSERVES,
     EARLY,
+    AHEAD_AT,
+    AHEAD,
     CHANGES_FRAME,
-) = range(FRAME, FRAME + 10)
+) = range(FRAME, FRAME + 12)
+
+#: Rows whose places in memory are asked for before they are taken: they are there by then.
+MOST_AHEAD = 32
 
 #: How rows of an input leave by the order of another one: the watch, and their own column.
 BY_WATCH, BY_COLUMN, BY_WORDS = range(3)

@@ -9,13 +9,15 @@ compared.
 The first index of an input chains equal rows. It is there only if it is needed: where the chains
 of another one are short, a row that goes is found in one of those (`heads_at`: 0 until then).
 
-Numbers of stores and indexes are those of `k_store.py`; what is not used of them stays 0.
+Numbers of stores and indexes are those of `k_store.py`; what is not used of them stays 0. Of the
+first index, `BY_WORDS` says whether rows are equal if their words are: no column is a float.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from braid.kernels.instances import any_null
 from braid.kernels.k_store import (
     BASE,
     CAPACITY,
@@ -27,6 +29,7 @@ from braid.kernels.k_store import (
     HIGH,
     INDEX_WORDS,
     INDEXES,
+    IS_ONE,
     LINK_AT,
     MASK,
     PEAK,
@@ -38,7 +41,7 @@ from braid.kernels.k_store import (
     same_key,
 )
 from braid.kernels.memory import release, resized
-from braid.kernels.runtime import kernel, load_half, load_int, store_half, store_int
+from braid.kernels.runtime import kernel, load_half, load_int, prefetch, store_half, store_int
 
 #: Bits of the last word below the weight: the row has been in a result; it would not be here but
 #: for being sampled; then some that say when it came, in ticks.
@@ -51,6 +54,8 @@ _TICK_MASK = (1 << _TICK_BITS) - 1
 _STAMPED = _TICK_MASK << _TICKS_FROM
 #: The times that rows are held without, in bytes.
 _TIMES = 16
+
+BY_WORDS = IS_ONE
 
 
 @kernel()
@@ -120,7 +125,7 @@ def _chain(index: int, slot: int, hash_: int) -> None:
 
 
 @kernel()
-def _unchain(index: int, slot: int, hash_: int) -> None:
+def _unchain(index: int, slot: int, row: int, base: int) -> None:
     links = load_int(index, LINK_AT)
     following = np.int64(load_half(links, 2 * slot))
     previous = np.int64(load_half(links, 2 * slot + 1))
@@ -129,7 +134,8 @@ def _unchain(index: int, slot: int, hash_: int) -> None:
     if previous >= 0:
         store_half(links, 2 * previous, following)
     else:
-        store_half(load_int(index, HEADS_AT), hash_ & load_int(index, MASK), following)
+        bucket = hash_key(row, base, index) & load_int(index, MASK)
+        store_half(load_int(index, HEADS_AT), bucket, following)
 
 
 @kernel()
@@ -175,8 +181,36 @@ def _grow(indexes: int, store: int) -> None:
 
 
 @kernel()
-def add_row(indexes: int, store: int, row: int, tail: int) -> int:
-    """Hold a row, which is not among those that are held; its slot."""
+def leading(indexes: int, store: int) -> int:
+    """The index in which equal rows are looked for."""
+    index = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
+    return index if load_int(index, HEADS_AT) != 0 else index + 8 * INDEX_WORDS
+
+
+@kernel()
+def leading_hash(indexes: int, store: int, row: int) -> int:
+    return hash_key(row, load_int(store, BASE), leading(indexes, store))
+
+
+@kernel()
+def fetch_head(index: int, hash_: int) -> None:
+    """Have the beginning of a chain in the cache by the time that it is asked for."""
+    prefetch(load_int(index, HEADS_AT) + 4 * (hash_ & load_int(index, MASK)))
+
+
+@kernel()
+def fetch_first(index: int, store: int, hash_: int) -> None:
+    """The same of the first row of a chain."""
+    slot = head_of(index, hash_)
+    if slot >= 0:
+        prefetch(row_at(store, slot) + _TIMES)
+        prefetch(load_int(index, LINK_AT) + 8 * slot)
+
+
+@kernel()
+def add_row(indexes: int, store: int, row: int, tail: int, hash_: int) -> int:
+    """Hold a row, which is not among those that are held, with the hash of its key in the leading
+    index; its slot."""
     slot = load_int(store, FREE_HEAD)
     if slot >= 0:
         store_int(store, FREE_HEAD, load_int(row_at(store, slot), 2))
@@ -197,10 +231,15 @@ def add_row(indexes: int, store: int, row: int, tail: int) -> int:
     if count > 2 * heads:
         _hang_in_all(indexes, store, 2 * heads)
         return slot
-    for number in range(first, first + load_int(store, INDEXES)):
-        index = indexes + number * (8 * INDEX_WORDS)
-        if load_int(index, HEADS_AT) != 0:
-            _chain(index, slot, hash_key(to, base, index))
+    index, end = (
+        leading(indexes, store),
+        indexes + (first + load_int(store, INDEXES)) * (8 * INDEX_WORDS),
+    )
+    _chain(index, slot, hash_)
+    index += 8 * INDEX_WORDS
+    while index < end:
+        _chain(index, slot, hash_key(to, base, index))
+        index += 8 * INDEX_WORDS
     return slot
 
 
@@ -211,7 +250,7 @@ def remove_row(indexes: int, store: int, slot: int) -> None:
     for number in range(first, first + load_int(store, INDEXES)):
         index = indexes + number * (8 * INDEX_WORDS)
         if load_int(index, HEADS_AT) != 0:
-            _unchain(index, slot, hash_key(row, base, index))
+            _unchain(index, slot, row, base)
     set_tail(store, row, 0)
     store_int(row, 2, load_int(store, FREE_HEAD))
     store_int(store, FREE_HEAD, slot)
@@ -219,18 +258,30 @@ def remove_row(indexes: int, store: int, slot: int) -> None:
 
 
 @kernel()
-def find_equal(indexes: int, store: int, row: int) -> int:
-    """The slot of an equal row, or -1."""
+def _has_words(row: int, other: int, base: int, end: int) -> bool:
+    """Whether a row has the words of one that has no NULL."""
+    for word in range(base, end):
+        if load_int(row, word) != load_int(other, word):
+            return False
+    return not any_null(row, base)
+
+
+@kernel()
+def find_equal(indexes: int, store: int, row: int, hash_: int) -> int:
+    """The slot of an equal row, or -1; with the hash of its key in the leading index."""
     if load_int(store, COUNT) == 0:
         return np.int64(-1)
     equal = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
-    index, base = equal, load_int(store, BASE)
-    if load_int(index, HEADS_AT) == 0:
-        index += 8 * INDEX_WORDS
-    slot, steps = head_of(index, hash_key(row, base, index)), np.int64(0)
-    while slot >= 0 and not same_key(equal, row_at(store, slot), row, base):
-        slot = next_slot(index, slot)
-        steps += 1
+    index, base, end = leading(indexes, store), load_int(store, BASE), load_int(store, WIDTH) - 1
+    slot, steps = head_of(index, hash_), np.int64(0)
+    if load_int(equal, BY_WORDS) != 0 and not any_null(row, base):
+        while slot >= 0 and not _has_words(row_at(store, slot), row, base, end):
+            slot = next_slot(index, slot)
+            steps += 1
+    else:
+        while slot >= 0 and not same_key(equal, row_at(store, slot), row, base):
+            slot = next_slot(index, slot)
+            steps += 1
     # How long chains are tells whether equal rows need an index of their own.
     store_int(equal, PROBES, load_int(equal, PROBES) + 1)
     store_int(equal, FOUND, load_int(equal, FOUND) + steps)

@@ -27,7 +27,10 @@ from braid.kernels.k_change_aside import (
     put_aside,
 )
 from braid.kernels.k_change_leave import (
+    AHEAD,
+    AHEAD_AT,
     EARLY,
+    MOST_AHEAD,
     OBSERVES,
     ONLY_COMING,
     PASS,
@@ -45,9 +48,13 @@ from braid.kernels.k_change_store import (
     SAMPLED,
     add_row,
     compacted,
+    fetch_first,
+    fetch_head,
     find_equal,
     hang_all,
     head_of,
+    leading,
+    leading_hash,
     next_slot,
     remove_row,
     row_at,
@@ -65,6 +72,7 @@ from braid.kernels.k_frame import (
     EMITTED,
     EVENT_AT,
     FEED_BYTES,
+    FEED_END,
     FEED_ROW,
     FEED_ROWS,
     FEED_ROWS_AT,
@@ -115,6 +123,7 @@ from braid.kernels.k_store import (
     ITS_WATCHES,
     PROBES,
     WIDTH,
+    hash_key,
 )
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
@@ -212,13 +221,19 @@ def _emit(frame: int, driver: int, weight: int) -> None:
 
 
 @kernel()
-def _search(frame: int, driver: int, weight: int, what: int, residual: Any) -> int:
-    """The combinations of the row that is bound with what the others hold: how many; -1 if
-    something must be brought back before that is known."""
+def _is_alone(frame: int, driver: int) -> bool:
+    """Whether another input has no row at all."""
     for i in range(load_int(frame, INPUTS)):
         store = store_of(frame, i)
         if i != driver and load_int(store, COUNT) == 0 and load_int(store, ASIDE) == 0:
-            return np.int64(0)
+            return True
+    return False
+
+
+@kernel()
+def _search(frame: int, driver: int, weight: int, what: int, residual: Any) -> int:
+    """The combinations of the row that is bound with what the others hold: how many; -1 if
+    something must be brought back before that is known."""
     last, found, first = load_int(frame, INPUTS) - 2, np.int64(0), load_int(frame, OUT_ROWS)
     steps = load_int(frame, STEPS_AT) + driver * (last + 1) * (8 * STEP_WORDS)
     levels, depth = load_int(frame, LEVELS_AT), np.int64(0)
@@ -255,8 +270,9 @@ def _finish(frame: int, input_: int, slot: int, residual: Any) -> None:
         return
     if load_int(frame, ONLY_COMING) == 0 and load_int(frame, EARLY) == 0:
         store_int(load_int(frame, BOUND_AT), input_, row)
-        if _search(frame, input_, np.int64(1), _PROBES, residual) != 0:
-            return
+        if not _is_alone(frame, input_):
+            if _search(frame, input_, np.int64(1), _PROBES, residual) != 0:
+                return
     let_go(frame, store, slot)
 
 
@@ -284,14 +300,17 @@ def _note_results(frame: int, comes: bool, residual: Any) -> None:
 
 
 @kernel()
-def _come(frame: int, driver: int, row: int, residual: Any) -> bool:
-    """A row comes; False if something must be brought back and it is to come again."""
+def _come(frame: int, driver: int, row: int, hash_: int, residual: Any) -> bool:
+    """A row comes; False if something must be brought back and it is to come again. The hash is that
+    of its key in the leading index."""
     store, indexes = store_of(frame, driver), load_int(frame, INDEXES_AT)
     weight = load_int(row, load_int(store, WIDTH) - 1)
     store_int(frame, EVENT_AT, row)
-    found = _search(frame, driver, weight, _EMITS, residual)
-    if found < 0:
-        return False
+    found = np.int64(0)
+    if not _is_alone(frame, driver):
+        found = _search(frame, driver, weight, _EMITS, residual)
+        if found < 0:
+            return False
     tail = weight << FLAG_BITS | stamp(count_coming(frame, driver))
     observes = load_int(frame, OBSERVES) != 0
     if observes and load_int(store, ITS_WATCHES) != 0:
@@ -312,9 +331,9 @@ def _come(frame: int, driver: int, row: int, residual: Any) -> bool:
                 store_int(store, EVICTED, load_int(store, EVICTED) + 1)
                 return True
             tail |= SAMPLED
-    slot = find_equal(indexes, store, row)
+    slot = find_equal(indexes, store, row, hash_)
     if slot < 0:
-        add_row(indexes, store, row, tail)
+        add_row(indexes, store, row, tail, hash_)
     else:
         held = row_at(store, slot)
         set_tail(store, held, with_more(tail_of(store, held), tail))
@@ -336,8 +355,9 @@ def _go(frame: int, driver: int, row: int, slot: int, residual: Any) -> bool:
             weight = held
         if weight == 0:
             return True
-    if _search(frame, driver, -weight, _EMITS, residual) < 0:
-        return False
+    if not _is_alone(frame, driver):
+        if _search(frame, driver, -weight, _EMITS, residual) < 0:
+            return False
     if slot >= 0:
         if held > asked:
             at = row_at(store, slot)
@@ -355,14 +375,42 @@ def _go(frame: int, driver: int, row: int, slot: int, residual: Any) -> bool:
 
 
 @kernel()
-def _end_of(frame: int, input_: int, time: int) -> int:
-    """The first row of an input that is later."""
-    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
-    row, rows = load_int(feed, FEED_ROW), load_int(feed, FEED_ROWS)
-    at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
-    while row < rows and load_int(at + row * stride, 1) == time:
-        row += 1
-    return row
+def _begin_instant(frame: int, time: int) -> None:
+    """Note of each input the first row that is later."""
+    store_int(frame, NOW, time)
+    store_int(frame, PASS_ROW, -1)
+    for i in range(load_int(frame, INPUTS)):
+        feed = load_int(frame, FEEDS_AT) + i * (8 * FEED_WORDS)
+        row, rows = load_int(feed, FEED_ROW), load_int(feed, FEED_ROWS)
+        at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
+        while row < rows and load_int(at + row * stride, 1) == time:
+            row += 1
+        store_int(feed, FEED_END, row)
+
+
+@kernel()
+def _look_ahead(frame: int, driver: int, number: int, coming: bool) -> int:
+    """Name the next rows that come, or go, with the hashes of their keys in the leading index, and
+    have what they will ask for in the cache by then; the first row after these."""
+    feed = load_int(frame, FEEDS_AT) + driver * (8 * FEED_WORDS)
+    store, stride = store_of(frame, driver), load_int(feed, FEED_BYTES)
+    index, last = leading(load_int(frame, INDEXES_AT), store), load_int(store, WIDTH) - 1
+    end, base = load_int(feed, FEED_END), load_int(store, BASE)
+    row, ahead = load_int(feed, FEED_ROWS_AT) + number * stride, load_int(frame, AHEAD_AT)
+    count = np.int64(0)
+    while number < end and count < MOST_AHEAD:
+        if (load_int(row, last) > 0) == coming and judged(feed, row, store) == JOINS:
+            hash_ = hash_key(row, base, index)
+            store_int(ahead, 2 * count, row)
+            store_int(ahead, 2 * count + 1, hash_)
+            fetch_head(index, hash_)
+            count += 1
+        number += 1
+        row += stride
+    for k in range(count):
+        fetch_first(index, store, load_int(ahead, 2 * k + 1))
+    store_int(frame, AHEAD, count)
+    return number
 
 
 @kernel()
@@ -372,32 +420,36 @@ def _take(frame: int, driver: int, coming: bool, residual: Any) -> int:
     feed = load_int(frame, FEEDS_AT) + driver * (8 * FEED_WORDS)
     at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
     store, indexes = store_of(frame, driver), load_int(frame, INDEXES_AT)
-    last, told = load_int(store, WIDTH) - 1, load_int(frame, ONLY_COMING) == 0
-    end, turns = _end_of(frame, driver, load_int(frame, NOW)), load_int(frame, TURNS)
-    for number in range(max(load_int(frame, PASS_ROW), load_int(feed, FEED_ROW)), end):
-        row = at + number * stride
-        if (load_int(row, last) > 0) != coming or judged(feed, row, store) != JOINS:
-            continue
-        status, done = np.int64(TAKEN), True
-        if turns <= 0:
-            status = np.int64(DUE_NOW)
-        else:
-            store_int(load_int(frame, BOUND_AT), driver, row)
-            if coming:
-                done = _come(frame, driver, row, residual)
+    told = load_int(frame, ONLY_COMING) == 0
+    end, turns = load_int(feed, FEED_END), load_int(frame, TURNS)
+    number, ahead = (
+        max(load_int(frame, PASS_ROW), load_int(feed, FEED_ROW)),
+        load_int(frame, AHEAD_AT),
+    )
+    while number < end:
+        number = _look_ahead(frame, driver, number, coming)
+        for k in range(load_int(frame, AHEAD)):
+            row, hash_ = load_int(ahead, 2 * k), load_int(ahead, 2 * k + 1)
+            status, done = np.int64(TAKEN), True
+            if turns <= 0:
+                status = np.int64(DUE_NOW)
             else:
-                slot = find_equal(indexes, store, row)
-                if slot < 0 and told:
-                    note(frame, PENDING_AT, driver, row)
+                store_int(load_int(frame, BOUND_AT), driver, row)
+                if coming:
+                    done = _come(frame, driver, row, hash_, residual)
                 else:
-                    done = _go(frame, driver, row, slot, residual)
-            if not done:
-                status = np.int64(WANTED)
-        if status != TAKEN:
-            store_int(frame, PASS_ROW, number)
-            store_int(frame, TURNS, turns)
-            return status
-        turns -= 1
+                    slot = find_equal(indexes, store, row, hash_)
+                    if slot < 0 and told:
+                        note(frame, PENDING_AT, driver, row)
+                    else:
+                        done = _go(frame, driver, row, slot, residual)
+                if not done:
+                    status = np.int64(WANTED)
+            if status != TAKEN:
+                store_int(frame, PASS_ROW, (row - at) // stride)
+                store_int(frame, TURNS, turns)
+                return status
+            turns -= 1
     store_int(frame, TURNS, turns)
     return np.int64(TAKEN)
 
@@ -407,7 +459,8 @@ def _take_pending(frame: int, residual: Any) -> int:
     for k in range(max(load_int(frame, PASS_ROW), np.int64(0)), load_int(frame, PENDING)):
         at = load_int(frame, PENDING_AT) + 16 * k
         driver, row = load_int(at, 0), load_int(at, 1)
-        slot = find_equal(load_int(frame, INDEXES_AT), store_of(frame, driver), row)
+        store, indexes = store_of(frame, driver), load_int(frame, INDEXES_AT)
+        slot = find_equal(indexes, store, row, leading_hash(indexes, store, row))
         store_int(load_int(frame, BOUND_AT), driver, row)
         if not _go(frame, driver, row, slot, residual):
             store_int(frame, PASS_ROW, k)
@@ -443,8 +496,7 @@ def run_changes(words: np.ndarray, residual: Any) -> int:
             feed = feeds + first * (8 * FEED_WORDS)
             row = load_int(feed, FEED_ROWS_AT)
             row += load_int(feed, FEED_ROW) * load_int(feed, FEED_BYTES)
-            store_int(frame, NOW, load_int(row, 1))
-            store_int(frame, PASS_ROW, -1)
+            _begin_instant(frame, load_int(row, 1))
             number = np.int64(0)
         while number <= 2 * inputs:
             status = _pass(frame, number, residual)
@@ -454,8 +506,8 @@ def run_changes(words: np.ndarray, residual: Any) -> int:
             store_int(frame, PASS_ROW, -1)
             number += 1
         for i in range(inputs):
-            end = _end_of(frame, np.int64(i), load_int(frame, NOW))
-            store_int(feeds + i * (8 * FEED_WORDS), FEED_ROW, end)
+            feed = feeds + i * (8 * FEED_WORDS)
+            store_int(feed, FEED_ROW, load_int(feed, FEED_END))
         store_int(frame, PASS, -1)
 
 
@@ -506,4 +558,5 @@ def take_changes(words: np.ndarray, number: int, rows: np.ndarray) -> None:
     store, indexes = store_of(frame, number), load_int(frame, INDEXES_AT)
     for k in range(rows.shape[0]):
         tail = rows[k, rows.shape[1] - 1]
-        add_row(indexes, store, address(rows) + k * (8 * rows.shape[1]) - 16, tail)
+        row = address(rows) + k * (8 * rows.shape[1]) - 16
+        add_row(indexes, store, row, tail, leading_hash(indexes, store, row))

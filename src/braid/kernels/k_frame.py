@@ -62,8 +62,17 @@ from __future__ import annotations
 
 #: What comes from an input: rows, their number, bytes of a row, how far it is read; what must hold
 #: of a row by itself (four words each: column, another column or -1, whether it is a float, whether
-#: NULL is nothing).
-FEED_ROWS_AT, FEED_ROWS, FEED_BYTES, FEED_ROW, CHECKS_AT, CHECKS, FEED_WORDS = range(7)
+#: NULL is nothing); of a relation, the first row after the instant that is taken.
+(
+    FEED_ROWS_AT,
+    FEED_ROWS,
+    FEED_BYTES,
+    FEED_ROW,
+    CHECKS_AT,
+    CHECKS,
+    FEED_END,
+    FEED_WORDS,
+) = range(8)
 
 #: A probe: input, index, where the columns of the key are taken from (pairs: input, column).
 STEP_INPUT, STEP_INDEX, STEP_SOURCES, STEP_WORDS = range(4)

@@ -83,6 +83,8 @@ def taken(base: int, words: int) -> np.ndarray:
         # What a kernel made room for and did not use goes back at once.
         kept = _libc.realloc(int(base), 8 * int(words)) or int(base)
         return np.asarray(_Owner(kept, int(words)))
-    copied = view(base, words).copy()
+    copied = np.empty(int(words), np.int64)
+    if words:
+        ctypes.memmove(copied.ctypes.data, int(base), 8 * int(words))
     free(base)
     return copied

@@ -60,7 +60,17 @@ class Batch:
     def alone(self) -> Rows:
         """The rows of a channel that is read as one member's: one for each pair."""
         assert self.sets is None
-        return self.rows if self.index is None else self.rows[self.index]
+        if self.index is None or _is_each_once(self.index, len(self.rows)):
+            return self.rows
+        return self.rows[self.index]
+
+
+def _is_each_once(index: Index, rows: int) -> bool:
+    """Whether pairs name each row once, in order: then they need not be copied. The ends tell most
+    that do not."""
+    if len(index) != rows or not rows or index[0] or index[-1] != rows - 1:
+        return False
+    return bool((index[1:] > index[:-1]).all())
 
 
 #: What a port will have; it is made when it is read, once.

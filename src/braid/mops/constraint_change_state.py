@@ -11,7 +11,15 @@ from braid.kernels import k_changes as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
-from braid.kernels.k_change_leave import CHANGES_FRAME, PASS, PENDING_AT, PENDING_ROOM
+from braid.kernels.k_change_leave import (
+    AHEAD_AT,
+    CHANGES_FRAME,
+    MOST_AHEAD,
+    PASS,
+    PENDING_AT,
+    PENDING_ROOM,
+)
+from braid.kernels.k_change_store import BY_WORDS
 from braid.kernels.k_holdings import hashes
 from braid.mops.columns import Rows
 from braid.mops.constraint_probes import ProbedStores
@@ -34,6 +42,9 @@ SAVED = [
 #: Rows that are looked at for each that goes, from which on equal rows have an index of their own;
 #: and after how many that is asked.
 _LONG, _ASKED = 6, 256
+#: What is looked at of a store for that, and of its first index.
+_TIDIED = [stores.CAPACITY, stores.COUNT, stores.FIRST_INDEX]
+_FOUND = [stores.PROBES, stores.FOUND, stores.HEADS_AT]
 
 
 class ChangeStores(ProbedStores):
@@ -42,6 +53,7 @@ class ChangeStores(ProbedStores):
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
         super().__init__(spec, keys, CHANGES_FRAME)
         self.frame[PASS] = -1
+        self.frame[AHEAD_AT] = self._kept([0] * 2 * MOST_AHEAD)
         self._describe_stores()
         self.describe_feeds()
         self._plan_probes()
@@ -70,6 +82,7 @@ class ChangeStores(ProbedStores):
                 record = self.indexes[first + place]
                 record[stores.INDEX_STORE], record[stores.KEYS] = number, len(columns) // 2
                 record[stores.COLUMNS_AT] = self._kept(columns)
+                record[BY_WORDS] = lookup is None and not any(columns[1::2])
             first += 1 + len(own[number])
 
     def _columns(self, number: int, lookup: Lookup | None) -> list[int]:
@@ -111,17 +124,17 @@ class ChangeStores(ProbedStores):
 
     def tidy(self) -> None:
         """Give memory back that is of rows that have gone; find equal rows faster if that is slow."""
-        for number, store in enumerate(self.stores):
-            if store[stores.CAPACITY] > store[stores.COUNT] + store[stores.COUNT] // 4 + 64:
+        for number, (room, count, index) in enumerate(self.stores[:, _TIDIED].tolist()):
+            if room > count + count // 4 + 64:
                 kernel.compact_changes(self.frame, number)
-            index = int(store[stores.FIRST_INDEX])
             equal = self.indexes[index]
-            if equal[stores.PROBES] < _ASKED:
+            probes, found, heads_at = equal[_FOUND].tolist()
+            if probes < _ASKED:
                 continue
-            if equal[stores.FOUND] > _LONG * equal[stores.PROBES] and not equal[stores.HEADS_AT]:
+            if found > _LONG * probes and not heads_at:
                 heads = int(self.indexes[index + 1, stores.MASK]) + 1
                 kernel.index_changes(self.frame, number, index, heads)
-            equal[[stores.PROBES, stores.FOUND]] = 0
+            equal[_FOUND[:2]] = 0
 
     @property
     def nbytes(self) -> int:

@@ -40,6 +40,9 @@ _FACTOR = {kernel.WAITS: 2.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2}
 _RUNS = 128
 #: The part of rows that has to leave by a watch each time, if `worth` is 1.
 _WORTH = 0.1
+#: What is looked at of a store before its rows are gone through.
+_WALKED = [stores.COUNT, stores.COVERS]
+_NO_WAYS: Words = np.empty((0, ways.BY_WORDS), np.int64)
 #: A k that is larger is not used, at least.
 _LEAST_THRESHOLD = 1024
 
@@ -116,10 +119,10 @@ class ChangesWatch:
 
     def rouse(self) -> None:
         """Look at the values of those inputs only of which a watch is awake."""
-        for store, own in zip(self._held.stores, self._of_columns, strict=True):
-            until = self._watches[own, kernel.SLEEPS_UNTIL]
-            awake = bool((until <= store[stores.ARRIVALS]).any())
-            store[stores.ITS_WATCHES] = (own.stop - own.start) * awake
+        until: list[int] = self._watches[:, kernel.SLEEPS_UNTIL].tolist()
+        for number, own in enumerate(self._of_columns):
+            awake = min(until[own], default=0) <= self._held.arrivals[number]
+            self._held.stores[number, stores.ITS_WATCHES] = (own.stop - own.start) * awake
 
     # ---- what is done about it ----
 
@@ -127,34 +130,36 @@ class ChangesWatch:
         """Go through what is held: how many rows leave."""
         kernel.judge_looking(self._held.frame)
         now, left = int(self._held.frame[frames.NOW]), 0
-        for (kind, number, _), watch in zip(self._what, self._watches, strict=True):
-            whole = kind == kernel.WAITS
-            store = self._held.whole if whole else self._held.stores[number]
-            inside = int(store[stores.ARRIVALS] * self._watching.threshold)
-            watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, inside)
-        for found, watch in zip(self._found, self._watches, strict=True):
-            found.note(now, int(watch[kernel.K]))
+        came = self._held.arrivals[self._watches[:, kernel.INPUT]]
+        inside = (came * self._watching.threshold).astype(np.int64)
+        thresholds = np.maximum(inside, _LEAST_THRESHOLD)
+        self._watches[:, kernel.THRESHOLD] = thresholds
+        ks = self._watches[:, kernel.K]
+        for found, k in zip(self._found, ks.tolist(), strict=True):
+            found.note(now, k)
+        usable: list[bool] = (ks <= thresholds).tolist()
         gone, walked = self._watches[:, kernel.GONE].copy(), np.zeros(len(self._what), np.int64)
-        for number, store in enumerate(self._held.stores):
-            open_ = self._ways(number)
-            used = [*open_[:, ways.BY_WATCH].tolist(), *([number] * self._is_usable(number))]
-            walked[used] += max(int(store[stores.COUNT]), 1)
-            if store[stores.COUNT] and (used or store[stores.COVERS] == stores.DONE_WITH):
+        for number, (count, covers) in enumerate(self._held.stores[:, _WALKED].tolist()):
+            open_ = self._ways(number, usable) if any(usable) else _NO_WAYS
+            used = [*open_[:, ways.BY_WATCH].tolist(), *([number] * usable[number])]
+            walked[used] += max(count, 1)
+            if count and (used or (covers == stores.DONE_WITH and self._held.frame[ways.EARLY])):
                 left += int(ways.collect_changes(self._held.frame, number, open_))
-        self._evaluate(walked, self._watches[:, kernel.GONE] - gone)
+        self._evaluate(walked, gone)
         return left
 
-    def _evaluate(self, walked: Words, gone: Words) -> None:
+    def _evaluate(self, walked: Words, before: Words) -> None:
         """Watches that let too few rows go, of those that were gone through, are not worth the time
         that they take, nor the results that they may cost: they are tried again later."""
-        for number in np.flatnonzero(walked).tolist():
+        gone = self._watches[:, kernel.GONE] - before
+        for number in walked.nonzero()[0].tolist():
             if gone[number] < _WORTH * self._watching.worth * walked[number]:
                 kernel.give_up(self._held.frame, number, self._vain[number])
                 self._vain[number] += 1
             else:
                 self._vain[number] = 0
 
-    def _ways(self, number: int) -> Words:
+    def _ways(self, number: int, usable: Sequence[bool]) -> Words:
         """The orders by which rows of an input can leave: those of what it looks up first."""
         other, keys = self._held.first_lookup(number)
         found = [
@@ -162,13 +167,9 @@ class ChangesWatch:
             for key in keys
             for watch, (kind, input_, column) in enumerate(self._what)
             if kind != kernel.WAITS and input_ == other
-            if column == self._keys[key].columns[other][0] and self._is_usable(watch)
+            if column == self._keys[key].columns[other][0] and usable[watch]
         ]
         return np.array(found, np.int64).reshape(-1, ways.BY_WORDS)
-
-    def _is_usable(self, number: int) -> bool:
-        watch = self._watches[number]
-        return bool(watch[kernel.K] <= watch[kernel.THRESHOLD])
 
     # ---- state ----
 

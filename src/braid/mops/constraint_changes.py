@@ -39,6 +39,9 @@ from braid.plan.layout import Layout
 JUDGED = 1000
 #: How many of a hundred may have another one, if no result is lost by it.
 _OFTEN = 2
+#: What is said of a batch: where its rows are, how many, how many are taken; and of what is put out.
+_FED = [frames.FEED_ROWS_AT, frames.FEED_ROWS, frames.FEED_ROW]
+_OUT = [frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM]
 #: Rows that come or go between two choices of orders, and two looks at what is held, at least.
 _ROUND = 8192
 
@@ -77,9 +80,7 @@ class ChangesJoinLogic(OneForAll):
         rows = [np.ascontiguousarray(batch.alone()) for batch in inputs]
         if self.stopped or self._output.never or not any(map(len, rows)):
             return Batch(np.empty((0, width), np.int64))
-        for feed, own in zip(self._held.feeds, rows, strict=True):
-            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
-            feed[frames.FEED_ROW] = 0
+        self._held.feeds[:, _FED] = [(address(own), len(own), 0) for own in rows]
         frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
         while (status := kernel.run_changes(frame, self._output.residual)) != kernel.TAKEN:
             if status == kernel.WANTED:
@@ -89,7 +90,7 @@ class ChangesJoinLogic(OneForAll):
             if self.stopped:
                 break
         out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
-        frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM]] = 0
+        frame[_OUT] = 0
         self._tend()
         return Batch(out.reshape(-1, width))
 
@@ -114,10 +115,11 @@ class ChangesJoinLogic(OneForAll):
         if self._frame[leaving.OBSERVES]:
             self._act()
         self._held.tidy()
-        if len(self._spec.inputs) > 2 and self._since > max(_ROUND, self.instances):
+        held = self.instances
+        if len(self._spec.inputs) > 2 and self._since > max(_ROUND, held):
             self._since = 0
             self._held.choose_orders()
-        if self.instances > self._context.instance_budget:
+        if held > self._context.instance_budget:
             self._give_up(int(self._frame[frames.NOW]))
 
     def _turn_on_or_off(self) -> None:
@@ -138,7 +140,7 @@ class ChangesJoinLogic(OneForAll):
         """Judge what has been observed; from time to time go through what is held."""
         for number, store in enumerate(self._held.stores):
             self._judge(number, store)
-        if self._unwalked > max(2 * _ROUND, self.instances):
+        if self._unwalked > 2 * _ROUND and self._unwalked > self.instances:
             self._watch.rouse()
             if self._exact:
                 self._note_returns()
@@ -182,7 +184,7 @@ class ChangesJoinLogic(OneForAll):
     @property
     def instances(self) -> int:
         """Rows in memory."""
-        return int(self._held.stores[:, stores.COUNT].sum())
+        return sum(self._held.stores[:, stores.COUNT].tolist())
 
     @property
     def state_bytes(self) -> int:

@@ -66,6 +66,8 @@ class ProbedStores:
         behind: Words = np.zeros((count + 1, stores.STORE_WORDS), np.int64)
         self.stores: Words = behind[:count]
         self.whole: Words = behind[count]
+        #: Rows that have come to each input, and to all.
+        self.arrivals: Words = behind[:, stores.ARRIVALS]
         self._levels: Words = np.zeros((count, frames.LEVEL_WORDS), np.int64)
         self._bound: Words = np.zeros(count, np.int64)
         self._parts: list[Words] = []
