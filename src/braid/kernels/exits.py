@@ -10,7 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, store_int
+from braid.kernels.runtime import address, kernel, prefetch, store_int
+
+#: Pairs that what is known of a node is fetched ahead, once and once more.
+_AHEAD = 8
 
 
 @kernel()
@@ -43,10 +46,19 @@ def count_members(
     `tally` gets them for each query as differences: its running sum at a query's place is how
     many are the query's. So a result of a thousand queries is counted in two steps.
     """
-    count = np.int64(0)
-    for k in range(index.shape[0]):
+    count, known, pairs = np.int64(0), starts.shape[0], index.shape[0]
+    for k in range(pairs):
+        # Nodes come in any order, and what is known of them lies in several arrays.
+        if k + 2 * _AHEAD < pairs:
+            ahead = np.int64(members[k + 2 * _AHEAD])
+            prefetch(address(starts) + 8 * ahead)
+            prefetch(address(mixed) + ahead)
+            ahead = np.int64(members[k + _AHEAD])
+            if ahead < known:
+                prefetch(address(longest) + 8 * starts[ahead])
+                prefetch(address(tally) + 8 * starts[ahead])
         node, row = members[k], index[k]
-        if node + 1 >= starts.shape[0]:
+        if node + 1 >= known:
             continue
         start, end = rows[row, 0], rows[row, 1]
         last = _wanted(longest, starts[node], starts[node + 1], end - start)
