@@ -76,14 +76,14 @@ def test_searches_while_members_come_and_go(
 
 @pytest.mark.skipif(
     not COMPILED,
-    reason="fewer have no pages of pages, and 20,000 take minutes without the compiler",
+    reason="fewer have no pages of pages, and 45,000 take minutes without the compiler",
 )
 @pytest.mark.parametrize("kind", TREES)
 def test_pages_of_pages_are_divided(kind: type[BoxTree]) -> None:
-    boxes = boxes_of(20_000, 3, 10_000, 5)
-    tree, everybody = kind(3), np.arange(20_000)
-    tree.build(everybody[:2_000], boxes[:2_000])
-    tree.add(everybody[2_000:].copy(), boxes[2_000:])
+    boxes = boxes_of(45_000, 3, 10_000, 5)
+    tree, everybody = kind(3), np.arange(45_000)
+    tree.build(everybody[:30_000], boxes[:30_000])
+    tree.add(everybody[30_000:].copy(), boxes[30_000:])
     assert tree.describe()["pages"] > box_tree.FAN
     check(tree, everybody, boxes, 10_000, 5)
 

@@ -18,12 +18,18 @@ mark alone. The members that the first one has found are a list, which can be go
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 from braid.kernels.clauses import HIGHEST, NULL_KEY
+from braid.kernels.joins_sets import lowest, without_lowest
 from braid.kernels.memory import resized
 from braid.kernels.runtime import (
+    COMPILED,
     WORDS,
     address,
     kernel,
@@ -71,7 +77,7 @@ COUNT, IS_LEAF, PARENT, TURN, MORE, HEAD_WORDS = range(6)
 
 #: Entries of a page, and the room for them: one more, before a full page is divided, and as many as
 #: are compared at once.
-FAN = 128
+FAN = 256
 ROOM = FAN + 8
 #: From one end to the next, in halves: of the box of an entry, and of a box by itself.
 APART, TOGETHER = ROOM, 1
@@ -79,6 +85,8 @@ APART, TOGETHER = ROOM, 1
 MARKS, TARGETS, BOXES = HEAD_WORDS, 2 * (HEAD_WORDS + ROOM), 2 * (HEAD_WORDS + ROOM) + ROOM
 #: No mark: what was found is gone through as a list.
 UNMARKED = -1
+#: Entries that are compared at once.
+AT_ONCE = 8
 #: Bytes that are fetched at once.
 _LINE = 64
 
@@ -184,6 +192,39 @@ def place_in(tree: int, page: int, target: int) -> int:
     return np.int64(-1)
 
 
+@intrinsic
+def _eight_inside(_context: Any, _lows: Any, _highs: Any, _code: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        half, word = ir.IntType(32), ir.IntType(64)
+        eight = ir.VectorType(half, AT_ONCE)
+        first = builder.insert_element(
+            ir.Constant(eight, ir.Undefined), builder.trunc(args[2], half), half(0)
+        )
+        same = ir.Constant(eight, [0] * AT_ONCE)
+        code = builder.shuffle_vector(first, ir.Constant(eight, ir.Undefined), same)
+        lows, highs = (
+            builder.load(builder.inttoptr(at, eight.as_pointer()), align=4) for at in args[:2]
+        )
+        above = builder.icmp_signed("<=", lows, code)
+        inside = builder.and_(above, builder.icmp_signed("<=", code, highs))
+        return builder.zext(builder.bitcast(inside, ir.IntType(AT_ONCE)), word)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+if COMPILED:
+    eight_inside = _eight_inside
+else:
+
+    def eight_inside(lows: int, highs: int, code: int) -> int:
+        """Which of eight intervals a code is in, as bits. The compiler does not see by itself that
+        eight comparisons are one, and their results the bits of a word."""
+        found = 0
+        for k in range(AT_ONCE):
+            found |= int(load_half(lows, k) <= code <= load_half(highs, k)) << k
+        return found
+
+
 @kernel()
 def _marked(page: int, mark: int, left: int, out: int) -> int:
     """Of some entries of a page those that have a mark; how many."""
@@ -207,47 +248,49 @@ def move_together(count: int, out: int) -> int:
 
 
 @kernel()
-def _inside_first(page: int, asked: int, first: int, last: int, out: int) -> int:
-    """The entries of a page whose box has the codes of the first two of some dimensions.
+def _ask_all(page: int, asked: int, first: int, last: int, sets: int) -> None:
+    """Which entries of a page have the codes of some dimensions in their boxes, as bits.
 
-    Several are compared at once; then those that have them are moved together.
+    Dimension by dimension, as ends lie; 64 entries that none is left of are passed over.
     """
-    count, second = load_int(page, COUNT), min(first + 1, last - 1)
-    lows, least = page + 4 * (BOXES + 2 * APART * first), page + 4 * (BOXES + 2 * APART * second)
-    highs, greatest = lows + 4 * APART, least + 4 * APART
-    key, other = np.int32(load_int(asked, first)), np.int32(load_int(asked, second))
-    for e in range(8 * ((count + 7) >> 3)):
-        inside = (load_half(lows, e) <= key) & (key <= load_half(highs, e))
-        inside &= (load_half(least, e) <= other) & (other <= load_half(greatest, e))
-        store_int(out, e, np.int64(inside))
-    return move_together(count, out)
+    count = load_int(page, COUNT)
+    for block in range(0, count, 64):
+        left = min(count - block, np.int64(64))
+        store_int(sets, block >> 6, np.int64(-1) if left == 64 else (np.int64(1) << left) - 1)
+    lows = page + 4 * (BOXES + 2 * APART * first)
+    for d in range(first, last):
+        code, some = load_int(asked, d), np.int64(0)
+        for block in range(0, count, 64):
+            inside = load_int(sets, block >> 6)
+            if inside == 0:
+                continue
+            at, bits = lows + 4 * block, np.int64(0)
+            for k in range(0, min(count - block, np.int64(64)), AT_ONCE):
+                bits |= eight_inside(at + 4 * k, at + 4 * (APART + k), code) << np.int64(k)
+            inside &= bits
+            store_int(sets, block >> 6, inside)
+            some |= inside
+        if some == 0:
+            break
+        lows += 4 * 2 * APART
 
 
 @kernel()
 def _inside(page: int, asked: int, first: int, last: int, mark: int, out: int) -> int:
     """The entries of a page whose box has the codes of some dimensions, written to `out`: how many.
 
-    They are narrowed from one dimension to the next, without a branch for any of them. `mark`: only
-    entries that have it, unless it is none.
+    `mark`: only entries that have it, unless it is none.
     """
-    if first < last:
-        left = _inside_first(page, asked, first, last, out)
-    else:
-        left = load_int(page, COUNT)
-        for e in range(left):
-            store_int(out, e, e)
+    left, sets = np.int64(0), out + 8 * FAN
+    _ask_all(page, asked, first, last, sets)
+    for block in range(0, load_int(page, COUNT), 64):
+        inside = load_int(sets, block >> 6)
+        while inside != 0:
+            store_int(out, left, block + lowest(inside))
+            left += 1
+            inside = without_lowest(inside)
     if mark != UNMARKED:
         left = _marked(page, mark, left, out)
-    for d in range(first + 2, last):
-        if left == 0:
-            break
-        key, lows, inside = load_int(asked, d), page + 4 * (BOXES + 2 * APART * d), np.int64(0)
-        highs = lows + 4 * APART
-        for c in range(left):
-            e = load_int(out, c)
-            store_int(out, inside, e)
-            inside += (load_half(lows, e) <= key) & (key <= load_half(highs, e))
-        left = inside
     return left
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels.memory import resized
-from braid.kernels.runtime import address, kernel, load_int, store_int
+from braid.kernels.runtime import address, kernel, load_int, prefetch, store_int
 
+#: Pairs that what is known of a node is fetched ahead, once and once more.
+_AHEAD = 8
 #: A guide to the queries of a node: where those begin whose results must end, how long they may last
 #: at most, the width of a step in bits, and from GUIDE_AT on for each step the end of the queries
 #: that want results as long as its beginning.
@@ -59,12 +61,21 @@ def count_members(
     `tally` gets them for each query as differences: its running sum at a query's place is how
     many are the query's. So a result of a thousand queries is counted in two steps.
     """
-    count, nodes = np.int64(0), starts.shape[0] - 1
+    count, nodes, pairs = np.int64(0), starts.shape[0] - 1, index.shape[0]
     # Addresses, not arrays: what touches an array in the loop counts references.
     start_at, longest_at, tally_at = address(starts), address(longest), address(tally)
     guide_at, guide_size = address(guides), 8 * guides.shape[1]
-    rows_at, stride = address(rows), 8 * rows.shape[1]
-    for k in range(index.shape[0]):
+    rows_at, stride, mixed_at = address(rows), 8 * rows.shape[1], address(mixed)
+    for k in range(pairs):
+        # Nodes come in any order, and what is known of them lies in several arrays.
+        if k + 2 * _AHEAD < pairs:
+            ahead = np.int64(members[k + 2 * _AHEAD])
+            prefetch(start_at + 8 * ahead)
+            prefetch(mixed_at + ahead)
+            ahead = np.int64(members[k + _AHEAD])
+            if ahead < nodes:
+                prefetch(longest_at + 8 * load_int(start_at, ahead))
+                prefetch(tally_at + 8 * load_int(start_at, ahead))
         node = np.int64(members[k])
         if node >= nodes:
             continue

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels.memory import resized
-from braid.kernels.runtime import kernel, store_int
+from braid.kernels.runtime import address, kernel, prefetch, store_int
+
+#: Pairs that the list of a node is fetched ahead.
+_AHEAD = 16
 
 
 @kernel()
@@ -37,8 +40,12 @@ def expand_pairs(
 ) -> tuple[int, int]:
     """For each pair of a row and a node, pairs (row << 32 | continuation): where, how many."""
     room, count = np.int64(1024), np.int64(0)
-    out = resized(0, room)
-    for k in range(index.shape[0]):
+    out, pairs = resized(0, room), index.shape[0]
+    for k in range(pairs):
+        if k + _AHEAD < pairs:
+            ahead = np.int64(members[k + _AHEAD])
+            prefetch(address(heads) + 8 * ahead)
+            prefetch(address(following) + 8 * ahead)  # most nodes go on under their own number
         if members[k] >= heads.shape[0]:
             continue
         node = heads[members[k]]

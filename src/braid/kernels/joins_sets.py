@@ -59,6 +59,13 @@ else:
 
 
 @kernel()
+def without_lowest(word: int) -> int:
+    """A word without its lowest bit."""
+    least = -9223372036854775808
+    return np.int64(0) if word == least else word & (word - 1)
+
+
+@kernel()
 def _class_of(count: int) -> int:
     """Which blocks have room for a list of so many nodes."""
     class_ = 0

@@ -38,7 +38,7 @@ from braid.kernels.box_tree import (
 from braid.kernels.runtime import WORDS, address, kernel, load_half, load_int, store_half, store_int
 
 #: Members of a page that is laid out: there is room for more.
-LAID = 104
+LAID = 208
 
 
 @kernel()

@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 
 from braid.kernels.clauses import NULL_KEY, atom_holds
-from braid.kernels.joins_sets import lowest
+from braid.kernels.joins_sets import lowest, without_lowest
 from braid.kernels.joins_store import BASE
 from braid.kernels.keys import key_of
 from braid.kernels.rings import ring_of
@@ -29,6 +29,7 @@ from braid.kernels.runtime import (
     kernel,
     load_half,
     load_int,
+    prefetch,
     store_int,
 )
 from braid.kernels.window_covers import WINDOW_FRAME
@@ -110,6 +111,10 @@ NAIVE, PARTIAL, OWN = range(3)
 
 #: The key of the time at which an event starts.
 START_MODE = 4
+#: Lines of a strip that are fetched before it is gone through, and their bytes.
+_AHEAD, _LINE = 8, 64
+#: Ends that are looked at first on either side of where one is guessed to be.
+_NEAR = 8
 #: Since when a number belongs to a node that sees nothing: never.
 NEVER = np.int64(9223372036854775807)
 
@@ -196,8 +201,22 @@ def _clear(ids: int, begin: int, end: int, bits: int) -> None:
 
 
 @kernel()
-def _first_above(values: int, begin: int, end: int, key: int) -> int:
-    """The first of some values in order that is above a key."""
+def first_above(values: int, begin: int, end: int, guess: int, key: int) -> int:
+    """The first of some values in order that is above a key, looked for from a guess on: what lies
+    near to it has been fetched."""
+    step = np.int64(_NEAR)
+    if guess < end and load_int(values, guess) <= key:
+        begin = guess + 1
+        while begin + step < end and load_int(values, begin + step) <= key:
+            begin += step + 1
+            step *= 2
+        end = min(end, begin + step)
+    else:
+        end = min(guess, end)
+        while end - step > begin and load_int(values, end - step) > key:
+            end -= step
+            step *= 2
+        begin = max(begin, end - step)
     while begin < end:
         middle = (begin + end) >> 1
         if load_int(values, middle) <= key:
@@ -208,38 +227,103 @@ def _first_above(values: int, begin: int, end: int, key: int) -> int:
 
 
 @kernel()
+def _guess(cuts: int, known: int, stretch: int, first: int, last: int, key: int) -> int:
+    """Where a key may lie among the ends of its stretch: as far from the first as from the cut."""
+    if stretch < 2 or stretch > known:
+        return (first + last) >> 1
+    below, above = float(load_int(cuts, stretch - 2)), float(load_int(cuts, stretch - 1))
+    if above <= below:  # neighbours that are one as a float
+        return first
+    return first + np.int64((float(key) - below) / (above - below) * float(last - first))
+
+
+@kernel()
 def _take_out_beyond(side: int, d: int, stretch: int, key: int, bits: int) -> None:
     """Take out the nodes whose interval begins or ends in a stretch and does not have a key in it."""
-    rows, laid = load_int(side, CUTS) + 3, load_int(side, LAID)
-    begins = load_int(side, BEGINS_AT) + 16 * d * rows
+    known, laid = load_int(side, CUTS), load_int(side, LAID)
+    cuts = load_int(side, CUTS_AT) + 8 * known * d
+    begins = load_int(side, BEGINS_AT) + 16 * d * (known + 3)
     ids = load_int(side, ENDS_AT) + 8 * d * laid
     values = load_int(side, END_VALUES_AT) + 16 * d * laid
     first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
-    _clear(ids, _first_above(values, first, last, key), last, bits)
-    begins += 8 * rows
+    guess = _guess(cuts, known, stretch, first, last, key)
+    _clear(ids, first_above(values, first, last, guess, key), last, bits)
+    begins += 8 * (known + 3)
     ids += 4 * laid
     values += 8 * laid
     first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
-    _clear(ids, first, _first_above(values, first, last, key - 1), bits)
+    guess = _guess(cuts, known, stretch, first, last, key)
+    _clear(ids, first, first_above(values, first, last, guess, key - 1), bits)
+
+
+@kernel()
+def _ask_ahead(side: int, d: int, stretch: int, key: int) -> None:
+    """Have fetched where the ends of a stretch are searched first, and the nodes that are taken out."""
+    known, laid = load_int(side, CUTS), load_int(side, LAID)
+    begins = load_int(side, BEGINS_AT) + 16 * d * (known + 3)
+    ids = load_int(side, ENDS_AT) + 8 * d * laid
+    values = load_int(side, END_VALUES_AT) + 16 * d * laid
+    for _ in range(2):
+        first, last = load_int(begins, stretch), load_int(begins, stretch + 1)
+        guess = _guess(load_int(side, CUTS_AT) + 8 * known * d, known, stretch, first, last, key)
+        for line in range(-_LINE, 2 * _LINE, _LINE):
+            prefetch(values + 8 * guess + line)
+        prefetch(ids + 4 * guess)
+        begins += 8 * (known + 3)
+        ids += 4 * laid
+        values += 8 * laid
+
+
+@kernel()
+def _ask_for_strips(frame: int, side: int, keys: int, stretches: int) -> None:
+    """Note the stretch that each key is in, and have what is gone through for it fetched."""
+    cuts, known, words = load_int(side, CUTS_AT), load_int(side, CUTS), load_int(frame, STRIP_WORDS)
+    for d in range(load_int(side, DIMENSIONS)):
+        key = load_int(keys, d)
+        stretch = stretch_of(cuts + 8 * known * d, known, key)
+        store_int(stretches, d, stretch)
+        strip = load_int(side, STRIPS_AT) + 8 * words * (d * (known + 2) + stretch)
+        for line in range(strip, strip + _AHEAD * _LINE, _LINE):
+            prefetch(line)
+        if stretch > 0:
+            _ask_ahead(side, d, stretch, key)
 
 
 @kernel()
 def _lay_common(frame: int, side: int, keys: int, bits: int) -> None:
     """The nodes whose box has all keys in it, as bits."""
-    cuts, known, words = load_int(side, CUTS_AT), load_int(side, CUTS), load_int(frame, STRIP_WORDS)
-    for d in range(load_int(side, DIMENSIONS)):
-        stretch = stretch_of(cuts + 8 * known * d, known, load_int(keys, d))
-        strip = load_int(side, STRIPS_AT) + 8 * words * (d * (known + 2) + stretch)
+    known, words = load_int(side, CUTS), load_int(frame, STRIP_WORDS)
+    dimensions, stretches = load_int(side, DIMENSIONS), bits + 8 * words
+    _ask_for_strips(frame, side, keys, stretches)
+    for d in range(dimensions):
+        strip = d * (known + 2) + load_int(stretches, d)
+        strip = load_int(side, STRIPS_AT) + 8 * words * strip
         if d == 0:
             for word in range(words):
                 store_int(bits, word, load_int(strip, word))
         else:
             for word in range(words):
                 store_int(bits, word, load_int(bits, word) & load_int(strip, word))
-    for d in range(load_int(side, DIMENSIONS)):
-        stretch = stretch_of(cuts + 8 * known * d, known, load_int(keys, d))
-        if stretch > 0:
-            _take_out_beyond(side, d, stretch, load_int(keys, d), bits)
+    for d in range(dimensions):
+        if load_int(stretches, d) > 0:
+            _take_out_beyond(side, d, load_int(stretches, d), load_int(keys, d), bits)
+
+
+@kernel()
+def _list_bits(bits: int, words: int, out: int) -> int:
+    """The numbers of the bits that are set, listed; how many. Most words have one or none: the first
+    is written without a branch."""
+    found = np.int64(0)
+    for word in range(words):
+        some = load_int(bits, word)
+        store_int(out, found, 64 * word + lowest(some))
+        found += some != 0
+        some = without_lowest(some)
+        while some != 0:
+            store_int(out, found, 64 * word + lowest(some))
+            found += 1
+            some = without_lowest(some)
+    return found
 
 
 @kernel()
@@ -256,22 +340,19 @@ def _find_all(frame: int, out: int) -> int:
 @kernel()
 def find_in_strips(frame: int, input_: int, bits: int, out: int) -> int:
     """The nodes that want the event whose keys are read; how many. `bits`: room for as many words as
-    a strip has."""
+    a strip has, and one for each dimension."""
     side, keys = side_of(frame, input_), keys_at(frame, input_)
-    found, since = np.int64(0), load_int(frame, SINCE_AT)
+    since = load_int(frame, SINCE_AT)
     if load_int(side, DIMENSIONS) == 0:
         return _find_all(frame, out)
     _lay_common(frame, side, keys, bits)
-    tested = load_int(side, EXTRAS_AT) != 0
-    for word in range(load_int(frame, STRIP_WORDS)):
-        some = load_int(bits, word)
-        while some != 0:
-            bit = lowest(some)
-            some ^= np.int64(1) << np.int64(bit)
-            node = 64 * word + bit
-            if not tested or passes(side, node, keys):
-                store_int(out, found, node)
-                found += 1
+    found = _list_bits(bits, load_int(frame, STRIP_WORDS), out)
+    if load_int(side, EXTRAS_AT) != 0:
+        listed, found = found, np.int64(0)
+        for k in range(listed):
+            node = load_int(out, k)
+            store_int(out, found, node)
+            found += passes(side, node, keys)
     recent = load_int(side, RECENT_AT)
     for place in range(load_int(side, RECENT)):
         node = load_int(recent, place)

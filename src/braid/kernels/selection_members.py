@@ -67,6 +67,8 @@ from braid.kernels.window_covers import COVER_WORDS, COVERS_AT, DRIVER, GOING, S
 
 #: A list is gone through by what its nodes ask, not by another list, if that is so much longer.
 _LONGER = 8
+#: Nodes of a list that are looked up together: usually none of them is wanted.
+_AT_ONCE = 8
 
 
 @kernel()
@@ -176,18 +178,31 @@ def keep_list(frame: int, input_: int, cell: int, kept: bool, changes: int) -> N
 
 
 @kernel()
+def _keep_common(listed: int, first: int, last: int, bits: int, out: int, count: int) -> int:
+    """Write the nodes of a part of a list that are among bits to `out`; how many there are then."""
+    for k in range(first, last):
+        node = load_half(listed, k)
+        store_int(out, count, node)
+        count += has_bit(bits, node)
+    return count
+
+
+@kernel()
 def _common(frame: int, input_: int, cell: int, out: int) -> int:
     """What the list of a held event has in common with the nodes of the event that drives."""
     side, bits = side_of(frame, input_), load_int(frame, MARKED_AT)
     listed = load_int(side, LISTED_AT)
     listed += 4 * (load_int(cell, SET) % load_int(side, LISTED_ROOM))
-    count = np.int64(0)
-    for k in range(load_int(cell, WEIGHT)):
-        node = load_half(listed, k)
-        store_int(out, count, node)
-        if has_bit(bits, node):
-            count += 1
-    return count
+    count, length = np.int64(0), load_int(cell, WEIGHT)
+    whole = length & ~np.int64(_AT_ONCE - 1)
+    for first in range(0, whole, _AT_ONCE):
+        some = np.int64(0)
+        for k in range(first, first + _AT_ONCE):
+            node = load_half(listed, k)
+            some |= load_int(bits, node >> 6) >> np.int64(node & 63)
+        if some & 1 != 0:
+            count = _keep_common(listed, first, first + _AT_ONCE, bits, out, count)
+    return _keep_common(listed, whole, length, bits, out, count)
 
 
 @kernel()

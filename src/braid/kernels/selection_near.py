@@ -8,15 +8,11 @@ searched its codes are taken, which are half as long as keys (`box_tree.py`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from braid.kernels.box_tree import (
     ASKED_AT,
+    AT_ONCE,
     CODE_WORDS,
     CODED_AT,
     CODES_AT,
@@ -24,13 +20,13 @@ from braid.kernels.box_tree import (
     HIGHEST_CODE,
     NULL_CODE,
     code_of,
+    eight_inside,
     move_together,
 )
 from braid.kernels.box_tree import DIMENSIONS as TREE_DIMENSIONS
-from braid.kernels.joins_sets import lowest
+from braid.kernels.joins_sets import lowest, without_lowest
 from braid.kernels.memory import resized
 from braid.kernels.runtime import (
-    COMPILED,
     kernel,
     load_half,
     load_int,
@@ -54,8 +50,6 @@ from braid.kernels.selection_boxes import (
 #: Boxes are asked for so many nodes ahead of their use.
 _AHEAD = 16
 _LINE = 64
-#: Codes that are compared at once.
-_TOGETHER = 8
 
 
 @kernel()
@@ -123,43 +117,11 @@ def _narrow_keys(side: int, keys: int, kind: int, out: int) -> int:
 # ---- codes ----
 
 
-@intrinsic
-def _eight_inside(_context: Any, _lows: Any, _highs: Any, _code: Any) -> Any:
-    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        half, word = ir.IntType(32), ir.IntType(64)
-        eight = ir.VectorType(half, _TOGETHER)
-        first = builder.insert_element(
-            ir.Constant(eight, ir.Undefined), builder.trunc(args[2], half), half(0)
-        )
-        same = ir.Constant(eight, [0] * _TOGETHER)
-        code = builder.shuffle_vector(first, ir.Constant(eight, ir.Undefined), same)
-        lows, highs = (
-            builder.load(builder.inttoptr(at, eight.as_pointer()), align=4) for at in args[:2]
-        )
-        above = builder.icmp_signed("<=", lows, code)
-        inside = builder.and_(above, builder.icmp_signed("<=", code, highs))
-        return builder.zext(builder.bitcast(inside, ir.IntType(_TOGETHER)), word)
-
-    return types.int64(types.int64, types.int64, types.int64), generate
-
-
-if COMPILED:
-    eight_inside = _eight_inside
-else:
-
-    def eight_inside(lows: int, highs: int, code: int) -> int:
-        """Which of eight intervals a code is in, as bits. The compiler does not see by itself that
-        eight comparisons are one, and their results the bits of a word."""
-        found = 0
-        for k in range(_TOGETHER):
-            found |= int(load_half(lows, k) <= code <= load_half(highs, k)) << k
-        return found
-
-
 @kernel()
 def _row(kind: int) -> int:
-    """Room for an end of each node of a list: whole words of bits."""
-    return (kind + 63) & ~63
+    """From one end of the nodes of a list to the next: whole words of bits, and a line more, since ends
+    that lie a power of two apart would want the same places of a cache."""
+    return ((kind + 63) & ~63) + _LINE // 4
 
 
 @kernel()
@@ -185,11 +147,11 @@ def _narrow_codes(tree: int, side: int, keys: int, kind: int, out: int) -> int:
     asked, left = load_int(tree, ASKED_AT), np.int64(0)
     for d in range(dimensions):
         store_int(asked, d, code_of(codes + 8 * CODE_WORDS * d, load_int(keys, d)))
-    for block in range(0, row, 64):
+    for block in range(0, kind, 64):
         inside = np.int64(-1)
         for d in range(dimensions):
             code, lows, bits = load_int(asked, d), near + 4 * (2 * d * row + block), np.int64(0)
-            for k in range(0, 64, _TOGETHER):
+            for k in range(0, 64, AT_ONCE):
                 bits |= eight_inside(lows + 4 * k, lows + 4 * (row + k), code) << np.int64(k)
             inside &= bits
             if inside == 0:
@@ -197,7 +159,7 @@ def _narrow_codes(tree: int, side: int, keys: int, kind: int, out: int) -> int:
         while inside != 0:
             store_int(out, left, block + lowest(inside))
             left += 1
-            inside &= inside - 1
+            inside = without_lowest(inside)
     return left
 
 
