@@ -85,15 +85,19 @@ class Tuples:
         return len(self.values)
 
     def feed(self, batch: int, streams: int = 1, *, together: bool = True) -> Feed:
-        """Tuples of S belong to all first streams: they come once for all, or once for each."""
+        """Tuples of S belong to all first streams: they come once for all, or once for each.
+
+        Streams that come by themselves have events of their own in memory, as they would: else what
+        is read for the first of them would be near for all others.
+        """
         ticks = np.arange(len(self))
         names = tuple(first_stream(n, streams) for n in range(streams))
-        first, second = self._columns(ticks[::2]), self._columns(ticks[1::2])
         columns: dict[Streams, Any]
         if together and streams > 1:
-            columns = {names: first, "T": second}
+            columns = {names: self._columns(ticks[::2])}
         else:
-            columns = {**dict.fromkeys(names, first), "T": second}
+            columns = {name: self._columns(ticks[::2]) for name in names}
+        columns["T"] = self._columns(ticks[1::2])
         return Feed(columns, batch, gap=WINDOWS + 1)
 
     def _columns(self, ticks: Ints) -> dict[str, Any]:

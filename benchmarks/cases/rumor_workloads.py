@@ -9,9 +9,10 @@
   answers, rising loads, a stop (Query 2); by the share of the loads that start.
 
 In w3 an event that belongs to ten streams counts as ten, and comes to the engine once with channels
-and ten times without, as in the dissertation. Events of T come once either way, so that channels of ten
-streams save nine tenths of everything but that: the ratio comes near ten from below, the nearer the more
-the patterns cost beside taking events in. In the hybrid workload the smoothing is shared either way.
+and ten times without, as in the dissertation; each of these ten is read from memory of its own.
+Events of T come once either way, so that channels of ten streams save nine tenths of everything but
+that: the ratio comes near ten from below, the nearer the more the patterns cost beside taking events
+in. In the hybrid workload the smoothing is shared either way.
 """
 
 from __future__ import annotations
