@@ -133,6 +133,33 @@ def test_after_a_restart_it_is_not_told_again_and_the_history_is_kept() -> None:
     assert "constraint one: two events of one key, the second at 17" in text
 
 
+RELATIONS = """
+Istream(Select I.id, customer, price From Orders [Partition By id Rows 2] As O, Items [Rows 50] As I
+        Where O.id = I.id)
+"""
+
+
+def test_of_relations_a_key_is_used_and_told_when_it_is_broken() -> None:
+    """Order 5 comes twice; what else is declared counts events of streams, and is not used."""
+
+    def ran(mode: str, *declared: str) -> tuple[Counter[tuple[Any, ...]], braid.Engine]:
+        running = braid.Engine(constraints=mode, aside_above=0)
+        running.execute(STREAMS + "\n".join(declared))
+        running.query("paid", RELATIONS)
+        return run(running), running
+
+    found, running = ran("exact", ONE, SOON, RISING)
+    assert found == ran("off")[0]
+    (notice,) = running.notices
+    assert notice.code == "W205"
+    assert notice.message.startswith(
+        "constraint 'one' (Orders (id) key) does not hold: "
+        "event 9 of Orders, id = 5 at 17, is the second of its key"
+    )
+    assert "constraint one: two events of one key, the second at 17" in str(running.explain())
+    assert ran("monitored", ONE)[0] <= found
+
+
 def _constraints(running: braid.Engine) -> list[Any]:
     (join,) = (m for m in running.explain().to_dict()["mops"] if "constraint join" in m["does"])
     return [(c["kind"], c["k"], c["history"]) for c in join["detail"]["constraints"]]

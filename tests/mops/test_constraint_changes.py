@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.algebra.constraints import ConstraintMode, Watching
+from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
 from braid.algebra.expressions import TRUE
 from braid.algebra.schema import Attribute, Schema
 from braid.kernels.runtime import COMPILED
@@ -59,6 +59,16 @@ def spec(inputs: int, mode: ConstraintMode, *, only_coming: bool) -> ConstraintJ
         tuple((None, ()) for _ in every),
         only_coming=only_coming,
     )
+
+
+def with_keys(plain: ConstraintJoinSpec) -> ConstraintJoinSpec:
+    """With keys that are declared of all inputs but the first, and may or may not hold."""
+    names = tuple((f"S{i}", (("k", "k"), ("v", "v"))) for i in range(len(plain.inputs)))
+    declared = tuple(
+        Constraint(f"one{i}", ConstraintKind.KEY, f"S{i}", ("k",))
+        for i in range(1, len(plain.inputs))
+    )
+    return replace(plain, names=names, declared=declared)
 
 
 def batch(changes: Sequence[Change]) -> Batch:
@@ -158,9 +168,11 @@ def ran(
     restarts: bool = False,
     sample: float = 0.0,
     above: int = 1 << 30,
+    keyed: bool = False,
 ) -> Run:
     inputs, changes, ends = case
-    run, first = Run(spec(inputs, mode, only_coming=only_coming), sample, above), -1
+    asked = spec(inputs, mode, only_coming=only_coming)
+    run, first = Run(with_keys(asked) if keyed else asked, sample, above), -1
     for end in [*ends, 2**62]:
         run.take([c for c in changes if first < c[0] <= end], end + 1)
         first = end
@@ -182,28 +194,38 @@ def test_what_is_put_out_is_the_join(case: Any, restarts: bool) -> None:
 
 
 @EXAMPLES
-@given(histories(), st.booleans(), st.sampled_from([0, 0, 600]), st.booleans())
+@given(histories(), st.booleans(), st.sampled_from([0, 0, 600]), st.booleans(), st.booleans())
 def test_with_rows_aside_it_is_the_join(
-    case: Any, restarts: bool, above: int, only_coming: bool
+    case: Any, restarts: bool, above: int, only_coming: bool, keyed: bool
 ) -> None:
     inputs, changes, _ = case
     with eager():
         run = ran(
-            case, ConstraintMode.EXACT, only_coming=only_coming, restarts=restarts, above=above
+            case,
+            ConstraintMode.EXACT,
+            only_coming=only_coming,
+            restarts=restarts,
+            above=above,
+            keyed=keyed,
         )
     for instant in range(22):
         assert run.relation(instant) == truth(changes, inputs, instant)
 
 
 @EXAMPLES
-@given(histories(), st.booleans(), st.sampled_from([0.0, 0.5]))
+@given(histories(), st.booleans(), st.sampled_from([0.0, 0.5]), st.booleans())
 def test_with_rows_dropped_it_is_a_part_of_the_join(
-    case: Any, restarts: bool, sample: float
+    case: Any, restarts: bool, sample: float, keyed: bool
 ) -> None:
     inputs, changes, _ = case
     with eager():
         run = ran(
-            case, ConstraintMode.MONITORED, only_coming=False, restarts=restarts, sample=sample
+            case,
+            ConstraintMode.MONITORED,
+            only_coming=False,
+            restarts=restarts,
+            sample=sample,
+            keyed=keyed,
         )
     for instant in range(22):
         found = run.relation(instant)
@@ -245,6 +267,33 @@ def test_rows_leave_after_their_result_has_gone() -> None:
     held = run.logic.describe()["inputs"][0]["rows"]
     assert held < 100, "a sample of them"
     assert run.logic.state_bytes < 100 * held + 16_000
+
+
+@pytest.mark.parametrize("mode", [ConstraintMode.EXACT, ConstraintMode.MONITORED])
+def test_with_a_declared_key_rows_leave_from_the_first_result_on(mode: ConstraintMode) -> None:
+    exact = mode is ConstraintMode.EXACT
+    run = Run(with_keys(spec(2, mode, only_coming=False)), sample=0.0, above=0)
+    # What has left into a file comes back when its result goes.
+    run.take([change for change in lives(100) if not exact or change[3] > 0], 300)
+    assert len(run.out) == (100 if exact else 200)
+    (first, _) = run.logic.describe()["inputs"]
+    assert (first["rows"], first["aside"]) == (0, 100 if exact else 0)
+    assert run.logic.broken() == []
+
+
+@pytest.mark.parametrize("mode", [ConstraintMode.EXACT, ConstraintMode.MONITORED])
+def test_a_declared_key_that_is_broken_is_told_once_and_not_used(mode: ConstraintMode) -> None:
+    run = Run(with_keys(spec(2, mode, only_coming=False)), sample=0.0, above=0)
+    run.take([(0, 1, (1, 5), 1), (1, 1, (2, 5), 1), (2, 1, (2, 6), 1), (3, 1, (1, 6), 1)], 4)
+    (broken,) = run.logic.broken()
+    assert (broken.constraint, broken.stream, broken.event, broken.at) == ("one1", "S1", 3, 2)
+    assert (broken.attribute, broken.value) == ("k", "2")
+    assert run.logic.describe()["broken_keys"] == {"one1": 2}
+    run.restart()
+    run.take([(5, 1, (1, 7), 1), (6, 0, (1, 1), 1), (7, 1, (1, 8), 1)], 8)
+    assert run.logic.broken() == [], "it has been told"
+    assert run.logic.describe()["broken_keys"] == {"one1": 2}
+    assert len(run.out) == 4, "nothing is lost by it any more"
 
 
 def test_rows_that_meet_often_stay() -> None:

@@ -30,6 +30,7 @@ from braid.mops.bounds import bound_of
 from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
+from braid.mops.constraint_changes import ChangesJoinLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.constraint_report import Broken
 from braid.mops.detection import DetectionLogic
@@ -73,7 +74,7 @@ class Executor:
         self.context = context
         self.logics: dict[str, Logic] = {}
         #: Those that use constraints, which may turn out not to hold.
-        self._watching: dict[str, ConstraintJoinLogic] = {}
+        self._watching: dict[str, ConstraintJoinLogic | ChangesJoinLogic] = {}
         self.census = Census()
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
@@ -132,7 +133,7 @@ class Executor:
     def _logic(self, stage: Stage) -> Logic:
         if self.plan.add(stage):
             logic = self.logics[stage.mop] = build(stage.spec, self.context)
-            if isinstance(logic, ConstraintJoinLogic):
+            if isinstance(logic, ConstraintJoinLogic | ChangesJoinLogic):
                 self._watching[stage.mop] = logic
             self._order = None
         return self.logics[stage.mop]

@@ -19,9 +19,15 @@ import numpy as np
 
 from braid.kernels.instances import any_null
 from braid.kernels.k_store import (
+    ARRIVALS,
     BASE,
     CAPACITY,
+    COLUMNS_AT,
     COUNT,
+    EQUAL_AT,
+    EQUAL_NUMBER,
+    EQUAL_VALUE,
+    EQUALS,
     FIRST_INDEX,
     FOUND,
     FREE_HEAD,
@@ -32,6 +38,7 @@ from braid.kernels.k_store import (
     IS_ONE,
     LINK_AT,
     MASK,
+    OLDEST,
     PEAK,
     PROBES,
     SLOTS_AT,
@@ -56,6 +63,8 @@ _STAMPED = _TICK_MASK << _TICKS_FROM
 _TIMES = 16
 
 BY_WORDS = IS_ONE
+#: Of a store: whether one of its other indexes is of a key that was declared (`IS_ONE` of that one).
+KEYED = OLDEST
 
 
 @kernel()
@@ -286,6 +295,26 @@ def find_equal(indexes: int, store: int, row: int, hash_: int) -> int:
     store_int(equal, PROBES, load_int(equal, PROBES) + 1)
     store_int(equal, FOUND, load_int(equal, FOUND) + steps)
     return slot
+
+
+@kernel()
+def note_equal(indexes: int, store: int, row: int, weight: int, now: int) -> None:
+    """A row comes, so often, whose key was declared to be of one: note the first time that it is
+    not."""
+    first, base = load_int(store, FIRST_INDEX), load_int(store, BASE)
+    for number in range(first + 1, first + load_int(store, INDEXES)):
+        index = indexes + number * (8 * INDEX_WORDS)
+        if load_int(index, IS_ONE) == 0 or load_int(index, EQUALS) != 0:
+            continue
+        slot = head_of(index, hash_key(row, base, index))
+        while slot >= 0 and not same_key(index, row_at(store, slot), row, base):
+            slot = next_slot(index, slot)
+        if slot >= 0 or weight > 1:
+            column = load_int(load_int(index, COLUMNS_AT), 0)
+            store_int(index, EQUALS, 1)
+            store_int(index, EQUAL_NUMBER, load_int(store, ARRIVALS))
+            store_int(index, EQUAL_AT, now)
+            store_int(index, EQUAL_VALUE, load_int(row, base + column))
 
 
 @kernel()

@@ -45,6 +45,7 @@ from braid.kernels.k_change_leave import (
 from braid.kernels.k_change_store import (
     FLAG_BITS,
     IN_RESULT,
+    KEYED,
     SAMPLED,
     add_row,
     compacted,
@@ -56,6 +57,7 @@ from braid.kernels.k_change_store import (
     leading,
     leading_hash,
     next_slot,
+    note_equal,
     remove_row,
     row_at,
     set_tail,
@@ -312,6 +314,8 @@ def _come(frame: int, driver: int, row: int, hash_: int, residual: Any) -> bool:
         if found < 0:
             return False
     tail = weight << FLAG_BITS | stamp(count_coming(frame, driver))
+    if load_int(store, KEYED) != 0:
+        note_equal(indexes, store, row, weight, load_int(frame, NOW))
     observes = load_int(frame, OBSERVES) != 0
     if observes and load_int(store, ITS_WATCHES) != 0:
         observe_values(frame, driver, row)

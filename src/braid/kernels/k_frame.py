@@ -62,7 +62,8 @@ from __future__ import annotations
 
 #: What comes from an input: rows, their number, bytes of a row, how far it is read; what must hold
 #: of a row by itself (four words each: column, another column or -1, whether it is a float, whether
-#: NULL is nothing); of a relation, the first row after the instant that is taken.
+#: NULL is nothing); of a relation, the first row after the instant that is taken; of a look, the next
+#: of the events that are looked at, and the first that is not one of the input's.
 (
     FEED_ROWS_AT,
     FEED_ROWS,
@@ -71,8 +72,9 @@ from __future__ import annotations
     CHECKS_AT,
     CHECKS,
     FEED_END,
+    FEED_NEXT,
     FEED_WORDS,
-) = range(8)
+) = range(9)
 
 #: A probe: input, index, where the columns of the key are taken from (pairs: input, column).
 STEP_INPUT, STEP_INDEX, STEP_SOURCES, STEP_WORDS = range(4)

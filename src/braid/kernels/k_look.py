@@ -13,6 +13,8 @@ from braid.kernels.instances import mix
 from braid.kernels.k_arrivals import watch_columns, watch_waiting
 from braid.kernels.k_frame import (
     CAME,
+    DONE,
+    DONE_AT,
     EDGE_INDEX,
     EDGE_OTHER,
     EDGE_OWN,
@@ -21,7 +23,10 @@ from braid.kernels.k_frame import (
     EDGES_AT,
     EVENT_AT,
     FEED_BYTES,
+    FEED_END,
+    FEED_NEXT,
     FEED_ROW,
+    FEED_ROWS,
     FEED_ROWS_AT,
     FEED_WORDS,
     FEEDS_AT,
@@ -30,7 +35,7 @@ from braid.kernels.k_frame import (
     LOOKING,
     NOW,
 )
-from braid.kernels.k_join import JOINS, REFUSED, begin_instant, judged, next_feed, store_of
+from braid.kernels.k_join import JOINS, REFUSED, begin_instant, judged, note, store_of
 from braid.kernels.k_leave import leave
 from braid.kernels.k_refuse import is_in_vain, refuse
 from braid.kernels.k_store import (
@@ -51,6 +56,9 @@ from braid.kernels.k_store import (
 )
 from braid.kernels.k_watch import is_awake, watch_at
 from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
+
+#: After all times.
+_LAST = np.int64(9223372036854775807)
 
 
 @kernel()
@@ -95,13 +103,59 @@ def _is_passed_over(frame: int, driver: int, row: int, number: int) -> bool:
 
 
 @kernel()
+def _choose(frame: int) -> None:
+    """Name the events of each feed that somebody looks at: they are few."""
+    store_int(frame, DONE, 0)
+    for i in range(load_int(frame, INPUTS)):
+        feed = load_int(frame, FEEDS_AT) + i * (8 * FEED_WORDS)
+        row, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
+        number = load_int(store_of(frame, i), ARRIVALS)
+        store_int(feed, FEED_NEXT, load_int(frame, DONE))
+        for k in range(load_int(feed, FEED_ROWS)):
+            if not _is_passed_over(frame, np.int64(i), row, number + k + 1):
+                note(frame, DONE_AT, i, k)
+            row += stride
+        store_int(feed, FEED_END, load_int(frame, DONE))
+
+
+@kernel()
+def _next_chosen(frame: int) -> int:
+    """The input whose next event that is looked at is the earliest, or -1."""
+    best, earliest = np.int64(-1), np.int64(0)
+    for i in range(load_int(frame, INPUTS)):
+        feed = load_int(frame, FEEDS_AT) + i * (8 * FEED_WORDS)
+        place = load_int(feed, FEED_NEXT)
+        if place < load_int(feed, FEED_END):
+            row = load_int(load_int(frame, DONE_AT), 2 * place + 1)
+            time = load_int(load_int(feed, FEED_ROWS_AT) + row * load_int(feed, FEED_BYTES), 1)
+            if best < 0 or time < earliest:
+                best, earliest = np.int64(i), time
+    return best
+
+
+@kernel()
+def _count(frame: int, driver: int, until: int, time: int) -> None:
+    """Count the events that have come before this row of an input, or before a time if it is -1."""
+    for i in range(load_int(frame, INPUTS)):
+        feed, store = load_int(frame, FEEDS_AT) + i * (8 * FEED_WORDS), store_of(frame, i)
+        first, rows = load_int(feed, FEED_ROW), load_int(feed, FEED_ROWS)
+        at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
+        row = until if i == driver else first
+        if i != driver:
+            # Those of one instant come input by input.
+            last = time if i < driver else time - 1
+            while row < rows and load_int(at + row * stride, 1) <= last:
+                row += 1
+        store_int(feed, FEED_ROW, row)
+        store_int(store, ARRIVALS, load_int(store, ARRIVALS) + row - first)
+
+
+@kernel()
 def _look_at(frame: int, driver: int, row: int) -> None:
     store, record = store_of(frame, driver), load_int(frame, EVENT_AT)
     feed = load_int(frame, FEEDS_AT) + driver * (8 * FEED_WORDS)
     width, number = load_int(store, WIDTH), load_int(store, ARRIVALS) + 1
     store_int(store, ARRIVALS, number)
-    if _is_passed_over(frame, driver, row, number):
-        return
     if load_int(row, 1) != load_int(frame, NOW):
         begin_instant(frame, load_int(row, 1))
     for word in range(width):
@@ -132,11 +186,17 @@ def _look_at(frame: int, driver: int, row: int) -> None:
 def look(words: np.ndarray) -> None:
     """Take all events of the feeds."""
     frame = address(words)
-    feeds, driver = load_int(frame, FEEDS_AT), next_feed(frame)
+    _choose(frame)
+    feeds, driver = load_int(frame, FEEDS_AT), _next_chosen(frame)
     while driver >= 0:
         feed = feeds + driver * (8 * FEED_WORDS)
-        number = load_int(feed, FEED_ROW)
+        place = load_int(feed, FEED_NEXT)
+        number = load_int(load_int(frame, DONE_AT), 2 * place + 1)
         row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
+        _count(frame, driver, number, load_int(row, 1))
         _look_at(frame, driver, row)
         store_int(feed, FEED_ROW, number + 1)
-        driver = next_feed(frame)
+        store_int(feed, FEED_NEXT, place + 1)
+        driver = _next_chosen(frame)
+    _count(frame, np.int64(-1), np.int64(-1), _LAST)
+    store_int(frame, DONE, 0)

@@ -9,8 +9,8 @@ import numpy as np
 from braid.algebra.constraints import Constraint, ConstraintKind
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as kernel
+from braid.mops.constraint_probes import ProbedStores
 from braid.mops.constraint_report import Broken, Found, shown_value
-from braid.mops.constraint_state import Stores
 from braid.mops.join_plan import Key
 from braid.mops.values import Values, Words
 from braid.plan.constraint_join import ConstraintJoinSpec
@@ -25,7 +25,7 @@ class Breaks:
     def __init__(
         self,
         spec: ConstraintJoinSpec,
-        held: Stores,
+        held: ProbedStores,
         keys: Sequence[Key],
         watches: Words,
         found: Sequence[Found],
@@ -39,9 +39,18 @@ class Breaks:
 
     def names_of(self, index: int) -> tuple[str | None, set[str | None]]:
         """The stream that is looked up by an index, and the attributes of its key."""
-        number, keys = self._held.lookups[index]
+        lookup = self._held.lookups[index]
+        if lookup is None:
+            return None, set()
+        number, keys = lookup
         names = {self.attribute(number, self._keys[k].columns[number][0]) for k in keys}
         return self._spec.names[number][0], names
+
+    def is_declared(self, index: int) -> bool:
+        """Whether a key that is looked up was declared to be of one row, and is not broken."""
+        stream, names = self.names_of(index)
+        kept = [c for c in self.keyed if c.name not in self.keys]
+        return any(c.stream == stream and set(c.attributes) <= names for c in kept)
 
     def attribute(self, number: int, column: int) -> str | None:
         """What a column of an input is called in the stream that it is of."""
@@ -101,7 +110,9 @@ class Breaks:
 
     def _of_key(self, constraint: Constraint, values: Values) -> Broken:
         index = self.keys[constraint.name]
-        number, keys = self._held.lookups[index]
+        lookup = self._held.lookups[index]
+        assert lookup is not None
+        number, keys = lookup
         column = self._keys[keys[0]].columns[number][0]
         words = [stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
         event, at, value = self._held.indexes[index, words].tolist()

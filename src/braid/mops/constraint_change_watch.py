@@ -18,8 +18,10 @@ from braid.kernels import k_change_leave as ways
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as kernel
+from braid.kernels.k_change_store import KEYED
 from braid.kernels.runtime import address
 from braid.mops.base import State
+from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_change_state import ChangeStores
 from braid.mops.constraint_report import (
     Found,
@@ -43,6 +45,8 @@ _WORTH = 0.1
 #: What is looked at of a store before its rows are gone through.
 _WALKED = [stores.COUNT, stores.COVERS]
 _NO_WAYS: Words = np.empty((0, ways.BY_WORDS), np.int64)
+#: What is saved of an index.
+_EQUALS = [stores.EQUALS, stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
 #: A k that is larger is not used, at least.
 _LEAST_THRESHOLD = 1024
 
@@ -61,6 +65,8 @@ class ChangesWatch:
         self._watching = watching
         self._make_watches()
         self._found = [Found() for _ in self._what]
+        self.breaks = Breaks(spec, held, keys, self._watches, self._found)
+        self._watch_keys()
         #: Of each watch: how often it was not worth its time.
         self._vain = [0 for _ in self._what]
 
@@ -110,7 +116,50 @@ class ChangesWatch:
             kernel.watch_anew(self._held.frame, number, kernel.PROVES)
         self.rouse()
         self._held.stores[:, stores.COVERS] = stores.WATCHED
+        self._held.stores[self._covered(), stores.COVERS] = stores.DONE_WITH
         self._held.stores[:, [stores.FIRST, stores.AGAIN]] = 0
+
+    # ---- keys that were declared ----
+
+    def _watch_keys(self) -> None:
+        """Say which indexes are of keys that were declared, and have not been broken."""
+        self._held.stores[:, KEYED] = 0
+        for index, lookup in enumerate(self._held.lookups):
+            if lookup is not None:
+                one = self.breaks.is_declared(index)
+                self._held.indexes[index, stores.IS_ONE] = one
+                self._held.stores[lookup[0], KEYED] |= one
+
+    def _covered(self) -> list[int]:
+        """The inputs whose rows are in one result at most, as declared keys say: they lead from each
+        of them to all others."""
+        inputs = range(len(self._spec.inputs))
+        leads = {
+            (first, second)
+            for first in inputs
+            for index, lookup in enumerate(self._held.lookups)
+            if lookup is not None and self.breaks.is_declared(index)
+            for second in [lookup[0]]
+            if first != second and all(self._keys[k].columns[first] for k in lookup[1])
+        }
+        found = []
+        for number in inputs:
+            reached, new = {number}, [number]
+            while new:
+                here = new.pop()
+                more = [b for a, b in leads if a == here and b not in reached]
+                reached |= set(more)
+                new += more
+            if len(reached) == len(inputs):
+                found.append(number)
+        return found
+
+    def note_keys(self) -> None:
+        """Keys that have been broken are not used any more."""
+        if self.breaks.note_keys():
+            covers = self._held.stores[:, stores.COVERS]
+            self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
+            self._watch_keys()
 
     def end(self) -> None:
         """Keep no room for values while nothing is observed."""
@@ -182,6 +231,8 @@ class ChangesWatch:
             "watches": self._watches.copy(),
             "tables": self._tables.ravel().copy(),
             "history": saved_history(self._found),
+            "broken_keys": self.breaks.saved(),
+            "equals": self._held.indexes[:, _EQUALS].copy(),
         }
 
     def take(self, state: State) -> None:
@@ -189,8 +240,17 @@ class ChangesWatch:
         rows = len(state["tables"]) // max(2 * len(self._tables), 1)
         self._tables = state["tables"].reshape(len(self._tables), rows, 2).copy()
         take_history(self._found, state["history"])
+        if "broken_keys" in state:
+            self.breaks.take(state["broken_keys"])
+            self._held.indexes[:, _EQUALS] = state["equals"].reshape(-1, len(_EQUALS))
+            self._watch_keys()
         self._point()
         self.rouse()
+
+    def broken_keys(self) -> dict[str, int]:
+        """Declared keys that are broken, and when the second row of one came."""
+        at = self._held.indexes[:, stores.EQUAL_AT]
+        return {name: int(at[index]) for name, index in self.breaks.keys.items()}
 
     def describe(self) -> list[dict[str, Any]]:
         described = []

@@ -29,6 +29,7 @@ from braid.mops.constraint_change_aside import ChangesAside, Rest
 from braid.mops.constraint_change_state import SAVED, ChangeStores
 from braid.mops.constraint_change_watch import ChangesWatch
 from braid.mops.constraint_output import Output
+from braid.mops.constraint_report import Broken
 from braid.mops.constraint_state import STORES
 from braid.mops.join_plan import keys_of
 from braid.mops.values import Words
@@ -110,6 +111,8 @@ class ChangesJoinLogic(OneForAll):
         self._frame[leaving.TURNS] = _ROUND
         self._since += came
         self._unwalked += came
+        if self._watch.breaks.keyed:
+            self._watch.note_keys()
         if self._exact:
             self._turn_on_or_off()
         if self._frame[leaving.OBSERVES]:
@@ -178,6 +181,14 @@ class ChangesJoinLogic(OneForAll):
         for number, aside in enumerate(self._aside):
             self._held.forget(number)
             aside.forget()
+
+    @property
+    def mode(self) -> ConstraintMode:
+        return self._spec.mode
+
+    def broken(self) -> list[Broken]:
+        """Declared constraints that were broken since this was last asked."""
+        return self._watch.breaks.news(self._context.values)
 
     # ---- state ----
 
@@ -307,7 +318,7 @@ class ChangesJoinLogic(OneForAll):
             "file_bytes": sum(aside.file_bytes for aside in self._aside),
             "one_result": [bool(c == stores.DONE_WITH) for c in covers],
             "constraints": self._watch.describe(),
-            "broken_keys": {},
+            "broken_keys": self._watch.broken_keys(),
             "lost": 0 if self._exact else lost,
         }
 

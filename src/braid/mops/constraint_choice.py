@@ -115,13 +115,16 @@ class Choice:
         bytes_ = float((came * self._held.stores[:, stores.STRIDE]).sum())
         for number, watch in enumerate(watches):
             observed, saved = (int(word) for word in counted[number])
-            if not observed or not bytes_:
+            # What only looks lets nobody go: what it costs is little, and to measure it is more.
+            if not observed or not bytes_ or watch[kernel.PHASE] != kernel.PROVES:
                 continue
             took = observed * self._seconds_of(number) + self._walked[number]
             self.saved[number] = saved / bytes_
             self.cost[number] = min(took / self.seconds, 1.0)
-            used = watch[kernel.PHASE] == kernel.PROVES and watch[kernel.DECLARED] != 1
-            if used and self.saved[number] + _LITTLE < self._worth * self.cost[number]:
+            if (
+                watch[kernel.DECLARED] != 1
+                and self.saved[number] + _LITTLE < self._worth * self.cost[number]
+            ):
                 kernel.give_up(self._held.frame, number, int(self.refused[number]))
                 self.refused[number] += 1
 

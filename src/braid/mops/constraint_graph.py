@@ -18,9 +18,7 @@ class Graph:
 
     def is_one(self, index: int, *, declared: bool) -> bool:
         """Whether a key that is looked up in an input is of one row at most."""
-        stream, names = self._breaks.names_of(index)
-        kept = [c for c in self._breaks.keyed if c.name not in self._breaks.keys]
-        if any(c.stream == stream and set(c.attributes) <= names for c in kept):
+        if self._breaks.is_declared(index):
             return True
         if declared:
             return False

@@ -30,9 +30,10 @@ from braid.mops.values import Words
 _ONE_IN, _ONE_IN_MANY, _MANY = 16, 128, 1024
 #: Events after which it is said what was seen: at least, and for how long it is looked.
 LEAST, LONGEST = 2048, 65_536
-#: A look lasts for so many times the events in windows, and the time until the next one for so many
-#: times as long, doubled after each look in vain for so many times.
-_WINDOWS, _PAUSE, _DOUBLED = 3, 2, 4
+#: A look lasts for so many times the events in windows (for so many if it has found nothing by then),
+#: and the time until the next one for so many times as long, doubled after each look in vain for so
+#: many times.
+_WINDOWS, _WINDOWS_IN_VAIN, _PAUSE, _DOUBLED = 3, 1.5, 4, 3
 #: The part of the time that a join with constraints is supposed to take, before that is known.
 SUPPOSED = 0.15
 #: Events after which it is judged whether a join with constraints is worth its time, at least.
@@ -91,19 +92,22 @@ class Look:
 
     # ---- beside the plain join ----
 
+    def passes_over(self, came: Sequence[int]) -> bool:
+        """Whether events of each input are not to be looked at, which are counted then."""
+        if self.is_on or self.events + sum(came) >= self._turn:
+            return False
+        self.events += sum(came)
+        self._held.stores[:, stores.ARRIVALS] += came
+        return True
+
     def observe(
         self, rows: Sequence[Rows], bound: int, results: int, counts: Sequence[int]
     ) -> bool:
         """See events that have been joined elsewhere, with so many results; `counts`: what is held
         there of each input. Whether it is worth using constraints."""
-        came = sum(map(len, rows))
-        self.events += came
+        self.events += sum(map(len, rows))
         if not self.is_on:
-            if self.events >= self._turn:
-                self._begin()
-            else:
-                self._held.stores[:, stores.ARRIVALS] += [len(own) for own in rows]
-                return False
+            self._begin()
         started = perf_counter()
         for feed, own in zip(self._held.feeds, rows, strict=True):
             feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
@@ -131,7 +135,8 @@ class Look:
         one_in = int(self._frame[frames.LOOKING])
         if one_in < _ONE_IN_MANY and self._held.stores[:, stores.COUNT].sum() > _MANY:
             self._watch.look_at(2 * one_in)
-        if looked > max(LONGEST, _WINDOWS * sum(counts)) or not self._watch.is_looking():
+        windows = _WINDOWS if self._watch.is_proving() else _WINDOWS_IN_VAIN
+        if looked > max(LONGEST, windows * sum(counts)) or not self._watch.is_looking():
             self.end()
             self.pause(looked)
             self._watch.drop_tables()

@@ -59,7 +59,8 @@ _LEAST_THRESHOLD, _FIRST_THRESHOLD = 1024, 16_384
 
 #: Distances that are taken into account of some keys, at least, and for how many events what is held
 #: of them is not gone through, for each row.
-_LEAST_WINDOW, _RARELY_LOOKED = 16, 4
+#: Rows are not gone through either for this part of what has been looked at so far.
+_LEAST_WINDOW, _RARELY_LOOKED, _PART_LOOKED = 16, 4, 6
 #: What is counted of inputs and watches, and not of what is only looked at.
 _COUNTED = [stores.PEAK, stores.EVICTED, stores.RETURNS]
 _OF_WATCHES = [kernel.BROKEN, kernel.BREAKER, kernel.BROKEN_AT, kernel.GONE, kernel.SAVED]
@@ -106,7 +107,7 @@ class Watch:
         self.choice = Choice(held, len(self._what), watching.worth)
         self._results = OneResult(spec.mode, len(spec.inputs))
         #: Events after which it was last seen what comes of looking.
-        self._looked = 0
+        self._looked = self._look_from = 0
         #: Inputs whose rows that have been in a result have left.
         self._covered = np.zeros(len(spec.inputs), np.bool_)
         self._declare()
@@ -161,6 +162,7 @@ class Watch:
             self.choice.state(),
         )
         self._held.stores[:, stores.COVERS] = 0
+        self._look_from = int(self._arrivals.sum())
         self.make_tables()
         frame = self._held.frame
         frame[[frames.SAMPLES, frames.SPILLS, frames.CAME, frames.LEFT_EARLY]] = 0
@@ -204,6 +206,10 @@ class Watch:
         arrivals_ = self._arrivals[self._watches[:, kernel.INPUT]]
         return bool((arrivals_ >= self._watches[:, kernel.SLEEPS_UNTIL]).any())
 
+    def is_proving(self) -> bool:
+        """Whether any watch has found something that may hold."""
+        return bool((self._watches[:, kernel.PHASE] == kernel.PROVES).any())
+
     def look(self, seconds: float) -> None:
         """Judge what has been seen of some keys, and count what would leave."""
         self.choice.seconds += seconds
@@ -214,7 +220,9 @@ class Watch:
             kernel.judge_looking(self._held.frame)
         held = int(self._held.stores[:, stores.COUNT].sum())
         self._held.frame[frames.DUE] = 0
-        if came - self._since.sum() >= max(_ROUND, _RARELY_LOOKED * held):
+        # What has not been seen for long is not likely to be seen at once.
+        rarely = max(_ROUND, _RARELY_LOOKED * held, (came - self._look_from) // _PART_LOOKED)
+        if came - self._since.sum() >= rarely:
             self._since = self._arrivals.copy()
             self._collect()
             self.choice.evaluate(self._watches)

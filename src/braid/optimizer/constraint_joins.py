@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
 from braid.algebra.expressions import (
     Expression,
     Literal,
@@ -46,6 +46,9 @@ from braid.plan.hidden import PREFIX, has_vector
 from braid.plan.predicates import Lifter
 from braid.plan.rearrange import rearrange
 from braid.plan.routes import PlainRecipe
+
+#: A stream, and pairs of a column and what it is called there.
+Named = tuple[str | None, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
@@ -226,16 +229,37 @@ def can_be_hashed(join: Join, sides: Sides) -> bool:
     return len(groups) == 1
 
 
+def _named(walk: Planning, relation: Relation, items: Items) -> Named:
+    """The stream that the rows of a relation are events of, and what its columns are called there.
+
+    Below groups or DISTINCT a row stands for several events: what holds of these is not said of it.
+    """
+    while not isinstance(relation, Window):
+        if isinstance(relation, MapRows):
+            computed = dict(relation.items)
+            items = tuple((name, _substituted(e, computed)) for name, e in items)
+        elif not isinstance(relation, KeepRows):
+            return None, ()
+        relation = relation.input
+    names = tuple((name, e.name) for name, e in items if isinstance(e, Ref))
+    return walk.stream_of(relation.input), names
+
+
 def changes_join(
     walk: Planning,
+    join: Join,
     channels: tuple[Channel, ...],
     sides: Sides,
     emit: tuple[tuple[str, int, str], ...],
     only_coming: bool,
 ) -> Channel:
     """A join of relations that come and go, as a join that uses constraints. `only_coming`: only
-    what comes is asked of it; whoever else reads it must get what goes of what has come."""
-    mode = walk.constraints[0]
+    what comes is asked of it; whoever else reads it must get what goes of what has come. Of what is
+    declared only keys are of use: the others count events of streams."""
+    mode, declared = walk.constraints
+    names = tuple(_named(walk, below, sides.items(n)) for n, below in enumerate(join.inputs))
+    streams = {stream for stream, _ in names}
+    keyed = tuple(c for c in declared if c.kind is ConstraintKind.KEY and c.stream in streams)
     residual = conjunction(sides.rest)
     inside = tuple(CHANGES for _ in channels)
     definition = (sides.equalities, residual, emit, inside, mode, only_coming)
@@ -249,7 +273,8 @@ def changes_join(
         inside,
         tuple(False for _ in channels),
         mode,
-        tuple((None, ()) for _ in channels),
+        names,
+        keyed,
         only_coming=only_coming,
     )
     return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)

@@ -338,7 +338,7 @@ class Relations:
         if (drops or not may_be_inside) and may_use_changes(self._walk, join, sides):
             with self._walk.without_members():
                 channels = self._read_sides(join, parts, sides, (K_JOIN, definition), speaks)
-                return changes_join(self._walk, channels, sides, emit, only)
+                return changes_join(self._walk, join, channels, sides, emit, only)
         if may_be_inside:
             complete = (*definition, tuple(() for _ in join.inputs), True)
             return self._window_join(join, parts, sides, complete, constants, None, speaks)
