@@ -20,7 +20,7 @@ from braid.engine import snapshot as snapshots
 from braid.engine.constraints import constraint_mode
 from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, explained
-from braid.engine.ingest import END, REJECTED, Ingest
+from braid.engine.ingest import END, REJECTED, Ends, Ingest
 from braid.engine.options import Options
 from braid.engine.pages import Delta
 from braid.engine.payload import to_json
@@ -345,15 +345,16 @@ class Engine:
             if ingested.rejected is not None:
                 self.rejected = pa.concat_tables([self.rejected, ingested.rejected])
             events = ingested.events
-            highest = None
+            highest, ends = None, ingested.ends
             if events.num_rows and END in events.schema.names:
-                highest = int(events.column(END).to_numpy(zero_copy_only=False).max())
+                ends = ends or Ends.of(events)
+                highest = ends.highest
             if len(names) > 1:
                 for name in names:
                     self._ingest(name)
-                shard.accept_shared(names, events, now=now)
+                shard.accept_shared(names, events, now=now, ends=ends)
             else:
-                shard.accept(names[0], events, now=now)
+                shard.accept(names[0], events, now=now, ends=ends)
             for name in names:
                 shard.observe(name, highest, now=now)
 

@@ -7,6 +7,7 @@ time, and to take those words out again once that time has passed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.engine.stops import Stop
+from braid.mops.arriving import Columns, Unread
 from braid.mops.base import Context, Held, Logic, State
 from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
@@ -47,6 +49,7 @@ from braid.plan.plan import (
 )
 from braid.plan.relational import BufferSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
+from braid.plan.specs import Shape
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
 GROWTH = 2
@@ -80,6 +83,8 @@ class Executor:
         self._moved: tuple[str, ...] = ()
         self._overflown: dict[str, int] = {}
         self._last_use: dict[str, list[str]] = {}
+        #: How many m-ops read each channel.
+        self._readers: Counter[str] = Counter()
         self._alive = COMPACT_FROM
         self._channel_exits: list[ChannelExits] | None = None
 
@@ -227,6 +232,7 @@ class Executor:
         if self._order is None:
             self._order = ordered(self.plan.mops)
             self._last_use = last_uses(self.plan.mops, self._order)
+            self._readers = Counter(c for mop in self.plan.mops.values() for c in mop.inputs)
             self._moved = moved_by_time(self.plan.mops, self._order)
         return self._order
 
@@ -237,7 +243,7 @@ class Executor:
 
     def run(
         self,
-        sources: Mapping[str, Rows],
+        sources: Mapping[str, Rows | Columns],
         bounds: Callable[[str], int],
         feeds: Sequence[tuple[tuple[str, ...], Rows]] = (),
     ) -> list[Found]:
@@ -248,15 +254,14 @@ class Executor:
         Without any input, only time has passed: what it does not move is left alone.
         """
         channels: dict[str, Batch | Later] = {}
+        order = self.order if sources else self.moved_by_time
         for name, shape in self.plan.sources.items():
-            rows = sources.get(name)
-            empty = np.empty((0, shape.layout.width), np.int64)
-            channels[source_channel(name)] = Batch(empty if rows is None else rows)
+            channels[source_channel(name)] = self._arrived(name, shape, sources.get(name))
         for logic in self.logics.values():
             if isinstance(logic, EncodeLogic):
                 logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
         wanted = {point.channel for point in self.exits.values()}
-        for signature in self.order if sources else self.moved_by_time:
+        for signature in order:
             self._step(signature, channels, bounds(signature))
             for channel in self._last_use.get(signature, ()):
                 if channel not in wanted:
@@ -270,6 +275,15 @@ class Executor:
             for point, part in exits.split(batch)
             if (found := self._found(point, part)) is not None
         ]
+
+    def _arrived(self, name: str, shape: Shape, events: Rows | Columns | None) -> Batch:
+        """What a source has: columns as they are for a reader that is alone, rows for several."""
+        if events is None:
+            return Batch(np.empty((0, shape.layout.width), np.int64))
+        if not isinstance(events, Columns):
+            return Batch(events)
+        alone = self._readers.get(source_channel(name), 0) == 1
+        return Unread(events) if alone else Batch(events.rows)
 
     def _by_channel(self) -> list[ChannelExits]:
         if self._channel_exits is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,29 @@ class Ingested:
 
     events: pa.RecordBatch
     rejected: pa.Table | None
+    #: When they end, where that has been looked at.
+    ends: Ends | None = None
+
+
+class Ends(NamedTuple):
+    """When events end: all of it, the least, the greatest, and whether they lie in this order."""
+
+    words: np.ndarray
+    lowest: int
+    highest: int
+    in_order: bool
+
+    @staticmethod
+    def of(events: pa.RecordBatch) -> Ends:
+        return Ends.at(events.column(END).to_numpy(zero_copy_only=False))
+
+    @staticmethod
+    def at(words: np.ndarray) -> Ends:
+        if not len(words):
+            return Ends(words, 0, 0, True)
+        if bool((words[1:] >= words[:-1]).all()):
+            return Ends(words, int(words[0]), int(words[-1]), True)
+        return Ends(words, int(words.min()), int(words.max()), False)
 
 
 class _Reasons:
@@ -75,9 +99,15 @@ class Ingest:
 
     def __call__(self, data: pa.Table | pa.RecordBatch) -> Ingested:
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        self._check_columns(table)
+        try:
+            return self._ingested(table)
+        except KeyError:
+            self._check_columns(table)
+            raise
+
+    def _ingested(self, table: pa.Table) -> Ingested:
         reasons = _Reasons(table.num_rows)
-        arrays = self._times(table, reasons) if self.stream.time else []
+        arrays, ends = self._times(table, reasons) if self.stream.time else ([], None)
         documents, json = self.stream.documents, self.stream.json
         for attribute in self.attributes:
             name, column = attribute.name, _chunk(table, attribute.name)
@@ -95,7 +125,7 @@ class Ingest:
             events = _no_columns(table.num_rows)
         bad = reasons.bad
         if bad is None:
-            return Ingested(events, None)
+            return Ingested(events, None, ends)
         rejected = table.filter(pa.array(bad))
         rows = pa.table(
             {
@@ -118,16 +148,18 @@ class Ingest:
                 f"columns there are: {', '.join(there)}",
             )
 
-    def _times(self, table: pa.Table, reasons: _Reasons) -> list[pa.Array]:
+    def _times(self, table: pa.Table, reasons: _Reasons) -> tuple[list[pa.Array], Ends]:
         times = [self._time(table, name, reasons) for name in self.stream.time]
         words = [array.to_numpy(zero_copy_only=False) for array in times]
         start, end = words[0], words[-1]
         if len(words) == 2:
             reasons.add(start > end, f"{self.stream.time[0]} is after {self.stream.time[1]}")
+        ends = Ends.at(end)
         for name, found in zip(self.stream.time, words, strict=True):
-            if len(found) and not -_RANGE < int(found.min()) <= int(found.max()) < _RANGE:
+            known = ends if found is end else Ends.at(found)
+            if not -_RANGE < known.lowest <= known.highest < _RANGE:
                 reasons.add((found >= _RANGE) | (found <= -_RANGE), f"{name} is out of range")
-        return [times[0], times[-1]]
+        return [times[0], times[-1]], ends
 
     def _time(self, table: pa.Table, name: str, reasons: _Reasons) -> pa.Array:
         """A time column in ticks: microseconds, or the integers themselves."""

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.streams import Stream
-from braid.engine.ingest import END, START
+from braid.engine.ingest import END, START, Ends
+from braid.mops.values import Words
 
 #: Before any event.
 NEVER = np.iinfo(np.int64).min
@@ -40,6 +41,8 @@ class Chunk:
     events: pa.RecordBatch
     ends: np.ndarray
     released: int = 0
+    #: Where its words are, once they have been looked for, if they can be read there.
+    sources: Words | None = None
 
     @property
     def left(self) -> int:
@@ -96,18 +99,22 @@ class Ordering:
     def bound(self, unit: str) -> int:
         return self.bounds.get(unit, NEVER)
 
-    def accept(self, channel: str, events: pa.RecordBatch, now: int) -> pa.RecordBatch | None:
-        """Take events; the late ones come back."""
+    def accept(
+        self, channel: str, events: pa.RecordBatch, now: int, ends: Ends | None = None
+    ) -> pa.RecordBatch | None:
+        """Take events; the late ones come back. `ends`: when they end, if somebody has looked."""
         stream = self.stream_of(channel)
         if stream.stamped_on_arrival:
-            events = self._stamped(events, max(now, self.bound(stream.unit)))
-        ends = events.column(END).to_numpy(zero_copy_only=False)
+            events, ends = self._stamped(events, max(now, self.bound(stream.unit))), None
+        if ends is None:
+            ends = Ends.of(events)
         bound = self.bound(stream.unit)
         rest = None
-        if len(ends) and int(ends.min()) < bound:
-            late = ends < bound
+        if events.num_rows and ends.lowest < bound:
+            late = ends.words < bound
             rest = events.filter(pa.array(late))
-            events, ends = events.filter(pa.array(~late)), ends[~late]
+            events = events.filter(pa.array(~late))
+            ends = Ends.of(events)
         self._keep(channel, events, ends)
         return rest
 
@@ -119,13 +126,14 @@ class Ordering:
         arrays = [stamps, stamps, *events.columns]
         return pa.RecordBatch.from_arrays(arrays, [START, END, *events.schema.names])
 
-    def _keep(self, channel: str, events: pa.RecordBatch, ends: np.ndarray) -> None:
+    def _keep(self, channel: str, events: pa.RecordBatch, ends: Ends) -> None:
         if not events.num_rows:
             return
-        if not bool((ends[1:] >= ends[:-1]).all()):
-            order = np.argsort(ends, kind="stable")
-            events, ends = events.take(pa.array(order)), ends[order]
-        self.chunks.append(Chunk(self.next_number, channel, events, ends))
+        words = ends.words
+        if not ends.in_order:
+            order = np.argsort(words, kind="stable")
+            events, words = events.take(pa.array(order)), words[order]
+        self.chunks.append(Chunk(self.next_number, channel, events, words))
         self.next_number += 1
 
     def observe(self, stream: str, highest: int | None, now: int) -> None:

@@ -17,18 +17,20 @@ from braid.algebra.types import TIMESTAMP
 from braid.engine.constraint_notices import broken_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
-from braid.engine.ingest import END, START, plain
+from braid.engine.ingest import END, START, Ends, plain
 from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
 from braid.engine.options import Options
 from braid.engine.ordering import NEVER, Ordering, Part, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
+from braid.engine.released import arrived
 from braid.engine.results import Emission, Paired, ResultGroup
 from braid.errors import CheckpointError, Notice
+from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
-from braid.mops.columns import Rows, rows_to_arrow, sorted_by_end, write_columns
+from braid.mops.columns import Rows, rows_to_arrow
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
 from braid.mops.values import Carried, Words
@@ -245,22 +247,31 @@ class Shard:
 
     # ---- events ----
 
-    def accept(self, channel: str, events: pa.RecordBatch, *, now: int) -> None:
+    def accept(
+        self, channel: str, events: pa.RecordBatch, *, now: int, ends: Ends | None = None
+    ) -> None:
         """Take canonical events of a channel, in any order."""
         if channel not in self._read or not events.num_rows:
             return
         self._counts["events"] += events.num_rows
-        late = self._ordering.accept(channel, events, now)
+        late = self._ordering.accept(channel, events, now, ends)
         if late is not None:
             self._counts["late"] += late.num_rows
             shown = self._shown(channel, late)
             self._late += [(stream, shown) for stream in channel.split(FEED)]
 
-    def accept_shared(self, streams: Sequence[str], events: pa.RecordBatch, *, now: int) -> None:
+    def accept_shared(
+        self,
+        streams: Sequence[str],
+        events: pa.RecordBatch,
+        *,
+        now: int,
+        ends: Ends | None = None,
+    ) -> None:
         """Take events that belong to several streams at once: as one event of their channel if
         they are sharable, as one of each otherwise."""
         for channel in self._channels_of(FEED.join(streams)):
-            self.accept(channel, events, now=now)
+            self.accept(channel, events, now=now, ends=ends)
 
     def _channels_of(self, channel: str) -> tuple[str, ...]:
         """Where events go that belong to these streams."""
@@ -295,12 +306,12 @@ class Shard:
         return self._run(released)
 
     def _run(self, released: dict[str, list[Part]]) -> Emission:
-        sources = {channel: self._rows(channel, parts) for channel, parts in released.items()}
+        sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
         passed = self._has_time_passed()
         if sources or passed:
-            feeds = [(tuple(c.split(FEED)), rows) for c, rows in sources.items() if FEED in c]
+            feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
             notices = broken_notices(self._executor)
@@ -324,20 +335,8 @@ class Shard:
         self._seen_until.update(now)
         return passed
 
-    def _rows(self, channel: str, parts: list[Part]) -> Rows:
-        shape = self.plan.sources[channel.split(FEED)[0]]
-        rows = np.empty((sum(map(len, parts)), shape.layout.width), np.int64)
-        at, last, follow = 0, NEVER, True
-        # Parts are sorted, and often follow each other: then all is sorted without a look.
-        for part in sorted(parts, key=lambda p: int(p.chunk.ends[p.first])):
-            chunk = part.chunk
-            follow = follow and chunk.ends[part.first] >= last
-            last, target = chunk.ends[part.last - 1], rows[at : at + len(part)]
-            columns, values = chunk.columns, self._context.values
-            times = columns[START], columns[END]
-            write_columns(target, columns, shape.layout, shape.schema, values, times, part.first)
-            at += len(part)
-        return rows if follow else sorted_by_end(rows)
+    def _arrived(self, channel: str, parts: list[Part]) -> Rows | Columns:
+        return arrived(parts, self.plan.sources[channel.split(FEED)[0]], self._context.values)
 
     def _bound(self, signature: str) -> int:
         """How far the clock of an m-op is: that of the streams it reads."""

@@ -73,26 +73,31 @@ def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.nd
         writer(np.int64(0), base + r * stride, parameters, strings, out + r * out_stride)
 
 
-@kernel((WORDS, ROWS))
-def place_columns(sources: np.ndarray, rows: np.ndarray) -> None:
-    """Fill rows from columns: where each column's words are (0: all are 0, -1: leave it alone)."""
-    n, width, base = rows.shape[0], rows.shape[1], address(rows)
-    columns = address(sources)
-    for start in range(0, n, BLOCK):
-        end = min(n, start + BLOCK)
+@kernel()
+def place_rows(columns: int, width: int, first: int, last: int, rows: int) -> None:
+    """Write rows from one up to another, which lie one after the other, from where the words of each
+    column are (0: all are 0, -1: leave it alone)."""
+    for start in range(first, last, BLOCK):
+        end = min(last, start + BLOCK)
         for k in range(width):
             # Columns are too many for the machine to see that each is read on and on.
             source = load_int(columns, k)
             if source > 0:
                 prefetch(source + 8 * start + AHEAD)
         for k in range(width):
-            source, target = load_int(columns, k), base + 8 * k
+            source, target = load_int(columns, k), rows + 8 * k
             if source == 0:
                 for r in range(start, end):
-                    store_int(target, r * width, 0)
+                    store_int(target, (r - first) * width, 0)
             elif source != -1:
                 for r in range(start, end):
-                    store_int(target, r * width, load_int(source, r))
+                    store_int(target, (r - first) * width, load_int(source, r))
+
+
+@kernel((WORDS, ROWS))
+def place_columns(sources: np.ndarray, rows: np.ndarray) -> None:
+    """Fill rows from columns: where each column's words are, as in `place_rows`."""
+    place_rows(address(sources), rows.shape[1], 0, rows.shape[0], address(rows))
 
 
 @kernel((ROWS, ROWS))

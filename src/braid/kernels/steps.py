@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from braid.kernels.arriving import AT, MASK, PLACED, STRIDE, fill
+from braid.kernels.arriving import COUNT as COUNT_ALL
 from braid.kernels.beginnings import begin
 from braid.kernels.clauses import atom_holds
 from braid.kernels.counting import count_waiting
@@ -329,7 +331,18 @@ def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) ->
 
 
 @kernel(
-    (WORDS, WORDS, ROWS, WORDS, ROWS, PREDICATE_TYPE, PREDICATE_TYPE, PREDICATE_TYPE, WRITER_TYPE)
+    (
+        WORDS,
+        WORDS,
+        ROWS,
+        WORDS,
+        ROWS,
+        WORDS,
+        PREDICATE_TYPE,
+        PREDICATE_TYPE,
+        PREDICATE_TYPE,
+        WRITER_TYPE,
+    )
 )
 def follow(
     frame_words: np.ndarray,
@@ -337,6 +350,7 @@ def follow(
     first: np.ndarray,
     pairs: np.ndarray,
     second: np.ndarray,
+    arriving: np.ndarray,
     predicate: Any,
     rebind: Any,
     accept: Any,
@@ -345,7 +359,8 @@ def follow(
     """Run a batch of whole epochs through one step; see the module's text.
 
     `first` and `second` are rows sorted by `end`; `pairs` are words row << 32 | node of the
-    first input, sorted.
+    first input, sorted. `arriving`: the ring that second events come through, instead of rows
+    that are there, or nothing.
     """
     predicate, rebind = predicate_at(predicate), predicate_at(rebind)
     accept, write = predicate_at(accept), writer_at(write)
@@ -363,6 +378,9 @@ def follow(
     pairs_from = address(pairs)
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
     second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
+    ring, turn, placed = address(arriving), np.int64(-1), second_n
+    if arriving.shape[0] > 0:
+        second_n, second_stride, placed = arriving[COUNT_ALL], arriving[STRIDE], np.int64(0)
     out_words = np.zeros(12, np.int64)
     out = address(out_words)
     out_words[OUT_ROOM], out_words[PAIRS_ROOM] = 1024, 1024
@@ -375,28 +393,36 @@ def follow(
     lists[0], lists[1], lists[3], lists[4] = resized(0, 16), 16, resized(0, 16), 16
     p, s = 0, 0
     while p < pairs_n or s < second_n:
+        if s + 2 * AHEAD >= placed and placed < second_n:
+            fill(ring, s, min(second_n, s + 2 * AHEAD + 1))
+            second_at, turn, placed = arriving[AT], arriving[MASK], arriving[PLACED]
         # The next epoch: the smallest end that either input still has.
         now = FREE
         if p < pairs_n:
             now = load_int(first_at + (load_int(pairs_from, p) >> 32) * first_stride, 1)
         if s < second_n:
-            now = min(now, load_int(second_at + s * second_stride, 1))
+            now = min(now, load_int(second_at + (s & turn) * second_stride, 1))
         until = s
-        while until < second_n and load_int(second_at + until * second_stride, 1) == now:
+        while until < second_n:
+            if until == placed:
+                fill(ring, s, until + 1)
+                second_at, turn, placed = arriving[AT], arriving[MASK], arriving[PLACED]
+            if load_int(second_at + (until & turn) * second_stride, 1) != now:
+                break
             until += 1
         alone = until - s == 1
         heads_at, mask = load_int(numbers, HEADS_AT), load_int(numbers, HEADS_MASK)
         rows_at = load_int(numbers, ROWS_AT)
-        if class_count == 1 and until + AHEAD < second_n:
+        if class_count == 1 and until + AHEAD < placed:
             # Memory is slow: ask for the chains of the events that come next.
-            event = second_at + (until + AHEAD) * second_stride
+            event = second_at + ((until + AHEAD) & turn) * second_stride
             prefetch(heads_at + 8 * (hash_event(event, 0, 0, frame) & mask))
-            event = second_at + (until + AHEAD // 2) * second_stride
+            event = second_at + ((until + AHEAD // 2) & turn) * second_stride
             prefetch(rows_at + load_int(heads_at, hash_event(event, 0, 0, frame) & mask) * stride)
         for e in range(s, until):
             if load_int(numbers, COUNT) == 0:
                 break
-            event = second_at + e * second_stride
+            event = second_at + (e & turn) * second_stride
             began = load_int(event, 0)
             class_, way = np.int64(0), np.int64(-1)
             for _ in range(class_count * ways):
@@ -525,6 +551,8 @@ def follow(
     release(lists[0])
     release(lists[3])
     release(out_words[CHOSEN_AT])
+    if arriving.shape[0] > 0:
+        release(arriving[AT])
     return Run(
         out_words[OUT_AT],
         out_words[OUT_ROWS],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -117,13 +116,19 @@ def write_columns(
     sources = np.zeros(layout.width, np.int64)
     used: list[Words] = []  # what is copied must be there until it has been placed
     arrays = [columns[name] for name in layout.names]
-    places = _Places(first, len(rows), values, used)
+    named = [*zip(range(MASK), times or (), (_INTEGER,) * MASK, strict=False)]
+    named += zip(
+        range(layout.base, layout.width), arrays, map(schema.type_of, layout.names), strict=True
+    )
+    for place, array, type_ in named:
+        if _lies_as_words(array, type_):
+            sources[place] = _address(array) + 8 * first
+        else:
+            words = words_of(array.slice(first, len(rows)), type_, values)
+            used.append(np.ascontiguousarray(words))
+            sources[place] = address(used[-1])
     if times is None:
         sources[:MASK] = -1
-    else:
-        sources[START], sources[END] = (places.of(t, _INTEGER) for t in times)
-    for place, (name, array) in enumerate(zip(layout.names, arrays, strict=True), layout.base):
-        sources[place] = places.of(array, schema.type_of(name))
     place_columns(sources, rows)
     for number, array in enumerate(arrays):
         if array.null_count:
@@ -131,21 +136,33 @@ def write_columns(
             set_nulls(rows, number, nulls.to_numpy(zero_copy_only=False))
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where the words of columns are, of some rows: as they lie, or in copies that go to `used`."""
+def _lies_as_words(array: pa.Array, type_: pa.DataType) -> bool:
+    lies = array.type == type_ and type_ in _AS_WORDS
+    return bool(lies and len(array) and not array.null_count)
 
-    first: int
-    count: int
-    values: Values
-    used: list[Words]
 
-    def of(self, array: pa.Array, type_: pa.DataType) -> int:
-        if array.type == type_ and type_ in _AS_WORDS and len(array) and not array.null_count:
-            return int(array.buffers()[1].address + 8 * (array.offset + self.first))
-        words = words_of(array.slice(self.first, self.count), type_, self.values)
-        self.used.append(np.ascontiguousarray(words))
-        return int(address(self.used[-1]))
+def _address(array: pa.Array) -> int:
+    return int(array.buffers()[1].address + 8 * array.offset)
+
+
+def sources_of(
+    columns: Mapping[str, pa.Array],
+    layout: Layout,
+    schema: Schema,
+    times: tuple[pa.Array, pa.Array],
+) -> Words | None:
+    """Where the words of events are, if all columns are words as they lie and nothing is NULL."""
+    named = [(t, _INTEGER) for t in times]
+    named += [(columns[name], schema.type_of(name)) for name in layout.names]
+    if not all(_lies_as_words(array, type_) for array, type_ in named):
+        return None
+    found = [_address(array) for array, _ in named]
+    return np.array([*found[:MASK], *[0] * layout.masks, *found[MASK:]], np.int64)
+
+
+def write_sources(rows: Rows, sources: Words, first: int) -> None:
+    """Write events, from one on, into rows: those that lie where `sources_of` says."""
+    place_columns(np.where(sources > 0, sources + 8 * first, 0), rows)
 
 
 def column_to_arrow(

@@ -144,7 +144,9 @@ class States:
         """Nodes of the first input that are somebody else's lead to no state."""
         if first.members is not None and len(first.members):
             members = first.members
-            if first.sets is not None and int(members.max()) >= SET:
+            if first.sets is not None:
+                if int(members.min()) >= SET:
+                    return
                 members = members[members < SET]
             self._make_room_for_firsts(int(members.max(initial=0)) + 1)
 

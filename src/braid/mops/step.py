@@ -28,6 +28,7 @@ from braid.kernels.counting import count_instances
 from braid.kernels.rows import packed_pairs
 from braid.kernels.runtime import address, always, nothing
 from braid.mops import codegen
+from braid.mops.arriving import Unread
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -233,7 +234,7 @@ class StepLogic:
             self._slots,
             np.ascontiguousarray(first.rows),
             _pairs(first, numbers),
-            self._numbered(second),
+            *self._numbered(second),
             self._predicate,
             self._rebind,
             self._forward(),
@@ -246,14 +247,18 @@ class StepLogic:
         if len(stopped):
             batch = self._without(batch, stopped)
             self._give_up(stopped)
-        self._seen += len(first) + len(second.rows)
+        self._seen += len(first) + len(second)
         self._expire(bound)
         return batch
 
-    def _numbered(self, second: Batch) -> Rows:
-        """The events of the second input; with members, one for each, which has its number."""
+    def _numbered(self, second: Batch) -> tuple[Rows, Words]:
+        """The events of the second input; with members, one for each, which has its number. And the
+        ring that they come through, if they are not rows yet."""
+        if isinstance(second, Unread) and not self._spec.second_membered:
+            return np.empty((0, self._second.width), np.int64), second.columns.ring()
+        none = np.empty(0, np.int64)
         if not self._spec.second_membered:
-            return np.ascontiguousarray(second.alone())
+            return np.ascontiguousarray(second.alone()), none
         assert second.index is not None
         assert second.members is not None
         source, target = self._spec.second.layout, self._second
@@ -262,7 +267,7 @@ class StepLogic:
         out[:, : source.base] = rows[:, : source.base]
         out[:, target.base : target.base + len(source.names)] = rows[:, source.base :]
         out[:, -1] = second.members
-        return out
+        return out, none
 
     def _forwarded(self, rows: Rows, pairs: Words) -> Batch:
         """Resolve what the loop left to the index of edges."""
