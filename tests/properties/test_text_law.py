@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import braid
@@ -64,9 +64,59 @@ def query_sets(draw: Draw) -> dict[str, str]:
     return {"first": PUBLISHER.format(*constants()), **texts}
 
 
+#: Parts of patterns, which any of the others may go with.
+BEGINS = [
+    "Price > {0}",
+    "Volume = {1} AND Price < {0}",
+    "Name = 'a'",
+    "Name IN ('a', 'ab') AND Volume >= {1}",
+    "Price >= {0} OR Volume < {1}",
+]
+GOES_ON = [
+    "$2.Name = $1.Name",
+    "$2.Price > {0}",
+    "$2.Volume = {1} AND $2.Price <= {0}",
+    "$2.Price > $1.Price * {0}",
+    "$2.Name = $1.Name AND DUR <= {1}",
+]
+ENDS = [
+    "DUR <= {1}",
+    "Price > {0} AND Volume_1 <> {1}",
+    "Name = 'a' AND DUR < {1}",
+    "Price_1 < Price * {0}",
+]
+
+
+@st.composite
+def sets_of_many_shapes(draw: Draw) -> dict[str, str]:
+    """Patterns that have their parts in common, and hardly two of them their shape."""
+
+    def part(of: list[str]) -> str:
+        text = draw(st.sampled_from(of))
+        return text.format(draw(st.sampled_from([0, 0.5, 1, 2])), draw(st.integers(0, 6)))
+
+    return {
+        f"q{number}": "SELECT * FROM FILTER{" + part(ENDS) + "}"
+        "(FILTER{" + part(BEGINS) + "}(Stock) NEXT{" + part(GOES_ON) + "} Stock)"
+        for number in range(draw(st.integers(2, 16)))
+    }
+
+
 @given(query_sets(), events(ATTRIBUTES), st.data())
 def test_engine(texts: dict[str, str], sent: list[Event], data: st.DataObject) -> None:
     """In order, cut anywhere, with a snapshot and restore after any batch."""
+    check(texts, sent, data)
+
+
+@settings(max_examples=20)
+@given(sets_of_many_shapes(), events(ATTRIBUTES), st.data())
+def test_many_shapes_that_are_admitted_together(
+    texts: dict[str, str], sent: list[Event], data: st.DataObject
+) -> None:
+    check(texts, sent, data)
+
+
+def check(texts: dict[str, str], sent: list[Event], data: st.DataObject) -> None:
     order = data.draw(st.permutations(sent))
     order.sort(key=lambda e: e.end)
     feed = data.draw(cut([("Stock", e) for e in order], reloads=True))

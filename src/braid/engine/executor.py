@@ -8,7 +8,7 @@ time, and to take those words out again once that time has passed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.engine.stops import Stop
+from braid.engine.together import Comer, Forms, constants_of, joined, renumbered
 from braid.mops.arriving import Columns, Unread
 from braid.mops.base import Context, Held, Logic, State
 from braid.mops.batch import Batch, Later
@@ -101,6 +102,63 @@ class Executor:
             given = [None if o is None else origins[o] for o in stage.origins]
             origins.append(logic.admit(stage.recipe, constants, given))
             self._users[stage.mop] = self._users.get(stage.mop, 0) + count
+        return self._enter(Comer(route, members, births), origins, constants)
+
+    def admit_together(self, comers: Sequence[Comer]) -> list[Admitted]:
+        """Take on queries of many templates, those of a form at once: see `together.py`."""
+        forms, origins = Forms(), [list[Origin]() for _ in comers]
+        for place in range(max((len(comer.route.stages) for comer in comers), default=0)):
+            groups: dict[Hashable, list[tuple[int, tuple[int, ...]]]] = {}
+            for n, (route, members, _) in enumerate(comers):
+                if place < len(route.stages):
+                    stage = route.stages[place]
+                    self._logic(stage)
+                    self._users[stage.mop] = self._users.get(stage.mop, 0) + len(members)
+                    form, asked = forms.of(stage.recipe)
+                    known = tuple([o is None for o in stage.origins])
+                    groups.setdefault((stage.mop, form, known), []).append((n, asked))
+            for group in groups.values():
+                self._admit_form(comers, origins, place, group)
+        return [
+            self._enter(
+                comer, own, Constants(comer.members.ids, comer.members.values, self.context.values)
+            )
+            for comer, own in zip(comers, origins, strict=True)
+        ]
+
+    def _admit_form(
+        self,
+        comers: Sequence[Comer],
+        origins: list[list[Origin]],
+        place: int,
+        group: Sequence[tuple[int, tuple[int, ...]]],
+    ) -> None:
+        """Let an m-op take on those who ask the same of it; `origins` get their nodes."""
+        stages = [comers[n].route.stages[place] for n, _ in group]
+        parts = [(comers[n].members, asked) for n, asked in group]
+        given: list[Origin | None] = []
+        for k, origin in enumerate(stages[0].origins):
+            if origin is None:
+                given.append(None)
+                continue
+            read = [stage.origins[k] for stage in stages]
+            given.append(
+                joined([origins[n][r or 0] for (n, _), r in zip(group, read, strict=True)])
+            )
+        logic = self.logics[stages[0].mop]
+        found = logic.admit(
+            renumbered(stages[0].recipe), constants_of(parts, self.context.values), given
+        )
+        first = 0
+        for (n, _), (members, _) in zip(group, parts, strict=True):
+            own = slice(first, first + len(members))
+            origins[n].append(Origin(found.numbers[own], found.signatures[own]))
+            first += len(members)
+
+    def _enter(self, comer: Comer, origins: Sequence[Origin], constants: Constants) -> Admitted:
+        """Queries that all m-ops of their route know are there, and have results from now on."""
+        route, members, births = comer
+        count = len(members.ids)
         first = self.census.new_numbers(count)
         admitted = Admitted(
             route,

@@ -35,6 +35,7 @@ from braid.algebra.templates import Members, Output, Template
 from braid.algebra.types import Kind, kind_of
 from braid.engine.executor import Executor
 from braid.engine.members import ExitPoint
+from braid.engine.together import Comer, can_wait
 from braid.mops.laid import ALWAYS
 from braid.mops.values import Words
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
@@ -179,6 +180,8 @@ class Planner:
         self._known: dict[str, Node] = {}
         self._versions: dict[str, int] = {}
         self._exits: dict[str, list[ExitPoint]] = {}
+        #: Queries of many templates that are to be admitted together, while these come.
+        self._waiting: list[Comer] | None = None
 
     def add(self, members: Members, births: Words | None = None, *, single: bool = False) -> None:
         """Admit queries of one template. `single`: no other query publishes what these do."""
@@ -196,6 +199,21 @@ class Planner:
         if single and from_the_start and template.publishes and "inline" in self._driver.rules:
             # One that came later has no events from before: its readers see what it publishes.
             self._inline(template, members)
+
+    def add_all(self, comers: Iterable[tuple[Members, Words | None, bool]]) -> None:
+        """Admit queries of many templates, as `add` does one after the other."""
+        self._waiting = []
+        for members, births, single in comers:
+            if members.template.publishes:
+                self._admit_waiting()
+            self.add(members, births, single=single)
+        self._admit_waiting()
+        self._waiting = None
+
+    def _admit_waiting(self) -> None:
+        if self._waiting:
+            self._executor.admit_together(self._waiting)
+            self._waiting = []
 
     def _forget(self, stream: str) -> None:
         """Whoever was inlined under this name before is not who publishes it now."""
@@ -312,6 +330,9 @@ class Planner:
 
     def _admit(self, route: Route, members: Members, births: Words | None, rows: Words) -> None:
         own = None if births is None else births[rows]
+        if self._waiting is not None and can_wait(route, members):
+            self._waiting.append(Comer(route, members, own))
+            return
         self._know_exits(route, self._executor.admit(route, members, own).exits)
 
     def _know_exits(self, route: Route, points: Sequence[ExitPoint]) -> None:

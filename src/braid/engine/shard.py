@@ -109,8 +109,7 @@ class Shard:
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
         self._lives = Lives(_pages, births)
-        for members, single in groups:
-            self._planner.add(members, self._births(members), single=single)
+        self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
         self._executor.restore(states)
         self._note_suspended()

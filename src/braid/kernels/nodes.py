@@ -62,16 +62,19 @@ def add_nodes(
     free: np.ndarray,
     counts: np.ndarray,
     wanted: np.ndarray,
+    fresh: np.ndarray,
 ) -> np.ndarray:
     """The number of each signature, new ones given the next free number.
 
     `counts`: how many numbers were ever given, how many of `free` can be reused. There is room
-    for all. New numbers have no use before this call counts one for each row.
+    for all. New numbers have no use before this call counts one for each row. `fresh` gets which
+    rows brought them.
     """
     found = np.empty(wanted.shape[0], np.int64)
     for r in range(wanted.shape[0]):
         at = _place(table, known, wanted[r, 0], wanted[r, 1])
         number = table[at]
+        fresh[r] = number == _EMPTY
         if number == _EMPTY:
             if counts[1] > 0:
                 counts[1] -= 1

@@ -35,6 +35,8 @@ class Constants:
         self._columns = columns
         self._values = values
         self._words: dict[int, Words] = {}
+        #: Keys of floats, which are asked for as often as their atom is looked at.
+        self._float_keys: dict[int, Words] = {}
 
     def chosen(self, rows: Words) -> Constants:
         """The constants of some of the members."""
@@ -52,13 +54,14 @@ class Constants:
 
     def words(self, constant: Constant) -> Words:
         if isinstance(constant, Parameter):
-            if constant.index not in self._words:
+            known = self._words.get(constant.index)
+            if known is None:
                 array = self._columns[constant.index]
                 if isinstance(array, pa.ChunkedArray):
                     array = array.combine_chunks()
                 words = words_of(array, constant.type, self._values)
-                self._words[constant.index] = self._kept(words, constant.type)
-            return self._words[constant.index]
+                known = self._words[constant.index] = self._kept(words, constant.type)
+            return known
         return self._kept(np.array([_word(constant, self._values)], np.int64), constant.type)
 
     def _kept(self, words: Words, type_: pa.DataType) -> Words:
@@ -79,8 +82,14 @@ class Constants:
         return [words]
 
     def keys(self, constant: Constant, mode: str) -> Words:
-        words = self.words(constant)
-        return float_keys(words) if mode in (FLOAT, NUMBER_AS_FLOAT) else words
+        if mode not in (FLOAT, NUMBER_AS_FLOAT):
+            return self.words(constant)
+        if not isinstance(constant, Parameter):
+            return float_keys(self.words(constant))
+        keys = self._float_keys.get(constant.index)
+        if keys is None:
+            keys = self._float_keys[constant.index] = float_keys(self.words(constant))
+        return keys
 
 
 def _word(literal: Literal, values: Values) -> int:

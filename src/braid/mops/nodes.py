@@ -44,9 +44,6 @@ def _digest(what: Hashable) -> tuple[int, ...]:
     return tuple(np.frombuffer(digest, np.int64).tolist())
 
 
-_ALL, _NONE = np.zeros(1, np.int64), np.empty(0, np.int64)
-
-
 class Nodes:
     """Numbers for signatures, with a count of uses."""
 
@@ -69,20 +66,11 @@ class Nodes:
     def add(self, wanted: Signatures) -> tuple[NodeNumbers, NodeNumbers]:
         """The node of each row, one use of it counted; and the rows that brought new ones."""
         self._reserve(self.high + len(wanted))
-        if len(wanted) == 1:
-            numbers = add_nodes(
-                self._table, self.signatures, self.uses, self._free, self._counts, wanted
-            )
-            return numbers, _ALL if self.uses[numbers[0]] == 1 else _NONE
-        fresh = find_nodes(self._table, self.signatures, wanted) < 0
+        fresh = np.empty(len(wanted), np.bool_)
         numbers = add_nodes(
-            self._table, self.signatures, self.uses, self._free, self._counts, wanted
+            self._table, self.signatures, self.uses, self._free, self._counts, wanted, fresh
         )
-        rows = np.flatnonzero(fresh)
-        if len(rows) > 1:
-            _, first = np.unique(numbers[rows], return_index=True)
-            rows = rows[np.sort(first)]
-        return numbers, rows
+        return numbers, fresh.nonzero()[0]
 
     def find(self, wanted: Signatures) -> NodeNumbers:
         """The node of each signature, or -1."""
