@@ -135,3 +135,30 @@ def test_members_that_a_digest_rules_out_want_nothing() -> None:
     assert with_digests == without
     assert sum(map(len, without)) > 60
     assert kinds == {"one", "few", "none"}
+
+
+def test_what_a_step_says_is_not_asked_again_of_those_that_say_it() -> None:
+    """Queries of one template, of which some ask for the same value in both conditions: the others
+    want what there cannot be."""
+    asked = []
+    unsaid = states.States._unsaid
+
+    def noted(*args: Any) -> Any:
+        found = list(unsaid(*args))
+        asked.extend((len(rest.clauses[0]), len(some)) for rest, some in found)
+        return found
+
+    def results(pairs: list[tuple[int, int]]) -> list[Any]:
+        engine = braid.Engine(idle_timeout=None)
+        engine.stream("S", SCHEMA, time="t")
+        rules = pa.table({"a": [a for a, _ in pairs], "b": [b for _, b in pairs]})
+        text = "SELECT * FROM FILTER{c = :b}(FILTER{n >= 0}(S) NEXT{$2.c = :a} S)"
+        with patch.object(states.States, "_unsaid", noted):
+            engine.query("q", f"CREATE QUERY q FOR EACH (a BIGINT, b BIGINT) AS {text}", rules)
+            engine.process({"S": events(0)})
+        return list(found(engine).values())
+
+    equal = [(a, a) for a in range(3)]
+    both = results([(a, b) for a in range(3) for b in range(3)])
+    assert sorted(asked) == [(0, 3), (1, 6)]
+    assert both == results(equal) != []

@@ -8,7 +8,7 @@ nodes so far share them (prefix merging).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +69,8 @@ FEW_EDGES = 8
 MAX_CLASSES = 32
 #: So many states are worth being laid together.
 MANY_STATES = 16_384
+#: Tests of a forward selection that are looked for among those before it: a bit for each.
+_MOST_SAID = 62
 #: Static keys of a class.
 MAX_KEYS = 2
 #: Tests that the loop makes by itself.
@@ -352,35 +354,35 @@ class States:
             self.state_of[new] = owners
             self.edges.know_outs(new)
             part = constants.chosen(rows)
-            self._new_outs(self._unsaid(recipe, part), part, new, owners)
+            for forward, some in self._unsaid(recipe, part):
+                self._new_outs(forward, part.chosen(some), new[some], owners[some])
         return origin_of(self.outs, numbers)
 
-    def _unsaid(self, recipe: StepRecipe, constants: Constants) -> Predicate:
-        """The forward selection without what the tests of the second event say already.
+    def _unsaid(
+        self, recipe: StepRecipe, constants: Constants
+    ) -> Iterator[tuple[Predicate, Words]]:
+        """The forward selection without what the tests of the second event say already, and whose.
 
         A query over one name asks for it in every step: the event that made the composite has
         passed that test, and asking again first would cost a look at every member's next one.
         """
         forward = recipe.forward
-        if len(forward.clauses) != 1:
-            return forward
+        atoms = forward.clauses[0] if len(forward.clauses) == 1 else ()
         origins = {name: source[2:] for name, source in self._spec.emit if source[:2] == "e:"}
-        asked = [limits(test, constants) for test in recipe.tests if test.kind == "between"]
-        keys = [test.key for test in recipe.tests if test.kind == "between"]
-        kept = []
-        for atom in forward.clauses[0]:
+        tests = [(test.key, limits(test, constants)) for test in recipe.tests if _is_between(test)]
+        said = np.zeros(constants.count, np.int64)
+        for k, atom in enumerate(atoms[:_MOST_SAID]):
             name = origins.get(atom.key.name or "")
-            said = False
-            if name is not None and atom.kind == "between":
-                _, low, high = limits(atom, constants)
-                said = any(
-                    key == KeyColumn(name, atom.key.mode)
-                    and bool(np.all((lows >= low) & (highs <= high)))
-                    for key, (_, lows, highs) in zip(keys, asked, strict=True)
-                )
-            if not said:
-                kept.append(atom)
-        return replace(forward, clauses=(tuple(kept),))
+            if name is None or not _is_between(atom):
+                continue
+            _, low, high = limits(atom, constants)
+            for key, (_, lows, highs) in tests:
+                if key == KeyColumn(name, atom.key.mode):
+                    said |= ((lows >= low) & (highs <= high)).astype(np.int64) << k
+        for which in np.unique(said).tolist():
+            kept = tuple(atom for k, atom in enumerate(atoms) if not which >> k & 1)
+            rest = replace(forward, clauses=(kept,)) if which else forward
+            yield rest, np.flatnonzero(said == which)
 
     def _new_outs(
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
@@ -581,9 +583,13 @@ class States:
         }
 
 
+def _is_between(atom: Atom) -> bool:
+    return atom.kind == "between"
+
+
 def _is_equality(atom: Atom) -> bool:
     return (
-        atom.kind == "between"
+        _is_between(atom)
         and atom.key.name is not None
         and atom.low is not None
         and atom.low == atom.high
