@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from braid.algebra.schema import Schema
-from braid.mops.columns import moved, nulls_of, rows_to_arrow, write_columns
+from braid.mops.columns import moved, nulls_of, write_columns
+from braid.mops.result_tables import ResultForm
 from braid.mops.values import Values
 from braid.plan.layout import Layout
 
@@ -51,7 +52,7 @@ def test_columns_become_rows_and_rows_columns(count: int) -> None:
     times = pa.array(range(50, 150), pa.int64()).slice(10)
     rows = np.full((count, layout.width), -7, np.int64)
     write_columns(rows, whole, layout, schema, values, (times, times), first)
-    found = rows_to_arrow(rows, layout, schema, pa.int64(), values)
+    found = ResultForm(layout, schema, pa.int64()).table(rows, values)
     wanted = whole.slice(first, count)
     assert found.drop_columns(["start", "end"]).to_pydict() == wanted.to_pydict()
     assert found.schema.types[2:] == whole.schema.types

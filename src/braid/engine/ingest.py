@@ -96,6 +96,8 @@ class Ingest:
         self.attributes = tuple(a for a in stream.schema if a.name in wanted)
         fields = [(START, _TICKS), (END, _TICKS)] if stream.time else []
         self._schema = pa.schema(fields + [(a.name, a.type) for a in self.attributes])
+        #: How data looked that had all columns as they are declared, and where these were in it.
+        self._fitting: tuple[pa.Schema, list[int]] | None = None
 
     def __call__(self, data: pa.Table | pa.RecordBatch) -> Ingested:
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
@@ -108,6 +110,9 @@ class Ingest:
     def _ingested(self, table: pa.Table) -> Ingested:
         reasons = _Reasons(table.num_rows)
         arrays, ends = self._times(table, reasons) if self.stream.time else ([], None)
+        fitting = self._as_declared(table, arrays) if reasons.bad is None else None
+        if fitting is not None:
+            return Ingested(fitting, None, ends)
         documents, json = self.stream.documents, self.stream.json
         for attribute in self.attributes:
             name, column = attribute.name, _chunk(table, attribute.name)
@@ -136,6 +141,40 @@ class Ingest:
             schema=REJECTED,
         )
         return Ingested(events.filter(pa.array(~bad)), rows)
+
+    def _as_declared(self, table: pa.Table, times: list[pa.Array]) -> pa.RecordBatch | None:
+        """Events whose columns are all there in the declared types, in one piece.
+
+        They are chosen together: an object for each column of a small batch would cost more than
+        all the rest of it.
+        """
+        schema = table.schema
+        if self._fitting is None or not schema.equals(self._fitting[0], check_metadata=True):
+            places = self._places(schema)
+            if places is None:
+                return None
+            self._fitting = schema, places
+        batches = table.to_batches()
+        if len(batches) != 1:
+            return None
+        events = batches[0].select(self._fitting[1])
+        if schema.metadata is not None:
+            events = events.replace_schema_metadata(None)
+        for name, time in zip((END, START), reversed(times), strict=False):
+            events = events.add_column(0, name, time)
+        return events
+
+    def _places(self, schema: pa.Schema) -> list[int] | None:
+        """Where the attributes are in data that has each of them once, as it is declared."""
+        wanted = [pa.field(a.name, a.type) for a in self.attributes]
+        if not wanted or self.stream.documents:
+            return None
+        found = [schema.get_field_index(field.name) for field in wanted]
+        if -1 in found:
+            return None
+        fields = [schema.field(place) for place in found]
+        fit = all(a.equals(b, check_metadata=True) for a, b in zip(fields, wanted, strict=True))
+        return found if fit else None
 
     def _check_columns(self, table: pa.Table) -> None:
         there = table.column_names

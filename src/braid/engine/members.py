@@ -12,8 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.algebra.schema import Schema
+from braid.mops.columns import Rows
 from braid.mops.publish import Subscribers
-from braid.mops.values import Words
+from braid.mops.result_tables import ResultForm
+from braid.mops.values import Values, Words
+from braid.plan.layout import Layout
 from braid.plan.routes import Route
 
 
@@ -30,6 +33,13 @@ class ExitPoint:
     gone: bool = False
     #: It stays without queries: a prepared query that has no members is read by others.
     stays: bool = False
+    _form: ResultForm | None = None
+
+    def table(self, rows: Rows, layout: Layout, values: Values) -> pa.Table:
+        """Results that come out here, as a user gets them."""
+        if self._form is None or self._form.layout is not layout:
+            self._form = ResultForm(layout, self.schema, self.time_type)
+        return self._form.table(rows, values)
 
 
 @dataclass

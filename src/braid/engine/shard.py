@@ -24,13 +24,13 @@ from braid.engine.options import Options
 from braid.engine.ordering import NEVER, Ordering, Part, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
-from braid.engine.released import arrived
+from braid.engine.released import Arrivals
 from braid.engine.results import Emission, Paired, ResultGroup
 from braid.errors import CheckpointError, Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
-from braid.mops.columns import Rows, rows_to_arrow
+from braid.mops.columns import Rows
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
 from braid.mops.values import Carried, Words
@@ -86,6 +86,7 @@ class Shard:
             watching=options.watching,
             share=options.share,
         )
+        self._arrivals = Arrivals(self._context.values)
         self.suspended: dict[str, str] = {}
         #: What was found while it ran that users should know.
         self.notices: list[Notice] = []
@@ -335,7 +336,8 @@ class Shard:
         return passed
 
     def _arrived(self, channel: str, parts: list[Part]) -> Rows | Columns:
-        return arrived(parts, self.plan.sources[channel.split(FEED)[0]], self._context.values)
+        source = channel.split(FEED)[0]
+        return self._arrivals(source, parts, self.plan.sources[source])
 
     def _bound(self, signature: str) -> int:
         """How far the clock of an m-op is: that of the streams it reads."""
@@ -368,10 +370,7 @@ class Shard:
         return Paired(rows, codes, self._executor.census.ids_of(numbers))
 
     def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
-        shape = self.plan.channels[point.channel]
-        return rows_to_arrow(
-            rows, shape.layout, point.schema, point.time_type, self._context.values
-        )
+        return point.table(rows, self.plan.channels[point.channel].layout, self._context.values)
 
     @property
     def exits(self) -> tuple[ExitPoint, ...]:

@@ -7,9 +7,12 @@ from the columns, and give way when the loop has gone on.
 
 from __future__ import annotations
 
+import numpy as np
+from numba import types
+
 from braid.kernels.memory import resized
 from braid.kernels.rows import place_rows
-from braid.kernels.runtime import kernel, load_int, store_int
+from braid.kernels.runtime import WORDS, kernel, load_int, store_int
 
 #: Words of a ring: its rows (address, number less one, bytes of a row), how many rows there are in
 #: all and up to which they have been placed, and pieces of columns (address, number). A piece is a
@@ -42,3 +45,24 @@ def fill(ring: int, first: int, last: int) -> None:
         place_rows(sources, width, placed, end, at + (placed & (size - 1)) * stride)
         placed = end
     store_int(ring, PLACED, placed)
+
+
+#: Words of an array as Arrow's C data interface describes it, as far as they are read here.
+NULL_COUNT, OFFSET, BUFFERS, CHILDREN = 1, 2, 5, 6
+
+
+@kernel((types.int64, WORDS, WORDS))
+def words_of_columns(batch: int, places: np.ndarray, found: np.ndarray) -> bool:
+    """Where the words of a record batch of 64-bit columns are: for each word of a row that of row 0,
+    in the column at its place (-1: nowhere, it is 0). Whether that holds: a column that has NULLs,
+    or may have, is not read as it lies."""
+    children = load_int(batch, CHILDREN)
+    for k in range(places.shape[0]):
+        found[k] = 0
+        if places[k] >= 0:
+            column = load_int(children, places[k])
+            buffers = load_int(column, BUFFERS)
+            if load_int(buffers, 0) != 0 and load_int(column, NULL_COUNT) != 0:
+                return False
+            found[k] = load_int(buffers, 1) + 8 * load_int(column, OFFSET)
+    return True

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.schema import Schema, shown_names
+from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
-from braid.kernels.rows import move_columns, place_columns, take_columns
+from braid.kernels.rows import move_columns, place_columns
 from braid.kernels.runtime import address
 from braid.mops.values import Values, Words
-from braid.plan.layout import END, MASK, START, Layout
+from braid.plan.layout import END, MASK, Layout
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -136,32 +136,21 @@ def write_columns(
             set_nulls(rows, number, nulls.to_numpy(zero_copy_only=False))
 
 
+def are_words(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a column lies in memory as rows have it, but for NULL."""
+    return bool(found == declared and declared in _AS_WORDS)
+
+
 def _lies_as_words(array: pa.Array, type_: pa.DataType) -> bool:
-    lies = array.type == type_ and type_ in _AS_WORDS
-    return bool(lies and len(array) and not array.null_count)
+    return bool(are_words(array.type, type_) and len(array) and not array.null_count)
 
 
 def _address(array: pa.Array) -> int:
     return int(array.buffers()[1].address + 8 * array.offset)
 
 
-def sources_of(
-    columns: Mapping[str, pa.Array],
-    layout: Layout,
-    schema: Schema,
-    times: tuple[pa.Array, pa.Array],
-) -> Words | None:
-    """Where the words of events are, if all columns are words as they lie and nothing is NULL."""
-    named = [(t, _INTEGER) for t in times]
-    named += [(columns[name], schema.type_of(name)) for name in layout.names]
-    if not all(_lies_as_words(array, type_) for array, type_ in named):
-        return None
-    found = [_address(array) for array, _ in named]
-    return np.array([*found[:MASK], *[0] * layout.masks, *found[MASK:]], np.int64)
-
-
 def write_sources(rows: Rows, sources: Words, first: int) -> None:
-    """Write events, from one on, into rows: those that lie where `sources_of` says."""
+    """Write events, from one on, into rows; `sources`: where the words of the first of all are."""
     place_columns(np.where(sources > 0, sources + 8 * first, 0), rows)
 
 
@@ -170,26 +159,6 @@ def column_to_arrow(
 ) -> pa.Array:
     column = layout.column(name)
     return array_of(rows[:, layout.base + column], nulls_of(rows, column), type_, values)
-
-
-def times_to_arrow(words: Words, type_: pa.DataType) -> pa.Array:
-    """start or end, as the user's clock shows them."""
-    times = pa.array(np.ascontiguousarray(words), pa.int64())
-    return times if type_ == _INTEGER else times.cast(type_)
-
-
-def rows_to_arrow(
-    rows: Rows, layout: Layout, schema: Schema, time_type: pa.DataType, values: Values
-) -> pa.Table:
-    """A table of results: start, end, then the attributes of the schema."""
-    columns = np.empty((layout.width, len(rows)), np.int64)
-    take_columns(np.ascontiguousarray(rows), columns)
-    masked = bool(columns[MASK : layout.base].any())
-    arrays = [times_to_arrow(columns[START], time_type), times_to_arrow(columns[END], time_type)]
-    for a in schema:
-        nulls = nulls_of(rows, layout.column(a.name)) if masked else None
-        arrays.append(array_of(columns[layout.word(a.name)], nulls, a.type, values))
-    return pa.table(dict(zip(shown_names(schema.names), arrays, strict=True)))
 
 
 def moved(

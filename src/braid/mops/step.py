@@ -59,6 +59,7 @@ class StepLogic:
         self._second = Layout((*names, "#") if spec.second_membered else names)
         self._compile()
         self._columns = self._make_columns()
+        self._fixed = self._make_frame()
         self.tables = States(spec, context, self._second)
         self.sets = SetStates(self.tables)
         #: Output nodes whose state gave up because of its budget, and when.
@@ -132,9 +133,9 @@ class StepLogic:
             ends.astype(np.int64),
         )
 
-    def _frame(self) -> Words:
-        """Where everything is now: tables move when they grow."""
-        spec, layout, tables = self._spec, self._layout, self.tables
+    def _make_frame(self) -> Words:
+        """What a frame has of the form of the step alone."""
+        spec, layout = self._spec, self._layout
         instance_keys, event_keys, float_keys, bind, emit, ways = self._columns
         frame = np.zeros(slots.FRAME, np.int64)
         frame[slots.INSTANCE_KEYS] = address(instance_keys)
@@ -156,6 +157,13 @@ class StepLogic:
         frame[slots.ITERATES] = spec.iterates
         frame[slots.RESIDUAL] = not is_true(spec.residual)
         frame[slots.CHANNELS] = spec.channels
+        frame[slots.BUDGET] = self._context.instance_budget
+        return frame
+
+    def _frame(self) -> Words:
+        """Where everything is now: tables move when they grow."""
+        tables = self.tables
+        frame = self._fixed.copy()
         frame[slots.FIRST_HEADS] = address(tables.heads)
         frame[slots.SET_HEADS] = address(self.sets.heads)
         frame[slots.ALIASES] = address(self.sets.aliases)
@@ -170,7 +178,6 @@ class StepLogic:
         frame[slots.CLASS_COUNT] = tables.class_count
         frame[slots.STRINGS] = address(self._context.values.strings.description)
         frame[slots.STATE_COUNT] = tables.states.high
-        frame[slots.BUDGET] = self._context.instance_budget
         return frame
 
     # ---- members ----
@@ -377,7 +384,8 @@ class StepLogic:
     @property
     def state_bytes(self) -> int:
         heads = self._ways * (int(self._slots[slots.HEADS_MASK]) + 1)
-        return self._memory().nbytes + 8 * (heads + int(self._slots[slots.ARENA_SIZE]))
+        words = int(self._slots[slots.CAPACITY]) * self._stride
+        return 8 * (words + heads + int(self._slots[slots.ARENA_SIZE]))
 
     @property
     def index_bytes(self) -> int:
