@@ -77,21 +77,36 @@ def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.nd
 def place_rows(columns: int, width: int, first: int, last: int, rows: int) -> None:
     """Write rows from one up to another, which lie one after the other, from where the words of each
     column are (0: all are 0, -1: leave it alone)."""
-    for start in range(first, last, BLOCK):
-        end = min(last, start + BLOCK)
+    whole = last - (last - first) % BLOCK
+    for start in range(first, whole, BLOCK):
         for k in range(width):
-            # Columns are too many for the machine to see that each is read on and on.
-            source = load_int(columns, k)
+            source, target = load_int(columns, k), rows + 8 * ((start - first) * width + k)
             if source > 0:
-                prefetch(source + 8 * start + AHEAD)
+                source += 8 * start
+                # Columns are too many for the machine to see that each is read on and on.
+                prefetch(source + AHEAD)
+                # All are read before the first is written: a loop may not do that, since it could
+                # be the same memory.
+                a, b, c = load_int(source, 0), load_int(source, 1), load_int(source, 2)
+                d, e, f = load_int(source, 3), load_int(source, 4), load_int(source, 5)
+                g, h = load_int(source, 6), load_int(source, 7)
+                store_int(target, 0, a)
+                store_int(target, width, b)
+                store_int(target, 2 * width, c)
+                store_int(target, 3 * width, d)
+                store_int(target, 4 * width, e)
+                store_int(target, 5 * width, f)
+                store_int(target, 6 * width, g)
+                store_int(target, 7 * width, h)
+            elif source == 0:
+                for r in range(BLOCK):
+                    store_int(target, r * width, 0)
+    for r in range(whole, last):
         for k in range(width):
-            source, target = load_int(columns, k), rows + 8 * k
-            if source == 0:
-                for r in range(start, end):
-                    store_int(target, (r - first) * width, 0)
-            elif source != -1:
-                for r in range(start, end):
-                    store_int(target, (r - first) * width, load_int(source, r))
+            source = load_int(columns, k)
+            if source != -1:
+                word = load_int(source, r) if source > 0 else np.int64(0)
+                store_int(rows, (r - first) * width + k, word)
 
 
 @kernel((WORDS, ROWS))
