@@ -26,6 +26,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from braid.kernels.cache import forget_stale_results
+from braid.kernels.once import compiled_once
 from braid.kernels.parts import as_part
 from braid.kernels.plain import PlainCompiler
 
@@ -58,10 +59,12 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
         if not signature:
             compiled = _compiled(function, no_cfunc_wrapper=True)
             _call_as_part(compiled, function)
+            _compile_once(compiled, function)
         elif isinstance(signature[0], tuple):
             compiled = _Entry(function, signature[0])
         else:
-            compiled = numba.njit(*signature, pipeline_class=PlainCompiler, **_ALONE)(function)
+            with compiled_once(function):
+                compiled = numba.njit(*signature, pipeline_class=PlainCompiler, **_ALONE)(function)
             compiled.at = _entered_at(compiled, signature[0])
         return cast(_F, compiled)
 
@@ -91,6 +94,16 @@ def _call_as_part(compiled: Any, function: Callable[..., Any]) -> None:
     compiled.get_overload = lambda signature: part().get_overload(signature)
 
 
+def _compile_once(compiled: Any, function: Callable[..., Any]) -> None:
+    compile_for = compiled._compile_for_args
+
+    def compile_for_args(*args: Any, **kws: Any) -> Any:
+        with compiled_once(function):
+            return compile_for(*args, **kws)
+
+    compiled._compile_for_args = compile_for_args
+
+
 class _Entry:
     """A kernel that only Python calls, compiled when it does."""
 
@@ -104,7 +117,8 @@ class _Entry:
 
     def __call__(self, *args: Any) -> Any:
         if self._compiled is None:
-            self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
+            with compiled_once(self._function):
+                self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
         if self._functions:
             given = list(args)
             for n in self._functions:
