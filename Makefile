@@ -18,10 +18,9 @@ CLASSES := $(VENV)/spark.jsa
 SHORT := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 SHORT_LIVED := export SPARK_SUBMIT_OPTS="$(SHORT) -XX:SharedArchiveFile=$(abspath $(CLASSES)) -Xlog:disable";
 SPARK_LOG := $(VENV)/spark-tests.log
-ON_SPARK := $(BIN)/pytest -q -n $(SPARK_WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-all bench clean
+.PHONY: help setup demo check format test test-spark test-all bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,14 +52,18 @@ $(CLASSES): $(STAMP) tools/archive_classes.py
 	@$(WITH_JAVA) SPARK_SUBMIT_OPTS="$(SHORT)" $(BIN)/python tools/archive_classes.py $@ \
 	|| echo "Java wrote no archive of classes: the tests on Spark take longer without"
 
-# Tests on Spark often wait, for a JVM or for a batch; the others never do. Side by side they keep
-# two cores busy.
+test-spark: $(CLASSES)  ## those on Spark alone
+	@$(WITH_JAVA) $(SHORT_LIVED) $(BIN)/pytest -q -n $(SPARK_WORKERS) --dist loadfile \
+	--no-loadscope-reorder -m "spark and not slow"
+
+# Tests on Spark often wait, for a JVM or for a batch; checks and the other tests never do. Side by
+# side they keep two cores busy.
 test: $(STAMP)  ## every check and test but the slow ones
-	@$(MAKE) --no-print-directory -j2 check $(CLASSES)
-	@$(WITH_JAVA) $(SHORT_LIVED) \
-	$(ON_SPARK) -m "spark and not slow" > $(SPARK_LOG) 2>&1 & \
+	@$(WITH_JAVA) \
+	$(MAKE) --no-print-directory test-spark > $(SPARK_LOG) 2>&1 & spark=$$!; \
+	$(MAKE) --no-print-directory check || { kill $$spark; wait $$spark; exit 1; }; \
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; others=$$?; \
-	echo "Waiting for the tests on Spark ..."; wait $$!; spark=$$?; cat $(SPARK_LOG); \
+	echo "Waiting for the tests on Spark ..."; wait $$spark; spark=$$?; cat $(SPARK_LOG); \
 	exit $$((others | spark))
 
 test-all: check $(CLASSES)  ## the slow ones too
