@@ -2,7 +2,7 @@
 
 Predicates and writers are generated, one for each shape of query, and compiled when the first
 query of a shape comes: here every pass of the compiler is time that a user waits. They are
-assignments, conditions and calls, with no function or comprehension in them, no array, no tuple and
+assignments, conditions and calls, with no function or comprehension in them, no array and
 nothing that is known only to be constant; half of Numba's passes look for these.
 """
 
