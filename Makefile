@@ -6,16 +6,21 @@ STAMP := $(VENV)/.installed
 SIZE ?= small
 CASE ?=
 WORKERS ?= 2
+SPARK_WORKERS ?= 1
 
 # Spark's workers must run the interpreter that has Braid in it.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$$java_home";
-# The JVMs of tests live for seconds: Java's second compiler would take more time than it saves.
-SHORT_LIVED := export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
+# The JVMs of tests live for seconds: Java's second compiler would take more time than it saves, and
+# loading Spark's classes takes most of their start, unless they come from an archive.
+CLASSES := $(VENV)/spark.jsa
+SHORT := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+SHORT_LIVED := export SPARK_SUBMIT_OPTS="$(SHORT) -XX:SharedArchiveFile=$(abspath $(CLASSES)) -Xlog:disable";
+SPARK_LOG := $(VENV)/spark-tests.log
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-all bench clean
+.PHONY: help setup demo check format test test-spark test-all bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,12 +48,25 @@ format: $(STAMP)  ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check  ## every check and test but the slow ones
-	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; \
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
+$(CLASSES): $(STAMP) tools/archive_classes.py
+	@$(WITH_JAVA) SPARK_SUBMIT_OPTS="$(SHORT)" $(BIN)/python tools/archive_classes.py $@ \
+	|| echo "Java wrote no archive of classes: the tests on Spark take longer without"
 
-test-all: check  ## the slow ones too
+test-spark: $(CLASSES)  ## those on Spark alone
+	@$(WITH_JAVA) $(SHORT_LIVED) $(BIN)/pytest -q -n $(SPARK_WORKERS) --dist loadfile \
+	--no-loadscope-reorder -m "spark and not slow"
+
+# Tests on Spark often wait, for a JVM or for a batch; checks and the other tests never do. Side by
+# side they keep two cores busy.
+test: $(STAMP)  ## every check and test but the slow ones
+	@$(WITH_JAVA) \
+	$(MAKE) --no-print-directory test-spark > $(SPARK_LOG) 2>&1 & spark=$$!; \
+	$(MAKE) --no-print-directory check || { kill $$spark; wait $$spark; exit 1; }; \
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; others=$$?; \
+	echo "Waiting for the tests on Spark ..."; wait $$spark; spark=$$?; cat $(SPARK_LOG); \
+	exit $$((others | spark))
+
+test-all: check $(CLASSES)  ## the slow ones too
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
 	$(BIN)/pytest -q -m "spark"

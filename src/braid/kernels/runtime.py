@@ -26,7 +26,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from braid.kernels.cache import forget_stale_results
+from braid.kernels.once import compiled_once
 from braid.kernels.parts import as_part
+from braid.kernels.plain import PlainCompiler
 
 COMPILED = not numba.config.DISABLE_JIT
 
@@ -34,6 +36,8 @@ if COMPILED:
     forget_stale_results()
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": False}
+#: Python never calls what kernels are given the address of: a third of compiling it was for that.
+_ALONE = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -45,7 +49,8 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
     With the types of its arguments, a tuple: for these, when Python first calls it; what a
     program does not use costs it nothing. With the type of a function: at once, so that it can
     be passed to kernels. These get its address, and make a function of it with `predicate_at` or
-    `writer_at`: Numba would look up the code of a function anew, for 0.1 ms, in each call.
+    `writer_at`: Numba would look up the code of a function anew, for 0.1 ms, in each call. Such a
+    function is plain code (`plain.py`), and Python cannot call it.
     """
 
     def decorate(function: _F) -> _F:
@@ -54,10 +59,12 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
         if not signature:
             compiled = _compiled(function, no_cfunc_wrapper=True)
             _call_as_part(compiled, function)
+            _compile_once(compiled, function)
         elif isinstance(signature[0], tuple):
             compiled = _Entry(function, signature[0])
         else:
-            compiled = _compiled(function, *signature)
+            with compiled_once(function):
+                compiled = numba.njit(*signature, pipeline_class=PlainCompiler, **_ALONE)(function)
             compiled.at = _entered_at(compiled, signature[0])
         return cast(_F, compiled)
 
@@ -87,6 +94,16 @@ def _call_as_part(compiled: Any, function: Callable[..., Any]) -> None:
     compiled.get_overload = lambda signature: part().get_overload(signature)
 
 
+def _compile_once(compiled: Any, function: Callable[..., Any]) -> None:
+    compile_for = compiled._compile_for_args
+
+    def compile_for_args(*args: Any, **kws: Any) -> Any:
+        with compiled_once(function):
+            return compile_for(*args, **kws)
+
+    compiled._compile_for_args = compile_for_args
+
+
 class _Entry:
     """A kernel that only Python calls, compiled when it does."""
 
@@ -100,7 +117,8 @@ class _Entry:
 
     def __call__(self, *args: Any) -> Any:
         if self._compiled is None:
-            self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
+            with compiled_once(self._function):
+                self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
         if self._functions:
             given = list(args)
             for n in self._functions:
@@ -157,6 +175,16 @@ def _load_narrow(_context: Any, _base: Any, _index: Any) -> Any:
 
 
 @intrinsic
+def _bit_at(_context: Any, _base: Any, _index: Any, _bit: Any) -> Any:
+    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        word = builder.load(builder.gep(pointer, [args[1]]))
+        return builder.trunc(builder.lshr(word, args[2]), ir.IntType(1))
+
+    return types.boolean(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def _float_bits(_context: Any, _value: Any) -> Any:
     def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -180,6 +208,8 @@ def _prefetch(_context: Any, _address: Any) -> Any:
 if COMPILED:
     prefetch = _prefetch
     float_bits = _float_bits
+    #: Whether a word has a bit: one call where code that is generated would be compiled for four.
+    bit_at = _bit_at
     load_int = _loader(types.int64, ir.IntType(64))
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
@@ -196,6 +226,9 @@ else:
 
     def float_bits(value: float) -> np.int64:
         return np.int64(float_word(float(value)))
+
+    def bit_at(base: int, index: int, bit: int) -> bool:
+        return bool(load_int(base, index) >> bit & 1)
 
     def load_int(base: int, index: int) -> int:
         return ctypes.c_int64.from_address(int(base) + 8 * int(index)).value

@@ -75,7 +75,7 @@ import math
 import numba
 import numpy as np
 from braid.kernels.runtime import (
-    PREDICATE, WRITER, kernel, load_int, load_float, store_int, store_float)
+    PREDICATE, WRITER, bit_at, kernel, load_int, load_float, store_int, store_float)
 from braid.kernels.scalars import (
     add_overflows, civil, decimal_rescale, float_eq, float_exp, float_le, float_lt, float_mod,
     float_pow, int_div, int_mod, mul_overflows, round_half_up, sub_overflows)
@@ -161,9 +161,7 @@ class _Body:
         column = place.layout.column(place.prefix + ref.name)
         kind = kind_of(ref.type)
         word = place.layout.base + column
-        null = self.name(
-            f"((load_int({place.row}, {MASK + column // 64}) >> {column % 64}) & 1) != 0"
-        )
+        null = self.name(f"bit_at({place.row}, {MASK + column // 64}, {column % 64})")
         match kind:
             case Kind.FLOAT:
                 return Code(null, self.name(f"load_float({place.row}, {word})"), kind)
