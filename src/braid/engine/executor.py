@@ -8,7 +8,7 @@ time, and to take those words out again once that time has passed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_changes import ChangesJoinLogic
+from braid.mops.constraint_declared import DeclaredWatchLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.constraint_report import Broken
 from braid.mops.detection import DetectionLogic
@@ -76,6 +77,8 @@ class Executor:
         self.logics: dict[str, Logic] = {}
         #: Those that use constraints, which may turn out not to hold.
         self._watching: dict[str, ConstraintJoinLogic | ChangesJoinLogic] = {}
+        #: Where it is seen whether those that were declared hold.
+        self._watches: dict[str, DeclaredWatchLogic] = {}
         self.census = Census()
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
@@ -193,6 +196,8 @@ class Executor:
             logic = self.logics[stage.mop] = build(stage.spec, self.context)
             if isinstance(logic, ConstraintJoinLogic | ChangesJoinLogic):
                 self._watching[stage.mop] = logic
+            if isinstance(logic, DeclaredWatchLogic):
+                self._watches[stage.mop] = logic
             self._order = None
         return self.logics[stage.mop]
 
@@ -273,6 +278,7 @@ class Executor:
                 self.plan.remove(signature)
                 del self.logics[signature]
                 self._watching.pop(signature, None)
+                self._watches.pop(signature, None)
                 self._users.pop(signature, None)
                 self._overflown.pop(signature, None)
                 self._order = None
@@ -410,15 +416,38 @@ class Executor:
                 found[number] = stop.with_earlier(found[number]) if number in found else stop
         return found
 
-    def broken(self) -> Iterator[tuple[str, ConstraintMode, Broken]]:
-        """Declared constraints that were broken since this was last asked, with the queries whose
-        joins use them and what these may do."""
-        for signature, logic in self._watching.items():
-            for broken in logic.broken():
-                for admitted, rows in self.census.living():
-                    if any(stage.mop == signature for stage in admitted.route.stages):
-                        for row in rows.tolist():
-                            yield self.census.id_of(admitted.first + row), logic.mode, broken
+    def broken(self) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
+        """Declared constraints that were broken since this was last asked, with the queries that join
+        their streams, and what these may do if their joins have used them.
+
+        What a join has seen is handed to whoever watches the streams, and told from there: once.
+        What was seen there is not used by any join any more."""
+        for join in self._watching.values():
+            for broken in join.broken():
+                for watch in self._watches.values():
+                    if watch.constraint.name == broken.constraint:
+                        watch.note(broken)
+        for signature, watch in self._watches.items():
+            news = watch.news()
+            if news is not None:
+                yield from self._told(signature, *news)
+                for join in self._watching.values():
+                    join.give_up(news[0])
+
+    def _told(
+        self, signature: str, broken: Broken, to: Collection[str] | None
+    ) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
+        """The queries that go through a watch: all of them, or those that are named."""
+        for admitted, rows in self.census.living():
+            mops = {stage.mop for stage in admitted.route.stages}
+            if signature not in mops:
+                continue
+            joins = [join for mop, join in self._watching.items() if mop in mops]
+            modes = [join.mode for join in joins if join.uses(broken.constraint)]
+            for row in rows.tolist():
+                name = self.census.id_of(admitted.first + row)
+                if to is None or name in to:
+                    yield name, modes[0] if modes else None, broken
 
     def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int, int]]:
         """Queries with a node that gave up: how they came, the stage, their number, that node,

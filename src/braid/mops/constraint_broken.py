@@ -60,15 +60,51 @@ class Breaks:
     def note_keys(self) -> bool:
         """Take note of keys of which two rows have been seen; whether there is a new one."""
         new = False
-        for index in range(len(self._held.lookups)):
-            stream, names = self.names_of(index)
-            for constraint in self.keyed:
-                said = constraint.stream == stream and set(constraint.attributes) <= names
+        for constraint in self.keyed:
+            for index in self._indexes_of(constraint):
                 known = constraint.name in self.keys
-                if said and not known and self._held.indexes[index, stores.EQUALS]:
+                if not known and self._held.indexes[index, stores.EQUALS]:
                     self.keys[constraint.name] = index
                     new = True
         return new
+
+    def uses(self, name: str) -> bool:
+        """Whether rows leave, or have left, because of a declared constraint."""
+        watched = any(found.name == name for found in self._found)
+        return watched or any(name == c.name for c in self.keyed if self._indexes_of(c))
+
+    def _indexes_of(self, constraint: Constraint) -> list[int]:
+        """The indexes by which an input is looked up whose key was declared."""
+        names = [self.names_of(index) for index in range(len(self._held.lookups))]
+        return [
+            index
+            for index, (stream, attributes) in enumerate(names)
+            if constraint.stream == stream and set(constraint.attributes) <= attributes
+        ]
+
+    def give_up(self, broken: Broken) -> bool:
+        """Do not use a constraint that was seen to be broken at its streams; whether a key is none
+        because of it."""
+        self._told.add(broken.constraint)
+        for number, found in enumerate(self._found):
+            watch = self._watches[number]
+            if found.name == broken.constraint and watch[kernel.DECLARED] == 1:
+                watch[[kernel.DECLARED, kernel.COUNTED]] = 2, 0
+                watch[kernel.K] = kernel.ENDLESS
+                watch[kernel.BROKEN] = max(watch[kernel.BROKEN], 1)
+                watch[[kernel.BREAKER, kernel.BROKEN_AT]] = broken.event, broken.at
+        for constraint in self.keyed:
+            indexes = self._indexes_of(constraint)
+            if (
+                constraint.name == broken.constraint
+                and indexes
+                and constraint.name not in self.keys
+            ):
+                self.keys[constraint.name] = indexes[0]
+                if not self._held.indexes[indexes[0], stores.EQUALS]:
+                    self._held.indexes[indexes[0], stores.EQUAL_AT] = broken.at
+                return True
+        return False
 
     def news(self, values: Values) -> list[Broken]:
         """What is broken and has not been told yet."""

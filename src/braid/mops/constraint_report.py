@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_watch as kernel
+from braid.mops.columns import array_of
 from braid.mops.values import Values, Words
 
 #: Values of k that are remembered.
@@ -60,6 +62,13 @@ class Broken:
             how = f"misses it by {self.distance:,} {self.unit}"
         return f"constraint '{self.constraint}' ({self.said}) does not hold: {which}, {how}"
 
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Broken:
+        return Broken(**json.loads(text))
+
 
 @dataclass
 class Found:
@@ -105,6 +114,8 @@ def shown_value(word: int, type_: pa.DataType, values: Values) -> str:
         stored = pa.array([word], pa.int64())
         width = pa.int32() if pa.types.is_date32(type_) else pa.int64()
         return str(stored.cast(width).cast(type_)[0])
+    if kind_of(type_) in (Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN):
+        return str(array_of(np.array([word], np.int64), None, type_, values)[0].as_py())
     return str(word)
 
 
