@@ -34,8 +34,6 @@ from braid.kernels.runtime import (
     store_int,
 )
 
-HALVES = types.Array(types.int32, 1, "C")
-
 #: Kinds of watches of values.
 KEYS, CLUSTERS, REFERS = range(3)
 
@@ -60,6 +58,9 @@ MARK, SINCE, VALUE = range(3)
 DONE, FULL, BROKEN = range(3)
 
 _LARGEST = np.int64(9223372036854775807)
+#: Bits of a slot in which the number of a value is.
+_BITS = np.int64(20)
+_NUMBER = (np.int64(1) << _BITS) - np.int64(1)
 
 
 @kernel()
@@ -100,34 +101,46 @@ def _take(row: int, what: int, side: int, entry: int) -> bool:
 
 @kernel()
 def _hash(entry: int, attributes: int) -> int:
-    found = np.int64(0)
-    for k in range(attributes):
+    """Of a value, with no bits where the number of one is."""
+    found = mix(load_int(entry, VALUE))
+    for k in range(1, attributes):
         found = mix(np.int64(found + load_int(entry, VALUE + k)))
-    return found
+    return found & ~_NUMBER
 
 
 @kernel()
-def _place(slots: np.ndarray, entries: int, entry: int, attributes: int) -> int:
-    """Where a value is, or where it would be."""
-    mask, bytes_ = len(slots) - 1, 8 * (VALUE + attributes)
-    place = _hash(entry, attributes) & mask
-    while slots[place] > 0:
-        other, same = entries + (slots[place] - 1) * bytes_, True
-        for k in range(attributes):
-            same = same and load_int(other, VALUE + k) == load_int(entry, VALUE + k)
-        if same:
-            return place
+def _is_same(entry: int, other: int, attributes: int) -> bool:
+    for k in range(attributes):
+        if load_int(other, VALUE + k) != load_int(entry, VALUE + k):
+            return False
+    return True
+
+
+@kernel()
+def _place(slots: np.ndarray, entries: int, entry: int, attributes: int, hash_: int) -> int:
+    """Where a value is, or where it would be. A slot has the number of a value, from 1 on, and bits of
+    its hash above, so that few others are looked at."""
+    mask, bytes_ = slots.shape[0] - 1, 8 * (VALUE + attributes)
+    place = (hash_ >> _BITS) & mask
+    while slots[place] != 0:
+        slot = slots[place]
+        if (slot & ~_NUMBER) == hash_:
+            if _is_same(entry, entries + ((slot & _NUMBER) - 1) * bytes_, attributes):
+                return place
         place = (place + 1) & mask
     return place
 
 
-@kernel((ROWS, HALVES, types.int64))
+@kernel((ROWS, WORDS, types.int64))
 def enter(entries: np.ndarray, slots: np.ndarray, known: int) -> None:
-    """Find values again that were moved."""
-    at, attributes = address(entries), entries.shape[1] - VALUE
+    """Find values again that were moved: no two are the same."""
+    at, attributes, mask = address(entries), entries.shape[1] - VALUE, slots.shape[0] - 1
     for k in range(known):
-        entry = at + k * 8 * (VALUE + attributes)
-        slots[_place(slots, at, entry, attributes)] = k + 1
+        hash_ = _hash(at + k * 8 * (VALUE + attributes), attributes)
+        place = (hash_ >> _BITS) & mask
+        while slots[place] != 0:
+            place = (place + 1) & mask
+        slots[place] = hash_ | (k + 1)
 
 
 @kernel()
@@ -144,7 +157,7 @@ def _miss(what: int, entry: int, side: int, came: int, now: int) -> int:
     return now - load_int(entry, SINCE) if timed else came - mark
 
 
-@kernel((ROWS, ROWS, WORDS, WORDS, ROWS, HALVES))
+@kernel((ROWS, ROWS, WORDS, WORDS, ROWS, WORDS))
 def watch_values(
     own: np.ndarray,
     others: np.ndarray,
@@ -156,46 +169,47 @@ def watch_values(
     """Take events in the order of their time, `others` (of REFERENCES: those that are referred to)
     before `own` at one instant: how it ended."""
     what, at = address(watched), address(entries)
-    kind, k, attributes = (
-        load_int(what, OF_KIND),
-        load_int(what, OF_K),
-        load_int(what, OF_ATTRIBUTES),
-    )
+    kind, k, attributes = watched[OF_KIND], watched[OF_K], watched[OF_ATTRIBUTES]
     room, bytes_ = entries.shape[0] - 1, 8 * (VALUE + attributes)
-    while True:
-        first, second = state[READ], state[READ + 1]
-        if first >= own.shape[0] and second >= others.shape[0]:
-            return DONE
-        if state[KNOWN] >= room:
-            return FULL
-        side = np.int64(0)
+    own_at, others_at = address(own), address(others)
+    first, second, known = state[READ], state[READ + 1], state[KNOWN]
+    # So many came before the first of these batches.
+    before, others_before = state[CAME] - first, state[CAME + 1] - second
+    ended = np.int64(DONE)
+    while first < own.shape[0] or second < others.shape[0]:
+        if known >= room:
+            ended = np.int64(FULL)
+            break
+        row, side = own_at + first * 8 * own.shape[1], np.int64(0)
         if second < others.shape[0]:
             if first >= own.shape[0] or others[second, 1] <= own[first, 1]:
-                side = np.int64(1)
-        row = address(own) + first * 8 * own.shape[1]
-        if side == 1:
-            row = address(others) + second * 8 * others.shape[1]
-        state[READ + side] += 1
-        state[CAME + side] += 1
-        entry = at + state[KNOWN] * bytes_
+                row, side = others_at + second * 8 * others.shape[1], np.int64(1)
+        first += 1 - side
+        second += side
+        entry = at + known * bytes_
         if not _take(row, what, side, entry):
             continue
-        place = _place(slots, at, entry, attributes)
+        hash_ = _hash(entry, attributes)
+        place = _place(slots, at, entry, attributes, hash_)
+        came = others_before + second if side == 1 or kind == REFERS else before + first
         if slots[place] == 0:
-            mark = state[CAME] if kind == CLUSTERS else state[CAME + 1]
-            store_int(entry, MARK, -1 if side == 1 else mark)
+            store_int(entry, MARK, -1 if side == 1 else came)
             store_int(entry, SINCE, load_int(row, 1))
-            state[KNOWN] += 1
-            slots[place] = state[KNOWN]
+            known += 1
+            slots[place] = hash_ | known
             continue
         distance = np.int64(-1)
         if kind != KEYS:
-            known = at + (slots[place] - 1) * bytes_
-            distance = _miss(what, known, side, state[CAME + side], load_int(row, 1))
+            found = at + ((slots[place] & _NUMBER) - 1) * bytes_
+            distance = _miss(what, found, side, came, load_int(row, 1))
         if kind == KEYS or distance > k:
-            state[BROKEN_SIDE], state[BROKEN_ROW] = side, state[READ + side] - 1
-            state[BROKEN_BY] = distance
-            return BROKEN
+            state[BROKEN_SIDE], state[BROKEN_BY] = side, distance
+            state[BROKEN_ROW] = (second if side == 1 else first) - 1
+            ended = np.int64(BROKEN)
+            break
+    state[READ], state[READ + 1], state[KNOWN] = first, second, known
+    state[CAME], state[CAME + 1] = before + first, others_before + second
+    return ended
 
 
 @kernel((WORDS, ROWS, types.boolean))

@@ -131,18 +131,12 @@ class Breaks:
                 kernel.INPUT,
             ]
         ].tolist()
-        unit = "units of time" if watch[kernel.TIMED] else "rows"
-        return Broken(
-            str(found.name),
-            str(found.declared),
-            str(self._spec.names[input_][0]),
-            event,
-            at,
-            str(self.attribute(input_, column)),
-            self._shown(input_, column, value, values),
-            distance,
-            unit,
+        stream, name = str(self._spec.names[input_][0]), str(self.attribute(input_, column))
+        shown = {name: self._shown(input_, column, value, values)}
+        (constraint,) = (
+            c for c in self._spec.declared if (c.name, c.describe()) == (found.name, found.declared)
         )
+        return Broken.of(constraint, stream, (event, at), shown, distance)
 
     def _of_key(self, constraint: Constraint, values: Values) -> Broken:
         index = self.keys[constraint.name]
@@ -152,15 +146,8 @@ class Breaks:
         column = self._keys[keys[0]].columns[number][0]
         words = [stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
         event, at, value = self._held.indexes[index, words].tolist()
-        return Broken(
-            constraint.name,
-            constraint.describe(),
-            constraint.stream,
-            event,
-            at,
-            str(self.attribute(number, column)),
-            self._shown(number, column, value, values),
-        )
+        shown = {str(self.attribute(number, column)): self._shown(number, column, value, values)}
+        return Broken.of(constraint, constraint.stream, (event, at), shown, None)
 
     def _shown(self, number: int, column: int, word: int, values: Values) -> str:
         return shown_value(word, self._spec.inputs[number].schema.attributes[column].type, values)

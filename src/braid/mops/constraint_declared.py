@@ -37,7 +37,7 @@ from braid.plan.layout import Layout
 from braid.plan.specs import Shape
 
 #: Values for which there is room at first, and at most: the older half is forgotten then.
-_LEAST_ROOM, MOST_ROOM = 1024, 65_536
+_LEAST_ROOM, MOST_ROOM = 1024, 32_768
 #: The same of the runs of an order.
 _LEAST_RUNS, _MOST_RUNS = 128, 16_384
 
@@ -122,21 +122,10 @@ class DeclaredWatchLogic:
     def _break(self, rows: Sequence[Rows], side: int, place: int, distance: int | None) -> None:
         constraint, shape, row = self.constraint, self._spec.inputs[side], rows[side][place]
         names = constraint.target_attributes if side else constraint.attributes
-        values = [self._shown(shape, row, name) for name in names]
-        one = len(names) == 1
-        self.note(
-            Broken(
-                constraint.name,
-                constraint.describe(),
-                str(constraint.target if side else constraint.stream),
-                self._watch.came(side),
-                int(row[1]),
-                names[0] if one else f"({', '.join(names)})",
-                values[0] if one else f"({', '.join(values)})",
-                distance,
-                "units of time" if constraint.timed else "rows",
-            )
-        )
+        values = {name: self._shown(shape, row, name) for name in names}
+        stream = str(constraint.target if side else constraint.stream)
+        event = (self._watch.came(side), int(row[1]))
+        self.note(Broken.of(constraint, stream, event, values, distance))
 
     def _shown(self, shape: Shape, row: Words, name: str) -> str:
         word = int(row[shape.layout.word(name)])
@@ -231,7 +220,7 @@ class _Values:
     def _make_room(self, room: int) -> None:
         width = kernel.VALUE + len(self._schema)
         self._entries: Rows = np.zeros((room + 1, width), np.int64)
-        self._slots = np.zeros(max(2 * room, 1), np.int32)
+        self._slots: Words = np.zeros(max(2 * room, 1), np.int64)
 
     @property
     def known(self) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_watch as kernel
 from braid.mops.columns import array_of
 from braid.mops.values import Values, Words
+from braid.plan.keys import split_channel
 
 #: Values of k that are remembered.
 _HISTORY = 32
@@ -51,6 +53,30 @@ class Broken:
     value: str
     distance: int | None = None
     unit: str = "rows"
+
+    @staticmethod
+    def of(
+        constraint: Constraint,
+        stream: str,
+        event: tuple[int, int],
+        values: Mapping[str, str],
+        distance: int | None,
+    ) -> Broken:
+        """By an event of a stream: its number, when it came, its values by attribute. A shard sees
+        parts of streams; what is told is said of the streams."""
+        target = constraint.target and split_channel(constraint.target)[0]
+        declared = replace(constraint, stream=split_channel(constraint.stream)[0], target=target)
+        names, shown = ", ".join(values), ", ".join(values.values())
+        return Broken(
+            constraint.name,
+            declared.describe(),
+            split_channel(stream)[0],
+            *event,
+            names if len(values) == 1 else f"({names})",
+            shown if len(values) == 1 else f"({shown})",
+            distance,
+            "units of time" if constraint.timed else "rows",
+        )
 
     def describe(self) -> str:
         """What has happened, in words."""
