@@ -38,8 +38,8 @@ from braid.plan.specs import Shape
 
 #: Values for which there is room at first, and at most: the older half is forgotten then.
 _LEAST_ROOM, MOST_ROOM = 1024, 32_768
-#: The same of the runs of an order.
-_LEAST_RUNS, _MOST_RUNS = 128, 16_384
+#: The same of the runs of an order; and for how many there is room if k is a time.
+_LEAST_RUNS, _MOST_RUNS, _TIMED_RUNS = 128, 16_384, 4_096
 
 _KINDS = {
     ConstraintKind.KEY: kernel.KEYS,
@@ -315,8 +315,8 @@ class _Order:
         watch[watches.TIMED], watch[watches.WINDOW] = constraint.timed, watches.ENDLESS
         # Runs are forgotten that are more than four times this past.
         watch[[watches.THRESHOLD, watches.TIME_THRESHOLD]] = constraint.k // 4 + 1
-        runs = _LEAST_RUNS
-        while runs < min(4 * constraint.k, _MOST_RUNS):
+        runs = _TIMED_RUNS if constraint.timed else _LEAST_RUNS
+        while runs < min(4 * constraint.k, _MOST_RUNS) and not constraint.timed:
             runs *= 2
         self._runs: Words = np.zeros((runs, 2), np.int64)
         self._point()
