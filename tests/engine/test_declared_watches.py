@@ -222,3 +222,30 @@ def test_a_constraint_that_its_stream_breaks_is_not_used_by_a_join_that_sees_les
     (join,) = (m for m in running.explain().to_dict()["mops"] if "constraint join" in m["does"])
     (declared,) = (c for c in join["detail"]["constraints"] if "declared" in c)
     assert declared["broken"] == {"event": 4, "at": 6}
+
+
+@pytest.mark.parametrize(
+    "inputs", ["Items {} As I, Orders {} As O", "Orders {} As O, Items {} As I"]
+)
+def test_events_of_one_instant_do_not_make_a_partner_late(inputs: str) -> None:
+    """Order 1 is the second that comes after item 1, but the first of them came with the item."""
+    for window in ("[Range 9]", "[Rows 9]"):
+        query = f"Istream(Select I.id From {inputs.format(window, window)} Where O.id = I.id)"
+        said = "Items (id) REFERENCES Orders (id) WITHIN 1 ROWS"
+        running = engine([query], declare({"soon": said}), aside_above=0)
+        orders = {"id": [9, 1], "customer": ["c", "c"], "weight": [0.0, 0.0], "t": [1, 2]}
+        running.process({"Items": {"id": [1], "price": [1], "t": [1]}, "Orders": orders})
+        running.finish()
+        assert not running.notices
+
+
+def test_what_queries_publish_is_watched_also_where_it_is_read_as_it_is() -> None:
+    declared = """
+        CREATE QUERY dear AS SELECT id, price FROM FILTER{price > 0} Items PUBLISH Dear;
+        CREATE CONSTRAINT together ON Dear (id) CLUSTERED;
+        CREATE CONSTRAINT below ON Items (id) CLUSTERED;
+    """
+    query = "Rstream(Select D.id From Orders [Rows 9] As O, Dear [Rows 9] As D Where O.id = D.id)"
+    for inline in (True, False):
+        running = engine([query], declared, rules={"inline": inline})
+        assert run(running, restart=True)[1] == {("q0", "together"): 1}, inline

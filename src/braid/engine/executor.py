@@ -20,6 +20,7 @@ from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
+from braid.engine.feeds import with_feeds
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.engine.stops import Stop
 from braid.engine.together import Comer, Forms, constants_of, joined, renumbered
@@ -52,7 +53,7 @@ from braid.plan.plan import (
 )
 from braid.plan.relational import BufferSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
-from braid.plan.specs import Shape
+from braid.plan.specs import EncodeSpec, Shape
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
 GROWTH = 2
@@ -88,6 +89,8 @@ class Executor:
         self._moved: tuple[str, ...] = ()
         self._overflown: dict[str, int] = {}
         self._last_use: dict[str, list[str]] = {}
+        #: What is read by others than the channel of several streams.
+        self._direct: set[str] = set()
         #: How many m-ops read each channel.
         self._readers: Counter[str] = Counter()
         self._alive = COMPACT_FROM
@@ -299,6 +302,9 @@ class Executor:
             self._last_use = last_uses(self.plan.mops, self._order)
             self._readers = Counter(c for mop in self.plan.mops.values() for c in mop.inputs)
             self._moved = moved_by_time(self.plan.mops, self._order)
+            others = (m for m in self.plan.mops.values() if not isinstance(m.spec, EncodeSpec))
+            read = {channel for mop in others for channel in mop.inputs}
+            self._direct = {name for name in self.plan.sources if source_channel(name) in read}
         return self._order
 
     @property
@@ -320,11 +326,14 @@ class Executor:
         """
         channels: dict[str, Batch | Later] = {}
         order = self.order if sources else self.moved_by_time
+        whole = with_feeds(sources, feeds, self._direct) if feeds else {}
         for name, shape in self.plan.sources.items():
-            channels[source_channel(name)] = self._arrived(name, shape, sources.get(name))
+            events = whole.get(name, sources.get(name))
+            channels[source_channel(name)] = self._arrived(name, shape, events)
         for logic in self.logics.values():
             if isinstance(logic, EncodeLogic):
                 logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
+                logic.by_themselves = {name: sources.get(name) for name in whole}
         wanted = {point.channel for point in self.exits.values()}
         for signature in order:
             self._step(signature, channels, bounds(signature))

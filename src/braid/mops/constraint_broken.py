@@ -112,6 +112,9 @@ class Breaks:
             self._of_watch(number, values)
             for number in np.flatnonzero(self._watches[:, kernel.DECLARED] == 2).tolist()
             if self._found[number].name not in self._told
+            # How long rows wait is overestimated by events of their own instant: that is told by
+            # whoever watches the streams.
+            if self._watches[number, kernel.KIND] != kernel.WAITS
         ]
         for constraint in self.keyed:
             if constraint.name in self.keys and constraint.name not in self._told:
