@@ -195,9 +195,11 @@ def agree(
     queries: Mapping[str, str],
     files: int,
     read: Callable[[Iterable[Row], Sequence[Query]], Counter[Result]] = matched,
+    declared: str = "",
+    told: Iterable[tuple[str, str]] = (),
 ) -> str:
     """Over both streams, as a batch and streaming: what the reference says, of every query. How the
-    batch explains itself."""
+    batch explains itself. `told`: of what is declared, whom it is told and how that begins."""
     for i in range(files):
         market.write("Stock", stock_rows(60, 30 * i, seed=i), f"{i}")
     market.write("News", news_rows(20, 0, seed=9), "0")
@@ -208,9 +210,13 @@ def agree(
     assert read(batch.matches().collect(), bound) == everything
 
     sink = MemorySink()
-    running = market.session(queries, streams=BOTH).start(
+    session = market.session(queries, streams=BOTH)
+    session.execute(declared)
+    running = session.start(
         {"matches": sink}, checkpoint=market.path / "agreed", trigger="available now"
     )
     assert running.await_termination(300)
     assert read(sink.rows, bound) == market.expected(bound, BOTH, market.watermark(BOTH))
+    began = [(n.query, n.message.partition(": ")[0]) for n in running.notices if n.code == "W205"]
+    assert sorted(began) == sorted(told)
     return batch.explain()

@@ -139,6 +139,11 @@ def _detail_lines(mop: dict[str, Any]) -> list[str]:
         from braid.engine.constraint_details import constraint_lines
 
         return [f"{mop['signature'][:8]} {line}" for line in constraint_lines(mop["detail"])]
+    if mop["kind"] == "watch":
+        from braid.engine.constraint_details import watch_line
+
+        about = f"constraint {mop['detail']['name']} ({mop['detail']['declared']})"
+        return [f"{mop['signature'][:8]} {about}: {watch_line(mop['detail'])}"]
     if mop["kind"] != "selection":
         return []
     from braid.engine.details import index_line

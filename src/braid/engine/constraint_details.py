@@ -46,6 +46,19 @@ def _without(found: dict[str, Any]) -> str:
     return f"too little is held to put rows aside: less than {found['aside_above']:,} bytes"
 
 
+def watch_line(found: dict[str, Any]) -> str:
+    """Whether a declared constraint holds, as its streams show."""
+    broken = found["broken"]
+    if broken is None:
+        return f"holds so far; remembers {found['values']:,} values"
+    which = f"event {broken['event']:,} of {broken['stream']}"
+    value = f"{broken['attribute']} = {broken['value']} at {broken['at']}"
+    how = "the second of its key"
+    if broken["distance"] is not None:
+        how = f"by {broken['distance']:,} {broken['unit']}"
+    return f"broken first by {which}, {value}, {how}; not watched any more"
+
+
 #: Values of k that are shown.
 _SHOWN = 8
 

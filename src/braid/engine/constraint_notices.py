@@ -6,16 +6,18 @@ from braid.algebra.constraints import ConstraintMode
 from braid.engine.executor import Executor
 from braid.errors import Notice
 
+#: What comes of it, by what joins that have used it may do; None: none has.
 _AFTER = {
-    ConstraintMode.EXACT: "no result is lost",
-    ConstraintMode.MONITORED: "results may be missing: `explain` says about how many",
-    ConstraintMode.OFF: "no result is lost",
+    ConstraintMode.EXACT: "it is not used any more, no result is lost",
+    ConstraintMode.MONITORED: "it is not used any more, results may be missing: `explain` says about"
+    " how many",
+    None: "no join of this query uses it, no result is lost",
 }
 
 
 def broken_notices(executor: Executor) -> list[Notice]:
-    """A notice for each query whose join used a constraint that does not hold, once."""
+    """A notice for each query that joins the streams of a constraint that does not hold, once."""
     return [
-        Notice("W205", query, f"{broken.describe()}; it is not used any more, {_AFTER[mode]}")
+        Notice("W205", query, f"{broken.describe()}; {_AFTER[mode]}")
         for query, mode, broken in executor.broken()
     ]

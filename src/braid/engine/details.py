@@ -7,10 +7,11 @@ from typing import Any
 
 from braid.algebra.schema import TICKS
 from braid.algebra.text import show_duration
-from braid.engine.constraint_details import constraint_lines
+from braid.engine.constraint_details import constraint_lines, watch_line
 from braid.engine.overview import MopView, Who
 from braid.optimizer.rules import RULES
 from braid.plan.constraint_join import ConstraintJoinSpec
+from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.detection import DetectionSpec, detection_lines
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
@@ -60,6 +61,8 @@ def details(view: MopView) -> list[str]:
             return [_window_line(spec, found, view.unit)]
         case ConstraintJoinSpec():
             return list(constraint_lines(found))
+        case DeclaredWatchSpec():
+            return [watch_line(found)]
         case SelectionJoinSpec():
             lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
             return [*lines, *_selection_lines(found)]
@@ -113,6 +116,8 @@ def origin_lines(view: MopView) -> list[str]:
     rules = rules_of(view)
     if view.kind == "publication":
         return ["made because the stream is read as it is, not its operators"]
+    if view.kind == "watch":
+        return ["made because queries join what the constraint is about"]
     what = counted(view.operators, view.kind)
     if not rules:
         return [f"made by no rule: {what} alone"]

@@ -8,7 +8,7 @@ time, and to take those words out again once that time has passed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
 from braid.engine.exits import ChannelExits
+from braid.engine.feeds import with_feeds
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.engine.stops import Stop
 from braid.engine.together import Comer, Forms, constants_of, joined, renumbered
@@ -32,6 +33,7 @@ from braid.mops.build import build
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_changes import ChangesJoinLogic
+from braid.mops.constraint_declared import DeclaredWatchLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.constraint_report import Broken
 from braid.mops.detection import DetectionLogic
@@ -51,7 +53,7 @@ from braid.plan.plan import (
 )
 from braid.plan.relational import BufferSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
-from braid.plan.specs import Shape
+from braid.plan.specs import EncodeSpec, Shape
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
 GROWTH = 2
@@ -76,6 +78,8 @@ class Executor:
         self.logics: dict[str, Logic] = {}
         #: Those that use constraints, which may turn out not to hold.
         self._watching: dict[str, ConstraintJoinLogic | ChangesJoinLogic] = {}
+        #: Where it is seen whether those that were declared hold.
+        self._watches: dict[str, DeclaredWatchLogic] = {}
         self.census = Census()
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
@@ -85,6 +89,8 @@ class Executor:
         self._moved: tuple[str, ...] = ()
         self._overflown: dict[str, int] = {}
         self._last_use: dict[str, list[str]] = {}
+        #: What is read by others than the channel of several streams.
+        self._direct: set[str] = set()
         #: How many m-ops read each channel.
         self._readers: Counter[str] = Counter()
         self._alive = COMPACT_FROM
@@ -193,6 +199,8 @@ class Executor:
             logic = self.logics[stage.mop] = build(stage.spec, self.context)
             if isinstance(logic, ConstraintJoinLogic | ChangesJoinLogic):
                 self._watching[stage.mop] = logic
+            if isinstance(logic, DeclaredWatchLogic):
+                self._watches[stage.mop] = logic
             self._order = None
         return self.logics[stage.mop]
 
@@ -273,6 +281,7 @@ class Executor:
                 self.plan.remove(signature)
                 del self.logics[signature]
                 self._watching.pop(signature, None)
+                self._watches.pop(signature, None)
                 self._users.pop(signature, None)
                 self._overflown.pop(signature, None)
                 self._order = None
@@ -293,6 +302,9 @@ class Executor:
             self._last_use = last_uses(self.plan.mops, self._order)
             self._readers = Counter(c for mop in self.plan.mops.values() for c in mop.inputs)
             self._moved = moved_by_time(self.plan.mops, self._order)
+            others = (m for m in self.plan.mops.values() if not isinstance(m.spec, EncodeSpec))
+            read = {channel for mop in others for channel in mop.inputs}
+            self._direct = {name for name in self.plan.sources if source_channel(name) in read}
         return self._order
 
     @property
@@ -314,11 +326,14 @@ class Executor:
         """
         channels: dict[str, Batch | Later] = {}
         order = self.order if sources else self.moved_by_time
+        whole = with_feeds(sources, feeds, self._direct) if feeds else {}
         for name, shape in self.plan.sources.items():
-            channels[source_channel(name)] = self._arrived(name, shape, sources.get(name))
+            events = whole.get(name, sources.get(name))
+            channels[source_channel(name)] = self._arrived(name, shape, events)
         for logic in self.logics.values():
             if isinstance(logic, EncodeLogic):
                 logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
+                logic.by_themselves = {name: sources.get(name) for name in whole}
         wanted = {point.channel for point in self.exits.values()}
         for signature in order:
             self._step(signature, channels, bounds(signature))
@@ -410,15 +425,38 @@ class Executor:
                 found[number] = stop.with_earlier(found[number]) if number in found else stop
         return found
 
-    def broken(self) -> Iterator[tuple[str, ConstraintMode, Broken]]:
-        """Declared constraints that were broken since this was last asked, with the queries whose
-        joins use them and what these may do."""
-        for signature, logic in self._watching.items():
-            for broken in logic.broken():
-                for admitted, rows in self.census.living():
-                    if any(stage.mop == signature for stage in admitted.route.stages):
-                        for row in rows.tolist():
-                            yield self.census.id_of(admitted.first + row), logic.mode, broken
+    def broken(self) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
+        """Declared constraints that were broken since this was last asked, with the queries that join
+        their streams, and what these may do if their joins have used them.
+
+        What a join has seen is handed to whoever watches the streams, and told from there: once.
+        What was seen there is not used by any join any more."""
+        for join in self._watching.values():
+            for broken in join.broken():
+                for watch in self._watches.values():
+                    if watch.constraint.name == broken.constraint:
+                        watch.note(broken)
+        for signature, watch in self._watches.items():
+            news = watch.news()
+            if news is not None:
+                yield from self._told(signature, *news)
+                for join in self._watching.values():
+                    join.give_up(news[0])
+
+    def _told(
+        self, signature: str, broken: Broken, to: Collection[str] | None
+    ) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
+        """The queries that go through a watch: all of them, or those that are named."""
+        for admitted, rows in self.census.living():
+            mops = {stage.mop for stage in admitted.route.stages}
+            if signature not in mops:
+                continue
+            joins = [join for mop, join in self._watching.items() if mop in mops]
+            modes = [join.mode for join in joins if join.uses(broken.constraint)]
+            for row in rows.tolist():
+                name = self.census.id_of(admitted.first + row)
+                if to is None or name in to:
+                    yield name, modes[0] if modes else None, broken
 
     def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int, int]]:
         """Queries with a node that gave up: how they came, the stage, their number, that node,

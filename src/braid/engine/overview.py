@@ -16,6 +16,7 @@ from braid.algebra.types import sql_name
 from braid.engine.members import Admitted, ExitPoint
 from braid.engine.shard import Shard
 from braid.mops.values import Words
+from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.plan import Mop, channel_owner, source_channel
@@ -140,6 +141,8 @@ def kind_of_mop(spec: Spec) -> str:
             return "detection"
         case DocumentsSpec():
             return "document query"
+        case DeclaredWatchSpec():
+            return "watch"
     raise AssertionError(f"no word for {type(spec).__name__}")
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.algebra import nodes as algebra
-from braid.algebra.constraints import ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, refs
 from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
@@ -38,6 +38,7 @@ from braid.engine.members import ExitPoint
 from braid.engine.together import Comer, can_wait
 from braid.mops.laid import ALWAYS
 from braid.mops.values import Words
+from braid.optimizer.constraint_watches import asked_of_streams
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
 from braid.optimizer.operators import Channel
 from braid.plan.constraint_join import ConstraintJoinSpec
@@ -63,12 +64,20 @@ def inlined(node: Node, known: Mapping[str, Node]) -> Node:
             return node.over(tuple(inlined(input_, known) for input_ in node.inputs))
 
 
-def read_shapes(groups: Iterable[Members], streams: Mapping[str, Stream]) -> dict[str, Shape]:
-    """What some query may ask of each stream that any reads: every attribute that is named."""
+def read_shapes(
+    groups: Iterable[Members],
+    streams: Mapping[str, Stream],
+    declared: tuple[Constraint, ...] = (),
+) -> dict[str, Shape]:
+    """What some query may ask of each stream that any reads: every attribute that is named, by it or
+    by what was declared of streams that it joins."""
     used: dict[str, set[str]] = {}
     for members in groups:
-        for output in members.template.outputs:
-            _name_columns(output.node, set(output.node.schema.names), used)
+        nodes = [output.node for output in members.template.outputs]
+        for node in nodes:
+            _name_columns(node, set(node.schema.names), used)
+        for stream, names in asked_of_streams(nodes, declared) if declared else ():
+            used.setdefault(stream, set()).update(names)
     return {
         name: Shape(Schema(tuple(a for a in streams[name].schema if a.name in used[name])))
         for name in used

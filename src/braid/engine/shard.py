@@ -72,6 +72,7 @@ class Shard:
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
         self.options = options
+        self._declared = of_channels(options.constraints, names)
         classes = sharable_classes(self._streams) if sharable is None else sharable
         self._sharable = classes if shares_channels(options.rules) else {}
         shapes = self._shapes_read(groups)
@@ -102,7 +103,7 @@ class Shard:
         self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
-        known = (options.mode, of_channels(options.constraints, names))
+        known = (options.mode, self._declared)
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
         kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
         named = meta.get("by_themselves", ()) if meta else ()
@@ -118,7 +119,7 @@ class Shard:
     def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
         if self.options.whole_streams:
             return {name: Shape(stream.schema) for name, stream in self._streams.items()}
-        shapes = read_shapes((m for m, _ in groups), self._streams)
+        shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
         return {name: _together(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
@@ -150,10 +151,10 @@ class Shard:
         """Whether queries of this template ask only for what is read already."""
         template = members.template
         if template not in self._fitting:
-            sources = self.plan.sources
+            sources, declared = self.plan.sources, self._declared
             self._fitting[template] = all(
                 name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
-                for name, shape in read_shapes([members], self._streams).items()
+                for name, shape in read_shapes([members], self._streams, declared).items()
             )
         return self._fitting[template]
 

@@ -170,8 +170,9 @@ def watch_order(frame: int, watch: int, store: int, value: int, number: int) -> 
     if value < load_int(watch, HIGHEST):
         run = _first_above(watch, value)
         since = load_int(load_int(watch, TABLE_AT), 2 * run + 1)
-        if run > 0:
-            # What lies between this run and the one before may be forgotten.
+        if run > 0 and load_int(watch, DECLARED) != 1:
+            # What lies between this run and the one before may be forgotten. What was declared is
+            # broken only by an event that is known to have come.
             since = min(since, load_int(load_int(watch, TABLE_AT), 2 * run - 1) + 1)
         distance = clock - since
     observe(frame, watch, store, distance, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from braid.mops.base import Context, Logic
 from braid.mops.buffer import BufferLogic
 from braid.mops.constraint_changes import ChangesJoinLogic
+from braid.mops.constraint_declared import DeclaredWatchLogic
 from braid.mops.constraint_join import ConstraintJoinLogic
 from braid.mops.detection import WholeDetections
 from braid.mops.detection_partition import KeyedDetections
@@ -24,6 +25,7 @@ from braid.mops.union import UnionLogic
 from braid.mops.window import WindowLogic
 from braid.mops.window_join import WindowJoinLogic
 from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
+from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
 from braid.plan.relational import (
@@ -71,6 +73,8 @@ def build(spec: Spec, context: Context) -> Logic:
             return ChangesJoinLogic(spec, context)
         case ConstraintJoinSpec():
             return ConstraintJoinLogic(spec, context)
+        case DeclaredWatchSpec():
+            return DeclaredWatchLogic(spec, context)
         case SelectionJoinSpec():
             return SelectionJoinLogic(spec, context)
         case WindowJoinSpec():

@@ -47,6 +47,11 @@ class Constants:
         return Constants(self._ids.take(which), columns, self._values)
 
     @property
+    def ids(self) -> pa.Array:
+        """What the members are called."""
+        return self._ids
+
+    @property
     def identity(self) -> Words:
         """A word that tells the members apart, the same in every process."""
         offsets, data = string_buffers(self._ids)

@@ -60,15 +60,51 @@ class Breaks:
     def note_keys(self) -> bool:
         """Take note of keys of which two rows have been seen; whether there is a new one."""
         new = False
-        for index in range(len(self._held.lookups)):
-            stream, names = self.names_of(index)
-            for constraint in self.keyed:
-                said = constraint.stream == stream and set(constraint.attributes) <= names
+        for constraint in self.keyed:
+            for index in self._indexes_of(constraint):
                 known = constraint.name in self.keys
-                if said and not known and self._held.indexes[index, stores.EQUALS]:
+                if not known and self._held.indexes[index, stores.EQUALS]:
                     self.keys[constraint.name] = index
                     new = True
         return new
+
+    def uses(self, name: str) -> bool:
+        """Whether rows leave, or have left, because of a declared constraint."""
+        watched = any(found.name == name for found in self._found)
+        return watched or any(name == c.name for c in self.keyed if self._indexes_of(c))
+
+    def _indexes_of(self, constraint: Constraint) -> list[int]:
+        """The indexes by which an input is looked up whose key was declared."""
+        names = [self.names_of(index) for index in range(len(self._held.lookups))]
+        return [
+            index
+            for index, (stream, attributes) in enumerate(names)
+            if constraint.stream == stream and set(constraint.attributes) <= attributes
+        ]
+
+    def give_up(self, broken: Broken) -> bool:
+        """Do not use a constraint that was seen to be broken at its streams; whether a key is none
+        because of it."""
+        self._told.add(broken.constraint)
+        for number, found in enumerate(self._found):
+            watch = self._watches[number]
+            if found.name == broken.constraint and watch[kernel.DECLARED] == 1:
+                watch[[kernel.DECLARED, kernel.COUNTED]] = 2, 0
+                watch[kernel.K] = kernel.ENDLESS
+                watch[kernel.BROKEN] = max(watch[kernel.BROKEN], 1)
+                watch[[kernel.BREAKER, kernel.BROKEN_AT]] = broken.event, broken.at
+        for constraint in self.keyed:
+            indexes = self._indexes_of(constraint)
+            if (
+                constraint.name == broken.constraint
+                and indexes
+                and constraint.name not in self.keys
+            ):
+                self.keys[constraint.name] = indexes[0]
+                if not self._held.indexes[indexes[0], stores.EQUALS]:
+                    self._held.indexes[indexes[0], stores.EQUAL_AT] = broken.at
+                return True
+        return False
 
     def news(self, values: Values) -> list[Broken]:
         """What is broken and has not been told yet."""
@@ -76,6 +112,9 @@ class Breaks:
             self._of_watch(number, values)
             for number in np.flatnonzero(self._watches[:, kernel.DECLARED] == 2).tolist()
             if self._found[number].name not in self._told
+            # How long rows wait is overestimated by events of their own instant: that is told by
+            # whoever watches the streams.
+            if self._watches[number, kernel.KIND] != kernel.WAITS
         ]
         for constraint in self.keyed:
             if constraint.name in self.keys and constraint.name not in self._told:
@@ -95,18 +134,12 @@ class Breaks:
                 kernel.INPUT,
             ]
         ].tolist()
-        unit = "units of time" if watch[kernel.TIMED] else "rows"
-        return Broken(
-            str(found.name),
-            str(found.declared),
-            str(self._spec.names[input_][0]),
-            event,
-            at,
-            str(self.attribute(input_, column)),
-            self._shown(input_, column, value, values),
-            distance,
-            unit,
+        stream, name = str(self._spec.names[input_][0]), str(self.attribute(input_, column))
+        shown = {name: self._shown(input_, column, value, values)}
+        (constraint,) = (
+            c for c in self._spec.declared if (c.name, c.describe()) == (found.name, found.declared)
         )
+        return Broken.of(constraint, stream, (event, at), shown, distance)
 
     def _of_key(self, constraint: Constraint, values: Values) -> Broken:
         index = self.keys[constraint.name]
@@ -116,15 +149,8 @@ class Breaks:
         column = self._keys[keys[0]].columns[number][0]
         words = [stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
         event, at, value = self._held.indexes[index, words].tolist()
-        return Broken(
-            constraint.name,
-            constraint.describe(),
-            constraint.stream,
-            event,
-            at,
-            str(self.attribute(number, column)),
-            self._shown(number, column, value, values),
-        )
+        shown = {str(self.attribute(number, column)): self._shown(number, column, value, values)}
+        return Broken.of(constraint, constraint.stream, (event, at), shown, None)
 
     def _shown(self, number: int, column: int, word: int, values: Values) -> str:
         return shown_value(word, self._spec.inputs[number].schema.attributes[column].type, values)

@@ -24,6 +24,7 @@ from braid.mops.base import State
 from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_change_state import ChangeStores
 from braid.mops.constraint_report import (
+    Broken,
     Found,
     Measured,
     saved_history,
@@ -157,9 +158,17 @@ class ChangesWatch:
     def note_keys(self) -> None:
         """Keys that have been broken are not used any more."""
         if self.breaks.note_keys():
-            covers = self._held.stores[:, stores.COVERS]
-            self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
-            self._watch_keys()
+            self._watch_results()
+
+    def give_up(self, broken: Broken) -> None:
+        """A declared constraint does not hold, as its streams show."""
+        if self.breaks.give_up(broken):
+            self._watch_results()
+
+    def _watch_results(self) -> None:
+        covers = self._held.stores[:, stores.COVERS]
+        self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
+        self._watch_keys()
 
     def end(self) -> None:
         """Keep no room for values while nothing is observed."""

@@ -273,6 +273,14 @@ class ConstraintJoinLogic(OneForAll):
         """Declared constraints that were broken since this was last asked."""
         return self._watch.breaks.news(self._context.values)
 
+    def uses(self, name: str) -> bool:
+        """Whether a declared constraint is of use to it, or was."""
+        return self._watch.breaks.uses(name)
+
+    def give_up(self, broken: Broken) -> None:
+        """Do not use a declared constraint any more: its streams have broken it."""
+        self._watch.give_up(broken)
+
     # ---- state ----
 
     @property

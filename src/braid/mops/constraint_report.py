@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.constraints import Constraint
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_watch as kernel
+from braid.mops.columns import array_of
 from braid.mops.values import Values, Words
+from braid.plan.keys import split_channel
 
 #: Values of k that are remembered.
 _HISTORY = 32
@@ -50,6 +54,30 @@ class Broken:
     distance: int | None = None
     unit: str = "rows"
 
+    @staticmethod
+    def of(
+        constraint: Constraint,
+        stream: str,
+        event: tuple[int, int],
+        values: Mapping[str, str],
+        distance: int | None,
+    ) -> Broken:
+        """By an event of a stream: its number, when it came, its values by attribute. A shard sees
+        parts of streams; what is told is said of the streams."""
+        target = constraint.target and split_channel(constraint.target)[0]
+        declared = replace(constraint, stream=split_channel(constraint.stream)[0], target=target)
+        names, shown = ", ".join(values), ", ".join(values.values())
+        return Broken(
+            constraint.name,
+            declared.describe(),
+            split_channel(stream)[0],
+            *event,
+            names if len(values) == 1 else f"({names})",
+            shown if len(values) == 1 else f"({shown})",
+            distance,
+            "units of time" if constraint.timed else "rows",
+        )
+
     def describe(self) -> str:
         """What has happened, in words."""
         which = (
@@ -59,6 +87,13 @@ class Broken:
         if self.distance is not None:
             how = f"misses it by {self.distance:,} {self.unit}"
         return f"constraint '{self.constraint}' ({self.said}) does not hold: {which}, {how}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Broken:
+        return Broken(**json.loads(text))
 
 
 @dataclass
@@ -105,6 +140,8 @@ def shown_value(word: int, type_: pa.DataType, values: Values) -> str:
         stored = pa.array([word], pa.int64())
         width = pa.int32() if pa.types.is_date32(type_) else pa.int64()
         return str(stored.cast(width).cast(type_)[0])
+    if kind_of(type_) in (Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN):
+        return str(array_of(np.array([word], np.int64), None, type_, values)[0].as_py())
     return str(word)
 
 

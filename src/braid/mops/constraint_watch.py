@@ -35,7 +35,7 @@ from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_choice import Choice, Paces
 from braid.mops.constraint_graph import Graph
 from braid.mops.constraint_refused import RefusedKeys
-from braid.mops.constraint_report import Found, saved_history, shown_watch, take_history
+from braid.mops.constraint_report import Broken, Found, saved_history, shown_watch, take_history
 from braid.mops.constraint_results import OneResult
 from braid.mops.constraint_state import Stores
 from braid.mops.join_plan import Key
@@ -380,6 +380,11 @@ class Watch:
         ]
 
     # ---- what is done about it ----
+
+    def give_up(self, broken: Broken) -> None:
+        """A declared constraint does not hold, as its streams show."""
+        if self.breaks.give_up(broken):
+            self._held.stores[:, stores.COVERS] = stores.WATCHED
 
     def act(self) -> None:
         """Judge what has been seen, and let rows leave."""

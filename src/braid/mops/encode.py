@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Stateless
 from braid.mops.batch import Batch
 from braid.mops.bit_sets import BitSets
@@ -32,6 +33,8 @@ class EncodeLogic(Stateless):
         self.nodes = Nodes()
         self._node_of: dict[str, int] = {}
         self.feeds: list[tuple[tuple[str, ...], Rows]] = []
+        #: Of streams whose inputs have the events of feeds as well: those that are theirs alone.
+        self.by_themselves: dict[str, Rows | Columns | None] = {}
         self._sets = Sets()
         #: What events belong to that came for some streams at once, as long as nobody comes or goes.
         self._member_of: dict[tuple[str, ...], int | None] = {}
@@ -61,9 +64,15 @@ class EncodeLogic(Stateless):
             self._member_of[streams] = member
         return self._member_of[streams]
 
+    def _own(self, stream: str, batch: Batch) -> Rows:
+        if stream not in self.by_themselves:
+            return batch.rows
+        events = self.by_themselves[stream]
+        return batch.rows[:0] if events is None else rows_of(events)
+
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         parts: list[tuple[tuple[str, ...], Rows]] = [
-            ((stream,), batch.rows)
+            ((stream,), self._own(stream, batch))
             for stream, batch in zip(self._spec.streams, inputs, strict=True)
         ]
         parts += self.feeds

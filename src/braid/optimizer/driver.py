@@ -49,6 +49,7 @@ from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
 from braid.optimizer.constraint_joins import joins_below
+from braid.optimizer.constraint_watches import watched
 from braid.optimizer.documents import documents
 from braid.optimizer.operators import (
     ITERATE,
@@ -57,6 +58,7 @@ from braid.optimizer.operators import (
     SELECT,
     SEQUENCE,
     UNION,
+    WATCH,
     Channel,
     Operator,
     Sharing,
@@ -65,6 +67,7 @@ from braid.optimizer.operators import (
 from braid.optimizer.patterns import Parts, bounds_of, emitted, needed_aggregates, parts_of
 from braid.optimizer.relations import Relations
 from braid.optimizer.rules import RULES
+from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.lower import lower
 from braid.plan.plan import source_channel
 from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
@@ -161,6 +164,8 @@ class Driver:
         """
         walk = _Walk(self, alone, birth, safe_mode(mode or self.mode, outputs))
         exits = tuple(walk.exit(output) for output in outputs)
+        if self.declared:
+            walk.watch([output.node for output in outputs])
         return Route(tuple(walk.stages), exits)
 
     def time_type(self, node: Node) -> pa.DataType:
@@ -211,6 +216,21 @@ class _Walk:
             self.driver.time_type(output.node),
             bounds,
         )
+
+    def watch(self, nodes: SequenceOf[Node]) -> None:
+        """Have what was declared of joined streams watched there."""
+        for constraint, streams in watched(nodes, self.driver.declared, self.stream_of).items():
+            names = (constraint.attributes, constraint.target_attributes)
+            with self.without_members():
+                channels = [
+                    self.channel(rearrange(lower(node)), asked, WATCH, ())
+                    for node, asked in zip(streams, names, strict=False)
+                ]
+            inputs = tuple(channel.signature for channel in channels)
+            spec = DeclaredWatchSpec(tuple(c.shape for c in channels), constraint)
+            mop = signature((WATCH, constraint, inputs))
+            none = tuple(None for _ in inputs)
+            self.stages.append(Stage(mop, spec, inputs, mop, PlainRecipe(), none))
 
     # ---- one operator ----
 

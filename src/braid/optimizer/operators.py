@@ -19,6 +19,7 @@ DETECT = "detect"
 DOCUMENTS = "documents"
 K_JOIN = "constraint join"
 SELECTION_JOIN = "selection join"
+WATCH = "watch"
 
 
 @dataclass(frozen=True)
