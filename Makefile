@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SIZE ?= small
 CASE ?=
 WORKERS ?= 2
-SPARK_WORKERS ?= 1
+SPARK_WORKERS ?= 2
 
 # Spark's workers must run the interpreter that has Braid in it.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)

@@ -81,3 +81,9 @@ def test_where_nothing_can_be_locked_everybody_compiles(
     else:
         monkeypatch.setattr(once, "_file", lambda directory, process: None)
     assert (wanted.entered(1), wanted.called(1)) == (2, 3)
+
+
+def test_python_may_call_what_kernels_are_given_the_address_of(wanted: ModuleType) -> None:
+    plain = wanted.kernel(wanted.PREDICATE)(wanted.plain)
+    assert plain(1, 2, 0, 0)
+    assert not plain(2, 1, 0, 0)

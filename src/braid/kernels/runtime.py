@@ -36,8 +36,6 @@ if COMPILED:
     forget_stale_results()
 
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": False}
-#: Python never calls what kernels are given the address of: a third of compiling it was for that.
-_ALONE = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -50,7 +48,7 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
     program does not use costs it nothing. With the type of a function: at once, so that it can
     be passed to kernels. These get its address, and make a function of it with `predicate_at` or
     `writer_at`: Numba would look up the code of a function anew, for 0.1 ms, in each call. Such a
-    function is plain code (`plain.py`), and Python cannot call it.
+    function is plain code (`plain.py`).
     """
 
     def decorate(function: _F) -> _F:
@@ -64,14 +62,16 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
             compiled = _Entry(function, signature[0])
         else:
             with compiled_once(function):
-                compiled = numba.njit(*signature, pipeline_class=PlainCompiler, **_ALONE)(function)
+                compiled = _compiled(
+                    function, *signature, no_cfunc_wrapper=True, pipeline_class=PlainCompiler
+                )
             compiled.at = _entered_at(compiled, signature[0])
         return cast(_F, compiled)
 
     return decorate
 
 
-def _compiled(function: Callable[..., Any], *signature: Any, **options: bool) -> Any:
+def _compiled(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     return numba.njit(*signature, **_OPTIONS, **options)(function)
 
 
