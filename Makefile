@@ -6,7 +6,6 @@ STAMP := $(VENV)/.installed
 SIZE ?= small
 CASE ?=
 WORKERS ?= 2
-SPARK_WORKERS ?= 2
 
 # Spark's workers must run the interpreter that has Braid in it.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
@@ -17,7 +16,6 @@ WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$
 CLASSES := $(VENV)/spark.jsa
 SHORT := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 SHORT_LIVED := export SPARK_SUBMIT_OPTS="$(SHORT) -XX:SharedArchiveFile=$(abspath $(CLASSES)) -Xlog:disable";
-SPARK_LOG := $(VENV)/spark-tests.log
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check format test test-spark test-all bench clean
@@ -53,18 +51,17 @@ $(CLASSES): $(STAMP) tools/archive_classes.py
 	|| echo "Java wrote no archive of classes: the tests on Spark take longer without"
 
 test-spark: $(CLASSES)  ## those on Spark alone
-	@$(WITH_JAVA) $(SHORT_LIVED) $(BIN)/pytest -q -n $(SPARK_WORKERS) --dist loadfile \
+	@$(WITH_JAVA) $(SHORT_LIVED) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile \
 	--no-loadscope-reorder -m "spark and not slow"
 
-# Tests on Spark often wait, for a JVM or for a batch; checks and the other tests never do. Side by
-# side they keep two cores busy.
+# The archive is written beside the checks: each of them keeps one core busy.
 test: $(STAMP)  ## every check and test but the slow ones
 	@$(WITH_JAVA) \
-	$(MAKE) --no-print-directory test-spark > $(SPARK_LOG) 2>&1 & spark=$$!; \
-	$(MAKE) --no-print-directory check || { kill $$spark; wait $$spark; exit 1; }; \
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; others=$$?; \
-	echo "Waiting for the tests on Spark ..."; wait $$spark; spark=$$?; cat $(SPARK_LOG); \
-	exit $$((others | spark))
+	$(MAKE) --no-print-directory $(CLASSES) > $(CLASSES).log 2>&1 & classes=$$!; \
+	$(MAKE) --no-print-directory check || { kill $$classes; wait $$classes; exit 1; }; \
+	wait $$classes || cat $(CLASSES).log; \
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark" && \
+	$(MAKE) --no-print-directory test-spark
 
 test-all: check $(CLASSES)  ## the slow ones too
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
