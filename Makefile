@@ -6,19 +6,18 @@ STAMP := $(VENV)/.installed
 SIZE ?= small
 CASE ?=
 WORKERS ?= 2
+# Tests on Spark often wait, for a JVM or for a batch: three of them keep two cores busy.
+SPARK_WORKERS ?= 3
 
 # Spark's workers must run the interpreter that has Braid in it.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$$java_home";
-# The JVMs of tests live for seconds: Java's second compiler would take more time than it saves, and
-# loading Spark's classes takes most of their start, unless they come from an archive.
-CLASSES := $(VENV)/spark.jsa
-SHORT := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-SHORT_LIVED := export SPARK_SUBMIT_OPTS="$(SHORT) -XX:SharedArchiveFile=$(abspath $(CLASSES)) -Xlog:disable";
+# The JVMs of tests live for seconds: Java's second compiler would take more time than it saves.
+SHORT_LIVED := export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-spark test-all bench clean
+.PHONY: help setup demo check format test test-all bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,24 +45,12 @@ format: $(STAMP)  ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(CLASSES): $(STAMP) tools/archive_classes.py
-	@$(WITH_JAVA) SPARK_SUBMIT_OPTS="$(SHORT)" $(BIN)/python tools/archive_classes.py $@ \
-	|| echo "Java wrote no archive of classes: the tests on Spark take longer without"
+test: check  ## every check and test but the slow ones
+	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; \
+	$(BIN)/pytest -q -n $(SPARK_WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
 
-test-spark: $(CLASSES)  ## those on Spark alone
-	@$(WITH_JAVA) $(SHORT_LIVED) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile \
-	--no-loadscope-reorder -m "spark and not slow"
-
-# The archive is written beside the checks: each of them keeps one core busy.
-test: $(STAMP)  ## every check and test but the slow ones
-	@$(WITH_JAVA) \
-	$(MAKE) --no-print-directory $(CLASSES) > $(CLASSES).log 2>&1 & classes=$$!; \
-	$(MAKE) --no-print-directory check || { kill $$classes; wait $$classes; exit 1; }; \
-	wait $$classes || cat $(CLASSES).log; \
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark" && \
-	$(MAKE) --no-print-directory test-spark
-
-test-all: check $(CLASSES)  ## the slow ones too
+test-all: check  ## the slow ones too
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
 	$(BIN)/pytest -q -m "spark"
