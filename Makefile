@@ -6,8 +6,6 @@ STAMP := $(VENV)/.installed
 SIZE ?= small
 CASE ?=
 WORKERS ?= 2
-# Tests on Spark often wait, for a JVM or for a batch: three of them keep two cores busy.
-SPARK_WORKERS ?= 3
 
 # Spark's workers must run the interpreter that has Braid in it.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
@@ -48,7 +46,7 @@ format: $(STAMP)  ## rewrite the sources in the one format
 test: check  ## every check and test but the slow ones
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; \
-	$(BIN)/pytest -q -n $(SPARK_WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
 
 test-all: check  ## the slow ones too
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
