@@ -20,7 +20,7 @@ SPARK = Path(__file__).parent / "spark"
 # The first run of a predicate shape compiles it, so single examples may be slow.
 settings.register_profile(
     "quick",
-    max_examples=20,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -11,10 +11,10 @@
 In w3 an event that belongs to ten streams counts as ten, and comes to the engine once with channels
 and ten times without, as in the dissertation; each of these ten is read from memory of its own.
 Events of T come once either way, so that channels of ten streams save nine tenths of everything but
-that and of what a batch costs by itself: the ratio comes near ten from below while everything is in
-the processor's memory. With long batches the ten copies are not, and it is more than ten. So it is
-taken for batches of two lengths, `w3` and `w3_batch_50k`. In the hybrid workload the smoothing is
-shared either way.
+that and what a batch costs by itself: by what is computed, the ratio comes near ten from below. In
+long batches it may be more than ten, since the memory of ten copies goes back to the system and is
+taken again with every batch. So it is taken for batches of two lengths, `w3` and `w3_batch_50k`. In
+the hybrid workload the smoothing is shared either way.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def cases(
     return text, batches, draw(st.sets(st.integers(0, splits), max_size=2))
 
 
-@settings(max_examples=settings.default.max_examples + 10 if COMPILED else 10, deadline=None)
+@settings(max_examples=max(60, settings.default.max_examples) if COMPILED else 10, deadline=None)
 @given(cases())
 def test_exact_joins_equal_plain_ones(case: tuple[str, list[list[Event]], set[int]]) -> None:
     text, batches, restarts = case
@@ -153,7 +153,7 @@ BY_TIME = [
 ]
 
 
-@settings(max_examples=settings.default.max_examples + 10 if COMPILED else 8, deadline=None)
+@settings(max_examples=max(60, settings.default.max_examples) if COMPILED else 8, deadline=None)
 @given(cases(BY_TIME, splits=9))
 def test_joins_may_use_constraints_and_give_them_up(
     case: tuple[str, list[list[Event]], set[int]],
@@ -197,7 +197,7 @@ CHANGING = [
 ]
 
 
-@settings(max_examples=settings.default.max_examples + 10 if COMPILED else 10, deadline=None)
+@settings(max_examples=max(60, settings.default.max_examples) if COMPILED else 10, deadline=None)
 @given(cases(CHANGING))
 def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], set[int]]) -> None:
     text, batches, restarts = case
