@@ -22,12 +22,17 @@ from braid.errors import (
 )
 
 if TYPE_CHECKING:
-    from braid.engine import Engine, run
+    from braid.engine import Engine, Results, run
     from braid.spark import Session
 
 __version__ = "0.1.0"
 
-_LAZY = {"Engine": "braid.engine", "run": "braid.engine", "Session": "braid.spark"}
+_LAZY = {
+    "Engine": "braid.engine",
+    "Results": "braid.engine",
+    "Session": "braid.spark",
+    "run": "braid.engine",
+}
 
 __all__ = [
     "BraidError",
@@ -37,6 +42,7 @@ __all__ = [
     "Notice",
     "QueryError",
     "QueryErrors",
+    "Results",
     "Session",
     "__version__",
     "run",

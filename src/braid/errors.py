@@ -124,11 +124,12 @@ class CheckpointError(BraidError):
 @dataclass(frozen=True)
 class Notice:
     """Something that runs but that the user should know: shown when a query is registered, or when
-    it happens."""
+    it happens. `query` is empty if it is about a stream or a function."""
 
     code: str
     query: str
     message: str
 
     def render(self) -> str:
-        return f"warning[{self.code}] in query '{self.query}': {self.message}"
+        where = f" in query '{self.query}'" if self.query else ""
+        return f"warning[{self.code}]{where}: {self.message}"

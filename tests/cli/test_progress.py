@@ -21,6 +21,7 @@ class Figures:
     matches: int = 7
     late: int = 1
     rejected: int = 0
+    failed_calls: int = 0
     shards: int = 2
     instances: int = 9
     saved_bytes: int = 1_024

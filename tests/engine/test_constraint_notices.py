@@ -122,11 +122,14 @@ def test_in_monitored_mode_it_is_said_that_results_may_be_missing() -> None:
 
 def test_after_a_restart_it_is_not_told_again_and_the_history_is_kept() -> None:
     running = engine(TOGETHER, ONE)
-    run(running)
+    running.process(batch(ORDERS, ITEMS, 0))
+    running.process(batch([9], [9], 60))
     assert len(running.notices) == 2
     again = braid.Engine.restore(running.snapshot())
     assert _constraints(again) == _constraints(running)
     again.process(batch([20, 20], [21, 20, 21], 100))
+    again.finish()
+    assert again.totals["late"] == 0
     assert again.notices == []
     text = str(again.explain())
     assert "broken first by event 4 of its stream, at 6" in text

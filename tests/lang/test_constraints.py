@@ -262,7 +262,8 @@ def test_an_unknown_mode() -> None:
 def test_no_result_is_lost_where_others_count_on_it(query: str) -> None:
     found = compile_query(f"CREATE QUERY q CONSTRAINTS MONITORED AS {query}", catalog())
     assert found.query.template.mode is ConstraintMode.EXACT
-    assert [n.code for n in found.notices] == ["W203"]
+    told = [n.code for n in found.notices]
+    assert [code for code in told if code != "W210"] == ["W203"]  # two of them show an aggregate
 
 
 def test_monitored_where_it_can_be() -> None:

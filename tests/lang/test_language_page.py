@@ -14,9 +14,12 @@ def test_the_page_is_one_file_of_statements() -> None:
     blocks = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     known = Catalog()
     loaded = load("\n".join(blocks), known, name="language.cel")
-    assert set(known.streams) == {"Stock", "Outage", "Reading", "Click", "Orders", "Items"}
+    declared = {"Stock", "Outage", "Reading", "Click", "Orders", "Items", "Failures"}
+    assert set(known.streams) == declared
     assert loaded.dropped == ("temporary",)
-    assert not loaded.notices
+    told = {(notice.code, notice.query) for notice in loaded.notices}
+    assert {code for code, _ in told} == {"W210"}  # the page says why
+    assert not {query for _, query in told} & {"attacked", "failures_so_far"}
     assert set(known.views) == {"Trades", "Dearest"}
-    assert len(loaded.queries) == 16
+    assert len(loaded.queries) == 18
     assert len(known.constraints) == 4

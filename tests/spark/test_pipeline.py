@@ -96,7 +96,15 @@ def test_late_and_rejected_events_come_out_once(market: Market, tmp_path) -> Non
     late = {"ts": BEGIN + 3 * SECOND, "Name": "ACME", "Buyer": "Bolt", "Lot": 1, "Price": 7.0}
     market.write("Stock", [{**late, "ts": None}, late, *stock_rows(9, 260, seed=7)], "2")
     queries = {"crossed": CROSSED, "whole": WHOLE}
-    sinks = run(market.session(queries), tmp_path / "checkpoint")
+    sinks = {name: MemorySink() for name in ("matches", "late", "rejected")}
+    session, path = market.session(queries), str(tmp_path / "checkpoint")
+    running = session.start(sinks, checkpoint=path, trigger="available now")
+    assert running.await_termination(300)
+    said = sorted((n.code, n.message.partition(": ")[0]) for n in running.notices)
+    assert said == [
+        ("W211", "stream Stock rejects rows because time ts is NULL"),
+        ("W213", "events of stream Stock come later than its LATENESS allows"),
+    ]
     (row,) = sinks["late"].rows
     assert (row.stream, microseconds(row, "end")) == ("Stock", late["ts"])
     assert row.payload.toPython() == {"Name": "ACME", "Buyer": "Bolt", "Lot": 1, "Price": 7.0}

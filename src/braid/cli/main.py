@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -213,6 +214,8 @@ def guarded(command: Callable[[], object]) -> int:
 
 
 def main() -> None:
+    # The commands show notices themselves: the log would show each a second time.
+    logging.getLogger("braid").addHandler(logging.NullHandler())
     sys.exit(guarded(app))
 
 

@@ -140,6 +140,7 @@ class Watch:
                 "answered up to": show.moments(p.watermarks),
                 "late": p.late,
                 "rejected": p.rejected,
+                "function calls without a value": p.failed_calls,
                 "shards": p.shards,
                 "instances held": p.instances,
                 "state written (last batch)": f"{p.saved_bytes:,} bytes",

@@ -6,13 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from braid.engine.engine import Engine, run
+    from braid.engine.engine import Engine
+    from braid.engine.whole_tables import Results, run
 
-__all__ = ["Engine", "run"]
+_LAZY = {"Engine": "engine", "Results": "whole_tables", "run": "whole_tables"}
+
+__all__ = ["Engine", "Results", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # Ingest tasks on Spark import parts of this room and need no kernels.
-    if name not in __all__:
+    if name not in _LAZY:
         raise AttributeError(f"module 'braid.engine' has no attribute {name!r}")
-    return getattr(import_module("braid.engine.engine"), name)
+    return getattr(import_module(f"braid.engine.{_LAZY[name]}"), name)

@@ -24,6 +24,7 @@ from braid.engine.ingest import END, REJECTED, Ends, Ingest
 from braid.engine.options import Options
 from braid.engine.pages import Delta
 from braid.engine.payload import to_json
+from braid.engine.reports import NoticeList
 from braid.engine.results import Emission
 from braid.engine.shard import Shard
 from braid.errors import BraidError, ConfigError, Notice, Origin
@@ -40,6 +41,7 @@ Tables = dict[str, pa.Table]
 _MATCHES = ("query", "start", "end", "stream", "payload")
 _LATE = ("stream", "start", "end", "payload")
 _NONE_REJECTED = REJECTED.empty_table()
+_TOTALS = ("events", "matches", "late", "rejected", "failed_calls")
 
 
 class Engine:
@@ -57,8 +59,9 @@ class Engine:
     [{'start': 1, 'end': 2, 'Name': 'IBM'}]
 
     Events may be out of order by as much as a stream's lateness; later ones are in `late`, and
-    rows that do not fit their stream in `rejected`. `suspended` names queries that exceeded the
-    instance budget, with the reason. `clock` gives the time in microseconds; it is asked only
+    rows that do not fit their stream in `rejected`; `totals` counts both. `suspended` names queries
+    that exceeded the instance budget, with the reason. `notices` has what else you should know, and
+    the log of `braid` shows it. `clock` gives the time in microseconds; it is asked only
     for streams without a time column and for idle streams.
     """
 
@@ -105,12 +108,14 @@ class Engine:
         self._coming: dict[str, tuple[Query, int]] = {}
         self._going: list[str] = []
         self._resumed = False
-        self.notices: list[Notice] = []
+        self.notices: list[Notice] = NoticeList()
         self.suspended: dict[str, str] = {}
         self._emission = Emission()
         self.late: pa.Table = pa.table({})
         self.rejected: pa.Table = _NONE_REJECTED
         self.stats: dict[str, int] = {}
+        #: Since the engine was made: events, matches, and what gave no result.
+        self.totals = dict.fromkeys(_TOTALS, 0)
         #: Rows of the last prepared query that could not be used.
         self.refused: list[Refused] = []
 
@@ -337,13 +342,14 @@ class Engine:
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
         taken = [
-            (names, self._ingest(names[0])(_as_table(data)))
+            (names, self._ingest(names[0])(as_table(data)))
             for key, data in tables.items()
             if (names := (key,) if isinstance(key, str) else tuple(key))
         ]
         for names, ingested in taken:
             if ingested.rejected is not None:
                 self.rejected = pa.concat_tables([self.rejected, ingested.rejected])
+                shard.reports.reject(ingested.rejected)
             events = ingested.events
             highest, ends = None, ingested.ends
             if events.num_rows and END in events.schema.names:
@@ -370,6 +376,8 @@ class Engine:
     def _emit(self, emission: Emission) -> Tables:
         self._emission = emission
         self.stats = emission.stats
+        for name in _TOTALS:
+            self.totals[name] += emission.stats.get(name, 0)
         self.suspended = emission.suspended
         self.notices.extend(emission.notices)
         shard = self._running()
@@ -474,6 +482,7 @@ class Engine:
             member_set_bytes=saved.selection_join.member_set_bytes,
             watching=saved.watching,
         )
+        engine.notices = NoticeList(log=False)  # what is registered again has been said before
         for function in functions:
             engine.function(*function)
         for stream in saved.streams:
@@ -492,7 +501,7 @@ class Engine:
         engine._define(views)
         for name, at in saved.ending.items():
             engine._catalog.end_query(name, at)
-        engine.notices.clear()
+        engine.notices = NoticeList()
         engine._saved, engine._resumed = dict(saved.pages), True
         return engine
 
@@ -531,7 +540,8 @@ def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema
     return pa.table(columns, schema=schema)
 
 
-def _as_table(data: Any) -> pa.Table:
+def as_table(data: Any) -> pa.Table:
+    """What a user gave as events: a table, or anything that Arrow makes one of."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -542,43 +552,3 @@ def _as_table(data: Any) -> pa.Table:
         raise ConfigError(
             "E304", f"cannot read a table from a {type(data).__name__}: {error}"
         ) from error
-
-
-def run(
-    text: str,
-    tables: Mapping[str, Any],
-    *,
-    time: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
-    lateness: str | int | None = None,
-) -> Tables:
-    """Evaluate queries over whole tables: the published streams, by name.
-
-    `time` names the time column of every table, or of each by the table's name. Streams may
-    also be declared in the text.
-
-    >>> import braid
-    >>> prices = {"Name": ["IBM", "IBM"], "Price": [90.0, 95.0], "ts": [1, 2]}
-    >>> out = braid.run('''SELECT Name, Price_1 AS low, Price AS high
-    ...                    FROM Stock NEXT{$1.Name = $2.Name AND $2.Price > $1.Price} Stock
-    ...                    PUBLISH Jump''', {"Stock": prices}, time="ts")
-    >>> out["Jump"].to_pylist()
-    [{'start': 1, 'end': 2, 'Name': 'IBM', 'low': 90.0, 'high': 95.0}]
-    """
-    engine = Engine(idle_timeout=None)
-    data = {name: _as_table(table) for name, table in tables.items()}
-    declared = _declared_in(text)
-    for name, table in data.items():
-        if name not in declared:
-            column = time.get(name) if isinstance(time, Mapping) else time
-            engine.stream(name, table.schema, time=column, lateness=lateness)
-    engine.execute(text)
-    shard, now = engine._running(), engine._clock()
-    engine._take(shard, data, now)
-    return engine._emit(shard.finish())
-
-
-def _declared_in(text: str) -> set[str]:
-    """The streams that a text declares itself."""
-    from braid.lang.declared import declared_streams
-
-    return declared_streams(text)

@@ -25,6 +25,7 @@ from braid.engine.ordering import NEVER, Ordering, Part, Progress
 from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
+from braid.engine.reports import Reports
 from braid.engine.results import Emission, Paired, ResultGroup
 from braid.errors import CheckpointError, Notice
 from braid.mops.arriving import Columns, rows_of
@@ -91,6 +92,7 @@ class Shard:
         self.suspended: dict[str, str] = {}
         #: What was found while it ran that users should know.
         self.notices: list[Notice] = []
+        self.reports = Reports(self._context.failures, self.notices)
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
@@ -259,7 +261,9 @@ class Shard:
         if late is not None:
             self._counts["late"] += late.num_rows
             shown = self._shown(channel, late)
-            self._late += [(stream, shown) for stream in channel.split(FEED)]
+            for stream in channel.split(FEED):
+                self._late.append((stream, shown))
+                self.reports.late(self._streams[stream].name)
 
     def accept_shared(
         self,
@@ -324,7 +328,9 @@ class Shard:
                 group.settle()  # before anybody goes
         self._bury()
         late, self._late = self._late, []
-        return Emission(groups, late, self._stats(groups), dict(self.suspended), notices)
+        counts, told = self.reports.take()
+        stats = {**self._stats(groups), **counts}
+        return Emission(groups, late, stats, dict(self.suspended), [*notices, *told])
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""

@@ -17,7 +17,7 @@ from braid.algebra.templates import Output, map_expressions
 from braid.lang.fragments import Cut, cut
 from braid.lang.functions import Function
 from braid.lang.lifting import Outputs
-from braid.lang.notices import Warnings, unbounded
+from braid.lang.notices import Warnings, warnings_about
 from braid.lang.outlines import Outline
 from braid.lang.parser import MAX_DEPTH
 from braid.lang.parts import WRONG, BoundFragment, BoundFrame, Fragments, Frame, Hole, Variant
@@ -178,5 +178,5 @@ def _warnings(frame: BoundFrame, fragments: Sequence[BoundFragment]) -> Warnings
     """The warnings that it deserves: whether there are bounds is the same for all constants."""
     said = tuple([f.says for f in fragments])
     if said not in frame.endless:
-        frame.endless[said] = unbounded(_filled(frame.outputs, [f.example for f in fragments]))
+        frame.endless[said] = warnings_about(_filled(frame.outputs, [f.example for f in fragments]))
     return frame.endless[said]

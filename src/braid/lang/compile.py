@@ -20,7 +20,7 @@ from braid.lang.constants import Constants
 from braid.lang.constraints import bind_mode, settled_mode
 from braid.lang.lifting import plain, untraced
 from braid.lang.lookups import Sources, lookup_in
-from braid.lang.notices import Warnings, unbounded
+from braid.lang.notices import Warnings, unbounded, warnings_about
 from braid.lang.outlines import Outline, outline_of
 from braid.lang.parser import parse
 from braid.lang.problems import Problem, Problems
@@ -121,7 +121,7 @@ def bind_query(
     outputs, found = bind_outputs(query, catalog, constants, failed, sources)
     ready = tuple(Output(bound_durations(o.node), o.publish) for o in plain(outputs))
     mode, told = settled_mode(asked, ready)
-    warnings = (*unbounded(ready), *found, *told)
+    warnings = (*warnings_about(ready), *found, *told)
     if has_documents(ready):
         template, values = catalog.document_templates.of(ready, view_names(sources.items()))
         return registered(Known(template, values, warnings), source.id, source.text)

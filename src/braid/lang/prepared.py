@@ -33,7 +33,7 @@ from braid.lang.constraints import bind_mode, settled_mode
 from braid.lang.conversion import converted, derived
 from braid.lang.lifting import plain
 from braid.lang.lookups import Sources
-from braid.lang.notices import unbounded
+from braid.lang.notices import warnings_about
 from braid.lang.problems import Problem, Problems, alternatives
 from braid.lang.ranges import empty_rows, ranges_of
 from braid.lang.rows import Column, Rows, read_rows
@@ -181,10 +181,10 @@ def bind_statement(
     mode, told = settled_mode(bind_mode(statement.mode), changed)
     template = Template(changed, types, views=view_names(sources.items()), mode=mode)
     query = name or statement.name.name
-    endless = unbounded(template.instantiate([_some(type_) for type_ in types]))
+    known = warnings_about(template.instantiate([_some(type_) for type_ in types]))
     declared = tuple(zip(constants.names, constants.types, strict=True))
-    known = notices(query, (*endless, *warnings, *told))
-    return Statement(query, text, declared, template, tuple(ways), known, _smallest(template, ways))
+    found = notices(query, (*known, *warnings, *told))
+    return Statement(query, text, declared, template, tuple(ways), found, _smallest(template, ways))
 
 
 def _smallest(template: Template, ways: Mapping[Way, int]) -> tuple[tuple[int, int], ...]:

@@ -22,6 +22,7 @@ from braid.mops.constants import Constants
 from braid.mops.index import Form
 from braid.mops.membership import Origin, nobody
 from braid.mops.selection_choice import Choice
+from braid.mops.user_functions import Failures
 from braid.mops.values import Values, Words
 from braid.plan.layout import Layout
 
@@ -39,6 +40,8 @@ class Context:
     values: Values = field(default_factory=Values)
     instance_budget: int = 1_000_000
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    #: Calls of these functions that gave no value.
+    failures: Failures = field(default_factory=Failures)
     selection: Form = Form.ADAPTIVE
     selection_join: Choice = field(default_factory=Choice)
     aside_above: int = ASIDE_ABOVE

@@ -20,6 +20,7 @@ from braid.algebra.functions import UDF_PREFIX
 from braid.algebra.types import Kind, kind_of
 from braid.mops.base import Context
 from braid.mops.columns import Rows, column_to_arrow
+from braid.mops.user_functions import call_for_each_row
 from braid.plan.specs import Shape
 
 
@@ -42,61 +43,14 @@ def evaluate(expression: Expression, rows: Rows, shape: Shape, context: Context)
 def _apply(call: Call, rows: Rows, shape: Shape, context: Context) -> pa.Array:
     args = [evaluate(arg, rows, shape, context) for arg in call.args]
     if call.function.startswith(UDF_PREFIX):
-        return _user_function(context.functions[call.function[len(UDF_PREFIX) :]], args, call.type)
+        name = call.function[len(UDF_PREFIX) :]
+        function = context.functions[name]
+        return call_for_each_row(name, function, args, call.type, context.failures)
     if call.function == "cast":
         source = call.args[0].type
         return distinct(args[0], lambda v: cast(v, source, call.type), source, call.type)
     result = _FUNCTIONS[call.function](call, args)
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
-
-
-def _user_function(
-    function: Callable[..., Any], args: list[pa.Array], type_: pa.DataType
-) -> pa.Array:
-    """A function registered by the user, row by row: its cost is the user's choice.
-
-    Where it raises, or returns what is not of its type, the value is NULL.
-    """
-    columns = [_python_values(a) for a in args]
-    results = [_called(function, values) for values in zip(*columns, strict=True)]
-    try:
-        return pa.array(results, type_)
-    except _UNFIT:
-        return pa.array([_of_type(value, type_) for value in results], type_)
-
-
-#: What Arrow and Python say of values that do not fit: UnicodeEncodeError is a ValueError.
-_UNFIT = (pa.ArrowException, OverflowError, ValueError, TypeError)
-
-
-def _python_values(array: pa.Array) -> list[Any]:
-    """The values as Python has them; NULL where it cannot (a time after the year 9999)."""
-    try:
-        values: list[Any] = array.to_pylist()
-    except _UNFIT:
-        values = [_python_value(scalar) for scalar in array]
-    return values
-
-
-def _python_value(scalar: pa.Scalar) -> Any:
-    try:
-        return scalar.as_py()
-    except _UNFIT:
-        return None
-
-
-def _called(function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
-    try:
-        return function(*values)
-    except Exception:
-        return None
-
-
-def _of_type(value: Any, type_: pa.DataType) -> Any:
-    try:
-        return pa.scalar(value, type_).as_py()
-    except _UNFIT:
-        return None
 
 
 def distinct(

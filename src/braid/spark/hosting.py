@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark import TaskContext
 
 from braid.spark.envelopes import PACKED, REFUSED, REJECTED, Rows, open_payload
@@ -87,7 +88,9 @@ class Hosting:
         for frame in rows:
             for kind, name, time, count, payload, now in _envelopes(frame):
                 if kind == REJECTED:
-                    out.add(REFUSED, name, count, batches=open_payload(payload))
+                    refused = open_payload(payload)
+                    out.add(REFUSED, name, count, batches=refused)
+                    hosted.shard.reports.reject(pa.Table.from_batches(refused))
                 else:
                     arrivals.take(kind, name, time, count, payload, now)
         emission = arrivals.run()

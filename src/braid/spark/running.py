@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import threading
@@ -16,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from braid.engine.reports import LOG, NoticeList
 from braid.engine.statistics import counted, merged
 from braid.errors import BraidError, CheckpointError, ConfigError, Notice
 from braid.plan.distribution import Standing
@@ -23,8 +23,6 @@ from braid.spark import emit
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
 from braid.spark.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
-
-_LOG = logging.getLogger("braid")
 
 #: Seconds between looks at whether a pipeline has to be started again, and a long time.
 _POLL, _LONG = 0.2, 3600.0
@@ -40,6 +38,8 @@ class Progress:
     matches: int = 0
     late: int = 0
     rejected: int = 0
+    #: Calls of users' functions that raised, or returned what is not of their type.
+    failed_calls: int = 0
     #: How often a shard was loaded from the state store and not taken alive.
     restored: int = 0
     #: Of the last batch.
@@ -77,6 +77,7 @@ class BatchWriter:
         #: In the order in which they came. Shards find the same out by different events, which are
         #: said after a colon: the first one is kept.
         self._notices: dict[tuple[str, str], Notice] = {}
+        self._logged = NoticeList()
         #: By engine: workers change shards, and an engine tells what it has done itself.
         self._statistics: dict[str, dict[str, Any]] = {}
         #: By shard, the engine that ran it last.
@@ -175,7 +176,9 @@ class BatchWriter:
                 self._suspended.update(shard["suspended"])
                 for code, query, message in shard["notices"]:
                     about = (query, message.partition(": ")[0])
-                    self._notices.setdefault(about, Notice(code, query, message))
+                    if about not in self._notices:
+                        self._notices[about] = Notice(code, query, message)
+                        self._logged.append(self._notices[about])
             old = self._progress
             self._progress = replace(
                 old,
@@ -185,6 +188,7 @@ class BatchWriter:
                 matches=old.matches + counts["matches"],
                 late=old.late + counts["late"],
                 rejected=old.rejected + counts["rejected"],
+                failed_calls=old.failed_calls + numbers.get("failed_calls", 0),
                 restored=old.restored + numbers.get("restored", 0),
                 events_per_second=events / seconds if seconds else 0.0,
                 saved_bytes=numbers.get("saved_bytes", 0),
@@ -348,7 +352,7 @@ class Running:
             try:
                 query.stop()
                 channels = ", ".join(sorted({name for name, _ in wanted[1]}))
-                _LOG.info("starting again from the checkpoint, with a route for %s", channels)
+                LOG.info("starting again from the checkpoint, with a route for %s", channels)
                 self.query = self._launch(wanted[1])
             except Exception as failure:
                 self._failure = failure

@@ -30,6 +30,7 @@ from braid.engine.constraints import constraint_mode
 from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, Explanation
 from braid.engine.options import Options
+from braid.engine.reports import NoticeList
 from braid.engine.shard import Shard
 from braid.errors import CheckpointError, ConfigError, Notice
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
@@ -107,7 +108,7 @@ class Session:
         #: Rows of the last prepared query that could not be used.
         self.refused: list[Refused] = []
         #: Warnings about the queries, such as patterns that may hold state for ever.
-        self.notices: list[Notice] = []
+        self.notices: list[Notice] = NoticeList()
         self._configure()
 
     def _configure(self) -> None:

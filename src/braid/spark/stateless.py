@@ -56,7 +56,7 @@ class StatelessJob:
                 pass
             return
         ingest = Ingest(plan.distribution.streams[self.streams[0]])
-        seen = 0
+        seen = failed = 0
         for batch in batches:
             ingested = ingest(spaced(batch, seen))
             seen += batch.num_rows
@@ -64,24 +64,30 @@ class StatelessJob:
             if ingested.rejected is not None and ingested.rejected.num_rows:
                 parts = ingested.rejected.to_batches()
                 rows.add(REFUSED, self.streams[0], ingested.rejected.num_rows, batches=parts)
+                plan.shard.reports.reject(ingested.rejected)
             if ingested.events.num_rows:
-                self._run(plan, ingested.events, rows)
+                failed += self._run(plan, ingested.events, rows)
             if len(rows):
                 yield rows.batch()
         rows = Rows(PACKED)
         # Workers, not shards: each tells what it has done so far.
         worker = f"worker {os.getpid()}"
         hosted = Hosted(plan.shard, name=f"{worker} {self.plan.id}")
-        add_stats(rows, worker, {"events": seen}, {}, hosted)
+        add_stats(rows, worker, {"events": seen, "failed_calls": failed}, {}, hosted)
         yield rows.batch()
         settle(self.plan.id)
 
-    def _run(self, plan: StatelessPlan, events: pa.RecordBatch, rows: Rows) -> None:
+    def _run(self, plan: StatelessPlan, events: pa.RecordBatch, rows: Rows) -> int:
+        """Answer events; how many calls of functions had no value."""
+        failed = 0
         routes: dict[str, list[str]] = {}
         for name in plan.shard.plan.sources:
             stream, route = split_channel(name)
             if stream in self.streams:
                 routes.setdefault(route, []).append(name)
         for names in routes.values():
-            for group in plan.shard.answer(names, events).groups:
+            emission = plan.shard.answer(names, events)
+            failed += emission.stats["failed_calls"]
+            for group in emission.groups:
                 add_results(rows, group, plan.wanted)
+        return failed
