@@ -57,7 +57,7 @@ SMALL = {
     "figure_9_recompute": 8_000,
 }
 FULL = SMALL | {"tuples": 500_000, "period": 1_000, "figure_9_recompute": 80_000}
-THRESHOLDS = (0.0, 0.02, 0.1, 0.5)
+THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.5)
 
 
 # --- Data and queries -----------------------------------------------------------------------

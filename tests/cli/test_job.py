@@ -90,6 +90,7 @@ constraints = "monitored"
 selection_join = "pdfa_grid"
 member_set_bytes = 4096
 watching = { window = 2000 }
+selection.S = { form = "asc" }
 
 [control]
 path = "changes"
@@ -109,6 +110,7 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
     assert (job.selection_join, job.member_set_bytes) == ("pdfa_grid", 4096)
     assert (plain.selection_join, plain.member_set_bytes) == ("adaptive", None)
     assert (job.watching, plain.watching) == ({"window": 2000}, None)
+    assert (job.selection, plain.selection) == ({"S": {"form": "asc"}}, None)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,7 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
         ("4096", '"much"', "E455", "is not a whole number"),
         ("window = 2000", "window = 2", "E318", "window = 2 is not a whole number of at least 10"),
         ("{ window = 2000 }", "7", "E318", "watching=7 is not a mapping"),
+        ('"asc"', '"bitmap"', "E327", "form = 'bitmap' is not one of"),
         ('path = "changes"', "", "E454", "[control] lacks 'path'"),
         ("[control]", "[contrl]", "E453", "did you mean 'control'?"),
     ],

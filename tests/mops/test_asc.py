@@ -483,6 +483,24 @@ def test_rearrangement_thresholds() -> None:
     assert rearrangements(1.1, 1.0) == 0
 
 
+def test_a_new_order_is_looked_for_where_as_many_rows_are_dropped_as_before() -> None:
+    """What drops rows moves to another attribute: the ratio stays, what a row costs does not."""
+
+    def outcome(threshold: float) -> tuple[int, int]:
+        options = {"period": 10, "sample": 1, "recompute": 100, "threshold": threshold}
+        index = AscIndex(clauses_of(selective(3)), 3, strategy="macro", **options)
+        for dropping in (1, 2):
+            keys = np.full((1_000, 3), 5, np.int64)
+            keys[::2, dropping] = 99
+            index.match(keys)
+        assert index.describe()["dropping_ratio"] == 0.5
+        return index.sequence[0], index.describe()["rearrangements"]
+
+    assert outcome(0.02) == (2, 1)
+    assert outcome(0.4) == (2, 1), "from 2 constructs a row to 3, or 2.5"
+    assert outcome(0.9) == (1, 0)
+
+
 def test_an_initial_ratio_of_zero_makes_any_change_count() -> None:
     options = {"period": 10, "sample": 1, "recompute": 100, "threshold": 1e9}
     index = AscIndex(clauses_of(selective(3)), 3, strategy="macro", **options)

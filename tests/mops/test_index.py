@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from braid.kernels.clauses import IN, INTERVAL, NOT_EQUAL, NOT_IN, Clauses
-from braid.mops.index import AdaptiveIndex, Form
+from braid.mops.index import AdaptiveIndex
+from braid.mops.selection_settings import STRATEGIES, Form, SelectionSettings
 from braid.mops.sequential import SequentialIndex, joined
 
 COLUMNS = 3
@@ -38,7 +39,7 @@ def pairs(index: AdaptiveIndex | SequentialIndex, keys: np.ndarray) -> set[tuple
 @pytest.mark.parametrize("seed", range(4))
 def test_clauses_come_and_go_between_rows(form: Form, seed: int) -> None:
     random = np.random.default_rng(seed)
-    index, plain = AdaptiveIndex(form), SequentialIndex()
+    index, plain = AdaptiveIndex(SelectionSettings(form)), SequentialIndex()
     index.widen(COLUMNS)
     used: list[int] = []
     for turn in range(12):
@@ -57,6 +58,74 @@ def test_clauses_come_and_go_between_rows(form: Form, seed: int) -> None:
         if used and turn % 2:
             assert pairs(index, keys) == pairs(plain, keys)
     assert index.describe()["clauses"] == len(used)
+
+
+def many_clauses(random: np.random.Generator, count: int) -> Clauses:
+    """Ranges of two of three columns, each of its own."""
+    column = np.stack([random.permutation(COLUMNS)[:2] for _ in range(count)])
+    lo = random.integers(0, 1_000, (count, 2))
+    kind, hi = np.full(2 * count, INTERVAL), lo + 200
+    start, sets = 2 * np.arange(count + 1), np.empty(0)
+    arrays = (start, column.reshape(-1), kind, lo.reshape(-1), hi.reshape(-1), sets)
+    return Clauses(*(np.asarray(a, np.int64) for a in arrays))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_bitmaps_stay_while_clauses_come_and_go(strategy: str) -> None:
+    random = np.random.default_rng(3)
+    settings = SelectionSettings(Form.ASC, strategy, tau=50, recompute=100, sample=1)
+    index, plain = AdaptiveIndex(settings), SequentialIndex()
+    index.widen(COLUMNS)
+
+    def add(count: int, first: int) -> None:
+        made, ids = many_clauses(random, count), np.arange(first, first + count, dtype=np.int32)
+        index.add(made, ids)
+        plain.add(made, ids)
+
+    def agree() -> None:
+        keys = random.integers(-50, 1_300, (700, COLUMNS))
+        assert pairs(index, keys) == pairs(plain, keys)
+        assert list(index.match(keys).rows) == sorted(index.match(keys).rows)
+
+    add(300, 0)
+    agree()
+    kept = index._asc
+    assert kept is not None
+    before = index.describe()
+    for turn in range(12):  # as many come and go as there is room for beside the bitmaps
+        add(4, 1_000 + 4 * turn)
+        gone = np.array([7 * turn, 7 * turn + 1, 1_000 + 4 * turn], np.int32)
+        index.remove(gone)
+        plain.remove(gone)
+        agree()
+        assert index._asc is kept, "the bitmaps stay"
+    assert index.describe()["added"] == 36
+    assert index.describe()["rows"] > before["rows"]
+    sequence = index.describe()["sequence"]
+    add(200, 5_000)
+    index.match(random.integers(0, 1_000, (1, COLUMNS)))
+    assert index._asc is not kept, "so many are built in"
+    assert "added" not in index.describe()
+    assert index.describe()["sequence"] == sequence, "the order is taken over"
+    assert index.describe()["rows"] > before["rows"]
+    agree()
+    index.widen(COLUMNS + 1)
+    plain.widen(COLUMNS + 1)
+    keys = np.column_stack([random.integers(0, 1_000, (300, COLUMNS)), np.zeros(300, np.int64)])
+    assert pairs(index, keys) == pairs(plain, keys)
+
+
+def test_bitmaps_that_cannot_be_say_why() -> None:
+    index = AdaptiveIndex(SelectionSettings(Form.ASC))
+    index.widen(1)
+    count = 60_000
+    kind, sets = np.full(count, INTERVAL), np.empty(0)
+    lo = 3 * np.arange(count)
+    arrays = (np.arange(count + 1), np.zeros(count), kind, lo, lo + 1, sets)
+    index.add(Clauses(*(np.asarray(a, np.int64) for a in arrays)), np.arange(count, dtype=np.int32))
+    found = index.match(np.array([[3], [5]], np.int64))
+    assert found.clauses.tolist() == [1]
+    assert "bitmaps would take" in index.describe()["asc_not_used"]
 
 
 def test_joined_clauses_keep_their_lists() -> None:

@@ -21,6 +21,7 @@ from braid.algebra.schema import Schema
 from braid.engine.options import Options
 from braid.engine.results import Emission
 from braid.engine.shard import Shard
+from braid.mops.selection_settings import STRATEGIES, Form, Selections, SelectionSettings
 from braid.optimizer.rules import NAMES
 from braid.reference import Event, Overflow, TooMany, answer, events_from_result
 from braid.reference.tables import to_array
@@ -45,16 +46,29 @@ RULE_SETS = (
 )
 
 
+#: Every form of the index of selections; bitmaps with monitors that decide after a few rows.
+SELECTIONS = (
+    Selections(),
+    *(
+        Selections({"*": SelectionSettings(form, strategy, tau=2, recompute=3, mu=mu, sample=1)})
+        for form in Form
+        for strategy in (STRATEGIES if form is Form.ASC else STRATEGIES[:1])
+        for mu in ((0.0, 0.3) if form is Form.ASC else (0.0,))
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Feed:
     batches: tuple[tuple[Arrival, ...], ...]
     save_after: frozenset[int] = frozenset()
     reload_after: frozenset[int] = frozenset()
     rules: frozenset[str] = RULE_SETS[0]
+    selections: Selections = SELECTIONS[0]
 
     @property
     def options(self) -> Options:
-        return replace(OPTIONS, rules=self.rules)
+        return replace(OPTIONS, rules=self.rules, selections=self.selections)
 
 
 @dataclass
@@ -222,4 +236,5 @@ def cut(draw: Draw, sent: Sequence[Arrival], reloads: bool) -> Feed:
     numbers = st.sets(st.integers(0, max(0, len(batches) - 1)), max_size=3).map(frozenset)
     nothing: frozenset[int] = frozenset()
     rules = draw(st.sampled_from(RULE_SETS))
-    return Feed(batches, draw(numbers), draw(numbers) if reloads else nothing, rules)
+    selections = draw(st.sampled_from(SELECTIONS))
+    return Feed(batches, draw(numbers), draw(numbers) if reloads else nothing, rules, selections)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from braid.algebra.queries import Query, members_of
 from braid.reference import Event, answer
-from tests.properties.law import OPTIONS, RULE_SETS, Run, expected, feeds, start
+from tests.properties.law import OPTIONS, RULE_SETS, SELECTIONS, Run, expected, feeds, start
 from tests.properties.plans import (
     DETECTIONS,
     DISJUNCTIONS,
@@ -69,7 +69,8 @@ def come_and_go(data: st.DataObject, workload: Workload) -> None:
     # What others read cannot be dropped before them.
     leaving = next((q for q in workload.queries if not read & set(q.publishes)), late)
     rules = data.draw(st.sampled_from(RULE_SETS))
-    options = replace(OPTIONS, rules=rules, whole_streams=True)
+    selections = data.draw(st.sampled_from(SELECTIONS))
+    options = replace(OPTIONS, rules=rules, whole_streams=True, selections=selections)
     first = Workload(workload.streams, workload.events, workload.queries[:-1])
     current = start(first, options)
     feed = data.draw(feeds(workload, reloads=False))
@@ -101,7 +102,11 @@ def test_what_is_dropped_leaves_nothing(data: st.DataObject) -> None:
     """Dropping everybody frees every m-op; what comes afterwards starts anew."""
     workload = data.draw(workloads(max_queries=3))
     expected(workload, workload.events)
-    options = replace(OPTIONS, rules=data.draw(st.sampled_from(RULE_SETS)), whole_streams=True)
+    rules, selections = (
+        data.draw(st.sampled_from(RULE_SETS)),
+        data.draw(st.sampled_from(SELECTIONS)),
+    )
+    options = replace(OPTIONS, rules=rules, whole_streams=True, selections=selections)
     current = start(workload, options)
     feed = data.draw(feeds(workload, reloads=False))
     middle = len(feed.batches) // 2

@@ -35,6 +35,7 @@
     selection_join = "adaptive"             # how selection joins find members
     member_set_bytes = 268435456            # what each of them may keep of lists
     watching = { window = 2000 }            # how joins find out which constraints hold
+    selection.Stock = { form = "asc" }      # how the selections of a stream are indexed
 
     [control]
     path = "changes"                        # where `braid query` asks for changes while it runs
@@ -127,6 +128,7 @@ class Job:
     selection_join: str = "adaptive"
     member_set_bytes: int | None = None
     watching: Mapping[str, Any] | None = None
+    selection: Mapping[str, Mapping[str, Any]] | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -158,7 +160,8 @@ class _Reader:
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
         engine = self.table(data, "engine")
-        keys = ("rules", "constraints", "selection_join", "member_set_bytes", "watching")
+        joins = ("constraints", "selection_join", "member_set_bytes", "watching")
+        keys = ("rules", "selection", *joins)
         self.known(engine, "[engine]", keys)
         form, size = self.selection_join(engine)
         control = self.table(data, "control")
@@ -181,6 +184,7 @@ class _Reader:
             selection_join=form,
             member_set_bytes=size,
             watching=self.watching(engine),
+            selection=self.selection(engine),
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -275,6 +279,17 @@ class _Reader:
         value = engine.get("watching")
         try:
             watching(value)
+        except ConfigError as error:
+            self.problem(error.code, f"[engine] {error.message}", error.hint)
+            return None
+        return value if value is None else dict(value)
+
+    def selection(self, engine: dict[str, Any]) -> Mapping[str, Mapping[str, Any]] | None:
+        from braid.engine.options import check_selection
+
+        value = engine.get("selection")
+        try:
+            check_selection(value)
         except ConfigError as error:
             self.problem(error.code, f"[engine] {error.message}", error.hint)
             return None

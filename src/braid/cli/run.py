@@ -183,6 +183,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
     options["selection_join"] = job.selection_join
     options["member_set_bytes"] = job.member_set_bytes
     options["watching"] = job.watching
+    options["selection"] = job.selection
     session = Session(spark, **{name: v for name, v in options.items() if v is not None})
     frames: dict[str, DataFrame] = {}
     for stream in job.streams:

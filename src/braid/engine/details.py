@@ -135,7 +135,9 @@ def index_line(found: dict[str, Any]) -> str:
     clauses = counted(int(found.get("clauses", 0)), "clause")
     shown = f"index: {'; '.join((index_form(found), *_access_parts(found), clauses))}"
     compiled = int(found.get("compiled", 0))
-    return shown + (f"; {counted(compiled, 'compiled test')} besides" if compiled else "")
+    refused = f"; ASC is not used: {found['asc_not_used']}" if "asc_not_used" in found else ""
+    besides = f"; {counted(compiled, 'compiled test')} besides" if compiled else ""
+    return f"{shown}{besides}{refused}"
 
 
 def index_form(found: dict[str, Any]) -> str:
@@ -147,7 +149,8 @@ def index_form(found: dict[str, Any]) -> str:
     order = " > ".join(_column(found, c) for c in found.get("sequence", ())) or "nothing"
     ratio = float(found.get("dropping_ratio", 0.0))
     changes = counted(int(found.get("rearrangements", 0)), "rearrangement")
-    return f"ASC in the sequence {order}; {100 * ratio:.0f}% of events dropped; {changes}"
+    added = f"; {counted(found['added'], 'clause')} beside them" if "added" in found else ""
+    return f"ASC in the sequence {order}; {100 * ratio:.0f}% of events dropped; {changes}{added}"
 
 
 def _access_parts(found: dict[str, Any]) -> list[str]:

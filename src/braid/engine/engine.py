@@ -33,6 +33,7 @@ from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused, prepare, restored
 from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
+from braid.mops.selection_settings import Selections, selections
 from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.
@@ -77,6 +78,7 @@ class Engine:
         member_set_bytes: int = 256 << 20,
         aside_above: int = ASIDE_ABOVE,
         watching: Watching | Mapping[str, Any] | None = None,
+        selection: Selections | Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
         or a mapping that switches some off. `constraints`: what joins may do with what is known
@@ -84,7 +86,9 @@ class Engine:
         itself. `selection_join`: how selection joins find members, by default in the form that
         costs least; `member_set_bytes`: what each may keep of lists. `aside_above`: how many
         bytes a join holds before it puts rows aside that will probably not join. `watching`: how
-        joins find out which constraints hold, e.g. {"margin": 1.5, "window": 2000}."""
+        joins find out which constraints hold, e.g. {"margin": 1.5, "window": 2000}. `selection`:
+        how the selections of a stream are indexed, by its name, or "*" for all: {"Stock": {"form":
+        "asc", "strategy": "macro", "tau": 2000, "lambda": 10000, "mu": 0.1}}."""
         if instance_budget < 1:
             raise ConfigError("E302", "instance_budget must be at least 1")
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
@@ -96,6 +100,7 @@ class Engine:
             aside_above=aside_above,
             watching=watching_of(watching),
             selection_join=Choice(selection_join, member_set_bytes),
+            selections=selections(selection),
         )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
@@ -481,6 +486,7 @@ class Engine:
             selection_join=saved.selection_join.form,
             member_set_bytes=saved.selection_join.member_set_bytes,
             watching=saved.watching,
+            selection=saved.selection,
         )
         engine.notices = NoticeList(log=False)  # what is registered again has been said before
         for function in functions:

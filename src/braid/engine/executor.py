@@ -196,7 +196,7 @@ class Executor:
 
     def _logic(self, stage: Stage) -> Logic:
         if self.plan.add(stage):
-            logic = self.logics[stage.mop] = build(stage.spec, self.context)
+            logic = self.logics[stage.mop] = build(stage.spec, self.context, stage.inputs)
             if isinstance(logic, ConstraintJoinLogic | ChangesJoinLogic):
                 self._watching[stage.mop] = logic
             if isinstance(logic, DeclaredWatchLogic):

@@ -10,6 +10,7 @@ from braid.algebra.constraints import Constraint, ConstraintMode, Watching
 from braid.errors import ConfigError
 from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
+from braid.mops.selection_settings import Selections, selections
 from braid.optimizer.rules import NAMES
 
 
@@ -31,12 +32,19 @@ class Options:
     #: How joins find out which constraints hold.
     watching: Watching = Watching()  # noqa: RUF009 -- frozen
     selection_join: Choice = Choice()  # noqa: RUF009 -- frozen
+    #: How the selections of each stream are indexed.
+    selections: Selections = Selections()  # noqa: RUF009 -- frozen
     #: Of the values by which documents are divided: which shard this is, and of how many.
     share: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
         if self.aside_above < 0:
             raise ConfigError("E317", "aside_above must not be negative")
+
+
+def check_selection(given: Mapping[str, Mapping[str, Any]] | None) -> None:
+    """Raise what is wrong with settings of the selections of streams."""
+    selections(given)
 
 
 def check_selection_join(form: str, member_set_bytes: int | None) -> None:

@@ -84,6 +84,7 @@ class Shard:
             instance_budget=options.instance_budget,
             functions=options.functions,
             selection_join=options.selection_join,
+            selections=options.selections,
             aside_above=options.aside_above,
             watching=options.watching,
             share=options.share,

@@ -58,6 +58,7 @@ class Saved:
     aside_above: int
     selection_join: Choice
     watching: dict[str, Any]
+    selection: dict[str, dict[str, Any]]
     ending: dict[str, int]
 
 
@@ -78,6 +79,7 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "aside_above": options.aside_above,
         "selection_join": [options.selection_join.form, options.selection_join.member_set_bytes],
         "watching": asdict(options.watching),
+        "selection": options.selections.to_json(),
         "ending": catalog.ending,
         "pages": [[key, len(page)] for key, page in pages.items()],
     }
@@ -119,6 +121,7 @@ def read(data: bytes) -> Saved:
         header.get("aside_above", ASIDE_ABOVE),
         Choice(*header.get("selection_join", ())),
         header.get("watching", {}),
+        header.get("selection", {}),
         header.get("ending", {}),
     )
 

@@ -14,8 +14,13 @@ left; in which order is a matter of cost only, never of the answer:
   most rows (`filtering`, as it was first published; it is short-sighted and costs a bit more).
 
 The monitor measures sampled rows and extends the sequence by one construct a period. Every
-`recompute` rows the ratio of dropped rows is compared with what it was when the sequence was
-chosen: if it has changed, relative to that, by `threshold` or more, a new one is looked for.
+`recompute` rows two figures are compared with what they were when the sequence was chosen: the
+ratio of dropped rows, and the constructs evaluated for a row. If one has changed, relative to that,
+by `threshold` or more, a new sequence is looked for. The ratio alone would not do: all complete
+sequences drop the same rows, so it does not show that another order has become the better one.
+
+Clauses can leave: their bits are cleared, and everything else stays as it is. An index of other
+clauses can take the order over from a former one (`inherit`).
 
 Space is what limits this form: clauses times regions. `size_of` says it before it is built.
 """
@@ -23,15 +28,17 @@ Space is what limits this form: clauses times regions. `size_of` says it before 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from braid.kernels.asc import (
+    COLUMN,
     COUNT,
     COUNTERS,
     DROPPED,
     EVALUATED,
+    FIRST,
     LOW,
     MACRO,
     MICRO,
@@ -69,9 +76,7 @@ from braid.kernels.clauses import (
 )
 from braid.kernels.memory import taken
 from braid.mops.clause_index import Keys, Pairs
-
-STRATEGIES = ("fixed", "macro", "hybrid")
-MEASURES = ("cost", "filtering")
+from braid.mops.selection_settings import MEASURES, STRATEGIES
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -133,8 +138,11 @@ class AscIndex:
         self._adaptive = adaptive
         self._arrangements = 0
         self._initial_ratio = 0.0
-        self._window = Window(0, 0)
-        self._arranging = Window(0, 0)
+        #: What a row cost after the sequence was chosen; None until that has been measured.
+        self._initial_cost: float | None = None
+        self._window = Window()
+        self._arranging = Window()
+        self._settled = Window()
 
     def match(self, keys: Keys) -> Pairs:
         assert keys.ndim == 2
@@ -144,11 +152,11 @@ class AscIndex:
         while start < len(keys):
             stop = min(len(keys), start + self._rows_to_go())
             rows = keys[start:stop]
-            dropped = int(self._work.counters[DROPPED])
+            before = self._work.counters.copy()
             out, count = match_rows(self.constructs, self.plan, self._work, rows, start)
             found.append(taken(out, count))
             if self._adaptive:
-                self._watch(rows, int(self._work.counters[DROPPED]) - dropped)
+                self._watch(rows, self._work.counters - before)
             start = stop
         pairs = np.concatenate(found) if found else np.empty(0, np.int64)
         return Pairs((pairs >> 32).astype(np.int32), pairs.astype(np.int32))
@@ -213,17 +221,32 @@ class AscIndex:
         left = self._recompute - self._window.rows
         return left if self._monitor is None else min(left, self._monitor.rows_to_go)
 
-    def _watch(self, rows: Keys, dropped: int) -> None:
+    def _watch(self, rows: Keys, counted: Array) -> None:
         """Monitor rows that have been matched, and see whether the sequence is still good."""
-        self._window = self._window.plus(len(rows), dropped)
+        part = Window(len(rows), int(counted[DROPPED]), int(counted[EVALUATED]))
+        self._window = self._window.plus(part)
         if self._monitor is not None:
-            self._arranging = self._arranging.plus(len(rows), dropped)
+            self._arranging = self._arranging.plus(part)
             self._arrange(self._monitor, rows)
+        else:
+            self._settled = self._settled.plus(part)
         if self._window.rows == self._recompute:
-            if self._monitor is None and self._has_changed(self._window.ratio):
-                self._monitor = Monitor(self.constructs, *self._options)
-                self._arranging = Window(0, 0)
-            self._window = Window(0, 0)
+            if self._monitor is None:
+                self._judge()
+            self._window = Window()
+
+    def _judge(self) -> None:
+        """Look for a new sequence if the figures of the last rows are not those of the first."""
+        window = self._window
+        changed = _has_changed(window.ratio, self._initial_ratio, self._threshold)
+        if self._initial_cost is None:
+            if 4 * self._settled.rows >= self._recompute:  # of fewer rows it says little
+                self._initial_cost = self._settled.cost
+        else:
+            changed |= _has_changed(window.cost, self._initial_cost, self._threshold)
+        if changed:
+            self._monitor = Monitor(self.constructs, *self._options)
+            self._arranging = Window()
 
     def _arrange(self, monitor: Monitor, rows: Keys) -> None:
         decided = monitor.observe(rows, self._work)
@@ -234,29 +257,99 @@ class AscIndex:
         if monitor.done:
             # All complete sequences drop the same rows: the ratio is that of the new one.
             self._initial_ratio = self._arranging.ratio
+            self._initial_cost, self._settled = None, Window()
             self._arrangements += 1
             self._monitor = None
 
-    def _has_changed(self, ratio: float) -> bool:
-        change = abs(ratio - self._initial_ratio)
-        if self._initial_ratio == 0.0:
-            return change > 0.0 or self._threshold == 0.0
-        return change / self._initial_ratio >= self._threshold
+    # --- clauses that come and go ---
+
+    def remove(self, clauses: Array) -> None:
+        """These clauses hold for no row any more; their numbers stay taken."""
+        kept = np.full(len(self.constructs.restricted), -1, np.int64)
+        gone = np.zeros_like(kept)
+        set_bits(gone, np.asarray(clauses, np.int64))
+        kept &= ~gone
+        asc = self.constructs
+        for bitmaps in (asc.results, asc.usage, asc.restricted, asc.free):
+            np.bitwise_and(bitmaps, kept, out=bitmaps)
+        if self._monitor is not None:
+            self._monitor.uncovered &= kept
+
+    def widen(self, columns: int) -> None:
+        """Rows have more keys from now on, to the right of those there are."""
+        self.columns = max(self.columns, columns)
+
+    def inherit(self, former: AscIndex) -> None:
+        """Go on with the order and the counts of an index of other clauses.
+
+        Its arrows leave the regions here that lie in the regions that they left there. If clauses
+        restrict other columns than there, the monitor looks for a place for these.
+        """
+        self._work.counters[:] = former._work.counters
+        self._arrangements = former._arrangements
+        mine = {int(column): place for place, column in enumerate(self.constructs.shape[:, COLUMN])}
+        known = [mine[column] for column in former.sequence if column in mine]
+        rest = [int(place) for place in self.plan.order if place not in known]
+        target = np.array([mine.get(int(c), NO_ARROW) for c in former.constructs.shape[:, COLUMN]])
+        arrows = np.full(len(self.constructs.results), NO_ARROW)
+        for place, shape in enumerate(former.constructs.shape):
+            if int(shape[COLUMN]) not in mine:
+                continue
+            own = self.constructs.shape[mine[int(shape[COLUMN])]]
+            first, count = int(own[REGION]), 2 * int(own[COUNT]) + 2
+            lies_in = _regions_within(_own_constants(self.constructs, own), former, place)
+            left = former.plan.arrows[lies_in]
+            arrows[first : first + count] = np.where(left >= 0, target[left], NO_ARROW)
+        self.plan = Plan(np.array(known + rest, np.int64), arrows)
+        if not rest and former._monitor is None:
+            self._monitor = None
+            self._initial_ratio = former._initial_ratio
 
 
-class Window:
-    """Rows, and how many of them were dropped."""
+def _has_changed(figure: float, initial: float, threshold: float) -> bool:
+    """Whether a figure differs from what it was, relative to that, by the threshold or more."""
+    change = abs(figure - initial)
+    if initial == 0.0:
+        return change > 0.0 or threshold == 0.0
+    return change / initial >= threshold
 
-    def __init__(self, rows: int, dropped: int) -> None:
-        self.rows = rows
-        self.dropped = dropped
 
-    def plus(self, rows: int, dropped: int) -> Window:
-        return Window(self.rows + rows, self.dropped + dropped)
+def _own_constants(asc: Constructs, shape: Array) -> Array:
+    constants: Array = asc.constants[shape[FIRST] : shape[FIRST] + shape[COUNT]]
+    return constants
+
+
+def _regions_within(constants: Array, former: AscIndex, place: int) -> Array:
+    """For each region that these constants make, the region of a former construct it lies in."""
+    shape = former.constructs.shape[place]
+    old = _own_constants(former.constructs, shape)
+    below = np.searchsorted(old, constants, "left")
+    equal = np.isin(constants, old)
+    local = np.empty(2 * len(constants) + 2, np.int64)
+    local[1:-1:2] = 2 * below + equal  # the constants themselves
+    local[0:-2:2] = 2 * below  # the stretches below them
+    local[-2] = 2 * len(old)
+    local[-1] = 2 * len(old) + 1  # NULL
+    return int(shape[REGION]) + local
+
+
+class Window(NamedTuple):
+    """Rows, how many of them were dropped, and the constructs that were evaluated for them."""
+
+    rows: int = 0
+    dropped: int = 0
+    evaluated: int = 0
+
+    def plus(self, other: Window) -> Window:
+        return Window(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
     def ratio(self) -> float:
         return self.dropped / self.rows
+
+    @property
+    def cost(self) -> float:
+        return self.evaluated / self.rows
 
 
 class Monitor:

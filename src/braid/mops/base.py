@@ -19,9 +19,9 @@ from braid.kernels.runtime import address
 from braid.mops.batch import Batch, Later
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
-from braid.mops.index import Form
 from braid.mops.membership import Origin, nobody
 from braid.mops.selection_choice import Choice
+from braid.mops.selection_settings import Selections
 from braid.mops.user_functions import Failures
 from braid.mops.values import Values, Words
 from braid.plan.layout import Layout
@@ -42,7 +42,7 @@ class Context:
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     #: Calls of these functions that gave no value.
     failures: Failures = field(default_factory=Failures)
-    selection: Form = Form.ADAPTIVE
+    selections: Selections = field(default_factory=Selections)
     selection_join: Choice = field(default_factory=Choice)
     aside_above: int = ASIDE_ABOVE
     watching: Watching = field(default_factory=Watching)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from braid.mops.base import Context, Logic
 from braid.mops.buffer import BufferLogic
 from braid.mops.constraint_changes import ChangesJoinLogic
@@ -28,6 +30,7 @@ from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
 from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.detection import DetectionSpec
 from braid.plan.documents import DocumentsSpec
+from braid.plan.plan import streams_of
 from braid.plan.relational import (
     BufferSpec,
     GroupSpec,
@@ -50,11 +53,12 @@ from braid.plan.specs import (
 )
 
 
-def build(spec: Spec, context: Context) -> Logic:
-    """The logic of a spec, without members."""
+def build(spec: Spec, context: Context, inputs: Sequence[str] = ()) -> Logic:
+    """The logic of a spec, without members; `inputs` are the channels that it reads."""
     match spec:
         case SelectionSpec():
-            return SelectionLogic(spec, context)
+            streams = [stream for channel in inputs for stream in streams_of(channel)]
+            return SelectionLogic(spec, context, streams)
         case ProjectSpec():
             return ProjectLogic(spec, context)
         case UnionSpec():

@@ -31,8 +31,9 @@ from braid.mops import codegen
 from braid.mops.base import Context
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
-from braid.mops.index import AdaptiveIndex, Form
+from braid.mops.index import AdaptiveIndex
 from braid.mops.nodes import grown
+from braid.mops.selection_settings import SelectionSettings
 from braid.mops.string_patterns import PatternSet
 from braid.mops.values import Words
 from braid.plan import predicates
@@ -83,7 +84,12 @@ class ClauseTable:
     """`numbered`: rows belong to nodes, and a predicate looks at those of one of them."""
 
     def __init__(
-        self, shape: Shape, context: Context, *, numbered: bool = False, form: Form = Form.ADAPTIVE
+        self,
+        shape: Shape,
+        context: Context,
+        *,
+        numbered: bool = False,
+        settings: SelectionSettings,
     ) -> None:
         self._shape = shape
         self._context = context
@@ -91,7 +97,7 @@ class ClauseTable:
         self._keys: dict[KeyColumn, int] = {}
         self._patterns: dict[int, PatternSet] = {}
         self._asked: dict[int, list[tuple[int, int]]] = {}
-        self.index = AdaptiveIndex(form, self._patterns)
+        self.index = AdaptiveIndex(settings, self._patterns)
         self._targets: Words = np.zeros(8, np.int64)
         self._first_clause: Words = np.full(8, -1, np.int64)
         self._clause_count: Words = np.zeros(8, np.int64)

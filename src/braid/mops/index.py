@@ -10,7 +10,6 @@ faster one goes on. What they answer is the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from time import perf_counter_ns
 from typing import Any
 
@@ -20,6 +19,7 @@ from braid.kernels.clauses import PATTERN, Clauses
 from braid.mops.access import AccessIndex
 from braid.mops.asc import AscIndex
 from braid.mops.clause_index import Keys, Numbers, Pairs
+from braid.mops.selection_settings import Form, SelectionSettings
 from braid.mops.sequential import SequentialIndex, joined
 from braid.mops.string_patterns import PatternSet
 
@@ -37,25 +37,119 @@ LEAST_PER_WORD = 0.3
 FASTER = 0.8
 
 
-class Form(Enum):
-    """How clauses are found: by the fastest form, or always by one."""
+#: Clauses that came after bitmaps were built are found apart, until they are so many, or such a
+#: part of all; then the bitmaps are built again.
+ADDED, ADDED_PART = 64, 8
+#: Bitmaps that a user asks for may be so many times larger.
+ASKED_FOR = 16
 
-    ADAPTIVE = "adaptive"
-    ACCESS = "access predicates"
-    ASC = "attribute selection constructs"
-    IN_TURN = "in turn"
+
+class LiveBitmaps:
+    """The ASC form of clauses that come and go.
+
+    Clauses that go have their bits cleared. Those that come are found by an index of their own
+    beside the bitmaps, so that neither throws away the bitmaps or the order in which constructs
+    are evaluated.
+    """
+
+    def __init__(
+        self,
+        clauses: Clauses,
+        ids: Numbers,
+        columns: int,
+        settings: SelectionSettings,
+        patterns: Mapping[int, PatternSet],
+        former: LiveBitmaps | None = None,
+    ) -> None:
+        self.asc = AscIndex(
+            clauses,
+            columns,
+            strategy=settings.strategy,
+            measure=settings.measure,
+            period=settings.tau,
+            sample=settings.sample,
+            recompute=settings.recompute,
+            threshold=settings.mu,
+        )
+        if former is not None:
+            self.asc.inherit(former.asc)
+        self._ids = np.array(ids, np.int64)
+        self._gone = 0
+        self._columns = columns
+        self._patterns = patterns
+        self._added: AdaptiveIndex | None = None
+        self._added_ids: set[int] = set()
+
+    def match(self, keys: Keys) -> Pairs:
+        found = self.asc.match(keys)
+        rows, ids = found.rows, self._ids[found.clauses].astype(np.int32)
+        if self._added is None or not self._added_ids:
+            return Pairs(rows, ids)
+        more = self._added.match(keys)
+        if not len(more.rows):
+            return Pairs(rows, ids)
+        rows, ids = np.concatenate([rows, more.rows]), np.concatenate([ids, more.clauses])
+        order = np.argsort(rows, kind="stable")
+        return Pairs(rows[order], ids[order])
+
+    def add(self, clauses: Clauses, ids: Numbers) -> None:
+        if self._added is None:
+            self._added = AdaptiveIndex(SelectionSettings(), self._patterns)
+            self._added.widen(self._columns)
+        self._added.add(clauses, ids)
+        self._added_ids.update(ids.tolist())
+
+    def remove(self, ids: Numbers) -> None:
+        own = set(ids.tolist())
+        added = own & self._added_ids
+        if added and self._added is not None:
+            self._added.remove(np.array(sorted(added), np.int32))
+            self._added_ids -= added
+        left = np.array(sorted(own - added), np.int64)
+        clauses = np.flatnonzero(np.isin(self._ids, left))
+        self.asc.remove(clauses)
+        self._ids[clauses] = -1
+        self._gone += len(clauses)
+
+    def widen(self, columns: int) -> None:
+        self._columns = columns
+        self.asc.widen(columns)
+        if self._added is not None:
+            self._added.widen(columns)
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether so much has changed that building them again pays."""
+        left = len(self._ids) - self._gone
+        return len(self._added_ids) > max(ADDED, left // ADDED_PART) or self._gone > left
+
+    @property
+    def nbytes(self) -> int:
+        return self.asc.nbytes + (0 if self._added is None else self._added.nbytes)
+
+    def describe(self) -> dict[str, Any]:
+        found = self.asc.describe()
+        found["clauses"] = len(self._ids) - self._gone + len(self._added_ids)
+        if self._added_ids:
+            found["added"] = len(self._added_ids)
+        return found
 
 
 class AdaptiveIndex:
     """Clauses under ids. `patterns`: the texts that some columns are compared with."""
 
-    def __init__(self, form: Form, patterns: Mapping[int, PatternSet] | None = None) -> None:
-        self.form = form
+    def __init__(
+        self, settings: SelectionSettings, patterns: Mapping[int, PatternSet] | None = None
+    ) -> None:
+        self.settings = settings
+        self.form = settings.form
         self._patterns = patterns if patterns is not None else {}
         self._columns = 0
         self._few = SequentialIndex()
         self._access: AccessIndex | None = None
-        self._asc: tuple[AscIndex, Numbers] | None = None
+        self._asc: LiveBitmaps | None = None
+        #: Why bitmaps that were asked for are not used.
+        self._refused: str | None = None
         self._count = 0
         #: Clauses that have come since the index was last asked: many at a time cost little more
         #: than one.
@@ -68,7 +162,7 @@ class AdaptiveIndex:
     # ---- clauses ----
 
     def add(self, clauses: Clauses, ids: Numbers) -> None:
-        self._changed()
+        self._refused = None
         self._count += clauses.total
         self._waiting.append((clauses, ids))
 
@@ -81,13 +175,17 @@ class AdaptiveIndex:
             if self._access is None and (self._wants_access() or texts):
                 self._move()
             (self._few if self._access is None else self._access).add(clauses, ids)
+            if self._asc is not None:
+                self._asc.add(clauses, ids)
         return self._few if self._access is None else self._access
 
     def remove(self, ids: Numbers) -> None:
-        self._changed()
+        self._refused = None
         base = self._base()
         self._count -= len(ids)
         base.remove(ids)
+        if self._asc is not None:
+            self._asc.remove(ids)
 
     def _wants_access(self) -> bool:
         return self.form is not Form.IN_TURN and (self._count > FEW or self.form is Form.ACCESS)
@@ -100,18 +198,13 @@ class AdaptiveIndex:
             self._access.add(clauses, ids)
         self._few.clear()
 
-    def _changed(self) -> None:
-        """Bitmaps are of the clauses that there were: built again when forms are compared."""
-        if self._asc is not None:
-            self._asc = None
-            self._compare_at = min(self._compare_at, self._rows + COMPARE_AFTER)
-
     def widen(self, columns: int) -> None:
         if columns > self._columns:
             self._columns = columns
-            self._changed()
             if self._access is not None:
                 self._access.widen(columns)
+            if self._asc is not None:
+                self._asc.widen(columns)
 
     @property
     def places(self) -> Keys | None:
@@ -121,17 +214,14 @@ class AdaptiveIndex:
     # ---- rows ----
 
     def match(self, keys: Keys) -> Pairs:
-        if self._rows >= self._compare_at or (self.form is Form.ASC and self._asc is None):
+        base = self._base()
+        if self._asc is not None and self._asc.is_worn:
+            self._asc = self._built(self._asc)
+        wanted = self.form is Form.ASC and self._asc is None and self._refused is None
+        if self._rows >= self._compare_at or wanted:
             self._compare(keys)
         self._rows += len(keys)
-        return self._match(keys)
-
-    def _match(self, keys: Keys) -> Pairs:
-        if self._asc is not None:
-            asc, ids = self._asc
-            found = asc.match(keys)
-            return Pairs(found.rows, ids[found.clauses])
-        return self._base().match(keys)
+        return (self._asc or base).match(keys)
 
     def _compare(self, keys: Keys) -> None:
         """Let every form answer some rows, and go on with the fastest."""
@@ -143,31 +233,36 @@ class AdaptiveIndex:
         if self.form is Form.ADAPTIVE and cost < LEAST_PER_WORD * self._count / 64:
             self._asc = None  # one bitmap of that many clauses costs more
             return
-        asc = self._bitmaps()
+        asc = self._asc or self._built(None)
         if asc is None or self.form is Form.ASC:
             self._asc = asc
             return
-        self.costs = {"base": cost, Form.ASC.value: _cost(asc[0], trial)}
+        self.costs = {"base": cost, Form.ASC.value: _cost(asc, trial)}
         limit = cost if self._asc is not None else FASTER * cost
         self._asc = asc if self.costs[Form.ASC.value] < limit else None
 
-    def _bitmaps(self) -> tuple[AscIndex, Numbers] | None:
-        if self._asc is not None:
-            return self._asc
+    def _built(self, former: LiveBitmaps | None) -> LiveBitmaps | None:
+        """Bitmaps of all clauses; None, and why, if there can be none."""
         clauses, ids = self._base().contents()
         if bool((clauses.kind == PATTERN).any()):
-            return None  # bitmaps do not know texts
-        if AscIndex.size_of(clauses, self._columns) > MOST_BYTES:
+            self._refused = "bitmaps do not know tests of texts"
             return None
-        return AscIndex(clauses, self._columns), ids
+        most = MOST_BYTES * (ASKED_FOR if self.form is Form.ASC else 1)
+        size = AscIndex.size_of(clauses, self._columns)
+        if size > most:
+            self._refused = f"bitmaps would take {size:,} bytes, more than {most:,}"
+            return None
+        return LiveBitmaps(clauses, ids, self._columns, self.settings, self._patterns, former)
 
     @property
     def nbytes(self) -> int:
-        return int(self._base().nbytes + (self._asc[0].nbytes if self._asc is not None else 0))
+        return int(self._base().nbytes + (self._asc.nbytes if self._asc is not None else 0))
 
     def describe(self) -> dict[str, Any]:
         base = self._base()
-        found: dict[str, Any] = (base if self._asc is None else self._asc[0]).describe()
+        found: dict[str, Any] = (self._asc or base).describe()
+        if self.form is Form.ASC and self._refused is not None:
+            found["asc_not_used"] = self._refused
         costs = {form: round(cost, 1) for form, cost in self.costs.items()}
         return {**found, "nanoseconds_per_row": costs} if costs else found
 

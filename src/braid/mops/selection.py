@@ -7,6 +7,7 @@ a step of a pattern, a projection, or the outside. Equal predicates of one port 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from braid.mops.base import Context, Stateless
 from braid.mops.batch import Batch
 from braid.mops.clause_table import ClauseTable
 from braid.mops.constants import Constants
-from braid.mops.index import Form
 from braid.mops.membership import Origin, origin_of
 from braid.mops.nodes import Nodes, grown, signatures
+from braid.mops.selection_settings import Form
 from braid.plan.predicates import Predicate
 from braid.plan.routes import SelectRecipe
 from braid.plan.specs import SelectionSpec
@@ -48,10 +49,13 @@ def form(predicate: Predicate) -> object:
 
 
 class SelectionLogic(Stateless):
-    def __init__(self, spec: SelectionSpec, context: Context) -> None:
+    def __init__(self, spec: SelectionSpec, context: Context, streams: Sequence[str] = ()) -> None:
+        """`streams`: those whose events it reads, for which a user may have settings."""
         self._spec = spec
-        way = context.selection if spec.indexed else Form.IN_TURN
-        self.table = ClauseTable(spec.input, context, numbered=spec.membered, form=way)
+        settings = context.selections.of(*streams)
+        if not spec.indexed:
+            settings = replace(settings, form=Form.IN_TURN)
+        self.table = ClauseTable(spec.input, context, numbered=spec.membered, settings=settings)
         self.ports: dict[str, Nodes] = {}
         self._port_numbers: dict[str, int] = {}
         # Targets of the table are numbers of all ports; these say which port and which node.

@@ -114,7 +114,9 @@ class States:
         self._forward_width = 0
         #: The compiled part of forward edges that the loop asks, once a member has one.
         self.forward_shape: Expression | None = None
-        self.forward = ClauseTable(spec.output, context, numbered=True, form=context.selection)
+        self.forward = ClauseTable(
+            spec.output, context, numbered=True, settings=context.selections.of()
+        )
 
     @property
     def class_count(self) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.detection import DetectionSpec
+from braid.plan.keys import split_channel
 from braid.plan.relational import BufferSpec, WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
@@ -76,6 +77,14 @@ class Plan:
 
 def source_channel(stream: str) -> str:
     return f"stream:{stream}"
+
+
+def streams_of(channel: str) -> tuple[str, ...]:
+    """The streams that a channel has the events of, declared or published; none inside a query."""
+    kind, _, names = channel.partition(":")
+    if kind not in ("stream", "publish", "channel"):
+        return ()
+    return tuple(split_channel(name)[0] for name in names.split("|"))
 
 
 def channel_owner(channel: str) -> str:

@@ -39,6 +39,7 @@ from braid.lang.prepared import Refused
 from braid.lang.prepared import prepare as prepare_query
 from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
+from braid.mops.selection_settings import Selections, selections
 from braid.optimizer.rules import enabled
 from braid.plan.distribution import Distribution, Kept, Standing, distribute
 from braid.plan.distribution import explain as explain_distribution
@@ -67,8 +68,10 @@ class Session:
     on: all by default, "none", the names of some, or a mapping that switches some off.
     `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
     "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
-    aside; `watching`: how joins find out which constraints hold, e.g. {"margin": 1.5}. `selection_join`, `member_set_bytes`: how selection joins find members, and what each may
-    keep of lists.
+    aside; `watching`: how joins find out which constraints hold, e.g. {"margin": 1.5}.
+    `selection_join`, `member_set_bytes`: how selection joins find members, and what each may keep of
+    lists. `selection`: how the selections of a stream are indexed, by its name, or "*" for all:
+    {"Stock": {"form": "asc", "mu": 0.1}}.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Session:
         watching: Watching | Mapping[str, Any] | None = None,
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
+        selection: Selections | Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
@@ -98,6 +102,7 @@ class Session:
             aside_above=aside_above,
             watching=watching_of(watching),
             selection_join=Choice(selection_join, member_set_bytes),
+            selections=selections(selection),
         )
         if instance_budget is not None:
             self._limits = replace(self._limits, instance_budget=instance_budget)
