@@ -84,5 +84,6 @@ AT_HASH, AT_SLOT, LEVEL_WORDS = range(3)
 
 #: An edge of the join graph, seen from an input: the other input, that one's index of the common
 #: key, the input's own one; the edge as the other sees it; the watch of how long rows of the
-#: other wait for rows of this one; bits of the input's own indexes that have all of the common key.
+#: other wait for rows of this one; bits of the input's own indexes that have all of the common key,
+#: if there is no other way between the two (else 0).
 EDGE_OTHER, EDGE_INDEX, EDGE_OWN, EDGE_BACK, EDGE_WATCH, EDGE_MASK, EDGE_WORDS = range(7)

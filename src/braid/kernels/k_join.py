@@ -334,12 +334,25 @@ def _next(frame: int, step: int, level: int) -> bool:
 
 
 @kernel()
+def _is_alone(frame: int, driver: int) -> bool:
+    """Whether nothing has to be looked up, since another input has no row. Where rows are aside it has
+    to all the same: one that waits for this event is found by its key alone (`asked_by`), and must be
+    in memory when whoever comes to that input later asks for it by another key."""
+    alone = False
+    for i in range(load_int(frame, INPUTS)):
+        if i != driver:
+            store = store_of(frame, i)
+            if load_int(store, ASIDE) != 0:
+                return False
+            alone = alone or load_int(store, COUNT) == 0
+    return alone
+
+
+@kernel()
 def _search(frame: int, driver: int, residual: Any) -> bool:
     """All combinations of the event that is bound; False if something must be brought back."""
-    for i in range(load_int(frame, INPUTS)):
-        store = store_of(frame, i)
-        if i != driver and load_int(store, COUNT) == 0 and load_int(store, ASIDE) == 0:
-            return True
+    if _is_alone(frame, driver):
+        return True
     last = load_int(frame, INPUTS) - 2
     steps = load_int(frame, STEPS_AT) + driver * (last + 1) * (8 * STEP_WORDS)
     levels = load_int(frame, LEVELS_AT)

@@ -92,7 +92,11 @@ def evict(frame: int, store: int, slot: int, mask: int) -> bool:
 @kernel()
 def asked_by(frame: int, edge: int, store: int, row: int) -> int:
     """The indexes by which a row can be asked for that waits for a partner: those with the key of
-    the edge, since no result has it before the partner comes. All (0) if it may be there."""
+    the edge, since no result has it before the partner comes. All (0) if it may be there, or if the
+    edge is not the only way to what lies behind it (`Stores.is_only_way`)."""
+    mask = load_int(edge, EDGE_MASK)
+    if mask == 0:
+        return mask
     indexes = load_int(frame, INDEXES_AT)
     other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
     index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
@@ -102,4 +106,4 @@ def asked_by(frame: int, edge: int, store: int, row: int) -> int:
         return np.int64(0)
     if load_int(other, ASIDE) > 0 and may_be_aside(index, hash_):
         return np.int64(0)
-    return load_int(edge, EDGE_MASK)
+    return mask

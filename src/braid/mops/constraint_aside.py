@@ -278,6 +278,13 @@ class Aside(Pieces):
         masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
         return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
 
+    def add(self, records: Rows) -> None:
+        """Put rows aside that come from elsewhere, to be found by every key: what was known of those
+        who ask for them is not known here."""
+        own = records.copy()
+        own[:, self._number_at + stores.FLAGS - stores.NUMBER] &= (1 << stores.MASKED) - 1
+        super().add(own)
+
     def bring_back(self, index: int, hash_: int, now: int) -> None:
         """Take the rows with a key into memory, if their windows are not over."""
         records = self._taken(index, hash_)

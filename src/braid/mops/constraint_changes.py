@@ -82,6 +82,7 @@ class ChangesJoinLogic(OneForAll):
         if self.stopped or self._output.never or not any(map(len, rows)):
             return Batch(np.empty((0, width), np.int64))
         self._held.feeds[:, _FED] = [(address(own), len(own), 0) for own in rows]
+        self._held.known.begin()
         frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
         while (status := kernel.run_changes(frame, self._output.residual)) != kernel.TAKEN:
             if status == kernel.WANTED:

@@ -195,6 +195,7 @@ class ConstraintJoinLogic(OneForAll):
         for feed, own in zip(self._held.feeds, rows, strict=True):
             feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
             feed[frames.FEED_ROW] = 0
+        self._held.known.begin()
         frame = self._frame
         frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
         self._run()

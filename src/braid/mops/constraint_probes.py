@@ -20,7 +20,8 @@ class KnownKeys:
     """Keys that are known not to be aside, in a table that forgets them when others need the place.
 
     An event that asks for several must find all of them there, or it would ask in turn for two that
-    have one place, without end: the table grows when it asks for one again.
+    have one place, without end: the table grows when it asks for one again. What other events have
+    asked for may be aside again by then.
     """
 
     def __init__(self) -> None:
@@ -34,8 +35,12 @@ class KnownKeys:
         table[0] = places - 1
         return table
 
+    def begin(self) -> None:
+        """A batch comes: its events are numbered anew, and none of them has asked for anything."""
+        self._asked, self._event = set(), ()
+
     def note(self, index: int, hash_: int, event: tuple[int, ...]) -> None:
-        """What an event has asked for has been brought back."""
+        """What an event of the batch has asked for has been brought back."""
         if event != self._event:
             self._asked, self._event = set(), event
         if (index, hash_) in self._asked:
@@ -47,6 +52,7 @@ class KnownKeys:
 
     def forget(self) -> None:
         self.table[1:] = 0
+        self.begin()
 
 
 class ProbedStores:

@@ -106,8 +106,31 @@ class Stores(ProbedStores):
                 words[frames.EDGE_INDEX], words[frames.EDGE_OWN] = edge.other, edge.own
                 back = [e.second for e in self.edges[edge.second]].index(number)
                 words[frames.EDGE_BACK], words[frames.EDGE_WATCH] = back, -1
-                having = [set(edge.keys) <= set(self.lookups[index][1]) for index in own]
-                words[frames.EDGE_MASK] = sum(1 << k for k, has in enumerate(having) if has)
+                if self.is_only_way(edge):
+                    having = [set(edge.keys) <= set(self.lookups[index][1]) for index in own]
+                    words[frames.EDGE_MASK] = sum(1 << k for k, has in enumerate(having) if has)
+
+    def is_only_way(self, edge: Edge) -> bool:
+        """Whether nothing but the key of an edge leads from its first input to the second: the edge is
+        on no cycle of the join graph. Inputs that share one key, however many, are no cycle.
+
+        Only then a row that waits may be hidden from all other keys. Its partner looks for it as soon
+        as all that lies behind the edge is there, since every search from there to anything else goes
+        through this row. On a cycle a search may go the other way round, and end there for lack of a
+        third row; that one would ask for the row by another key, and not find it.
+        """
+        members = [{n for n, columns in enumerate(k.columns) if columns} for k in self._keys]
+        behind = members[edge.keys[0]]
+        if any(members[k] != behind for k in edge.keys):
+            return False
+        found, new = {edge.first}, [edge.first]
+        while new:
+            number = new.pop()
+            for k, joined in enumerate(members):
+                if number in joined and not (number == edge.first and k in edge.keys):
+                    new += joined - found
+                    found |= joined
+        return found & behind == {edge.first}
 
     def _point(self) -> None:
         super()._point()
