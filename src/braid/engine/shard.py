@@ -40,7 +40,7 @@ from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 
 #: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 
 
 class Shard:
