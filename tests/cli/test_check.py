@@ -128,3 +128,26 @@ def test_check_needs_neither_spark_nor_java(tmp_path: Path) -> None:
     )
     env = {"PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)
+
+
+def test_a_constraint_that_is_not_used(terminal: Terminal) -> None:
+    """Which it is, is known when all queries are there."""
+    terminal.file(
+        "a.cel",
+        """
+        CREATE STREAM A (x BIGINT, t BIGINT) TIME t;
+        CREATE STREAM B (x BIGINT, y BIGINT, t BIGINT) TIME t;
+        CREATE CONSTRAINT rising ON A (x) ASCENDING;
+        CREATE QUERY one AS Select y From A [Range 9], B [Range 9] Where A.x = B.x And y > 1;
+        """,
+    )
+    assert terminal.run("check", "a.cel") == 0
+    assert "W207" not in terminal.err
+    terminal.file(
+        "b.cel",
+        "CREATE QUERY two AS Select y From A [Range 9], B [Range 9] Where A.x = B.x And y > 2;",
+    )
+    for command in (("check", "*.cel"), ("explain", "a.cel", "b.cel")):
+        assert terminal.run(*command) == 0
+        assert terminal.err.count("W207") == 2
+        assert "constraint 'rising'" in terminal.err

@@ -66,7 +66,7 @@ def test_synopses_are_shared() -> None:
     found = detail(made)
     assert found["detections"] == 4
     assert found["logs"] == 3  # one for each input, whoever asks
-    assert found["synopses"] == 6  # 256 buckets and 1024
+    assert found["synopses"] == 9  # 256 buckets as counts and as bitmaps, and 1024
     alone = engine(rules={"s_detect": False})
     alone.query("few", f"DETECT F1 {FROM} VERIFY NEVER")
     alone.query("same", f"DETECT F2 {FROM} VERIFY NEVER BITMAPS")

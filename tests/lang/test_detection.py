@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from braid.algebra.detection import Part, Settings
+from braid.algebra.detection_memory import Demand, planned
 from braid.algebra.join_graphs import graph_of
 from braid.algebra.nodes import Node
 from braid.algebra.relations import Detection, StreamKind, ToStream
@@ -62,9 +63,10 @@ def test_what_is_said_and_what_is_not() -> None:
         ("BUCKETS 32", {"buckets": (32, 32)}),
         ("COUNTS", {"counts": True}),
         ("BITMAPS", {"counts": False}),
-        # Two vectors and a matrix, twice each: 32 KB of bits are 2 * (m / 8 + m / 8 + m * m / 8).
-        ("MEMORY 32 KB BITMAPS", {"buckets": (360, 360), "counts": False, "memory": 32 << 10}),
-        ("MEMORY 48 bytes", {"buckets": (1, 1), "memory": 48}),
+        # A matrix of bits for the window of B and one for its batch, with room to grow, and little
+        # else: 2.5 * m * m / 8 bytes.
+        ("MEMORY 32 KB BITMAPS", {"buckets": (309, 309), "counts": False, "memory": 32 << 10}),
+        ("MEMORY 2208 bytes", {"buckets": (1, 1), "memory": 2208}),
         (
             "BITMAPS BATCH 5 VERIFY ALWAYS BUCKETS 8",
             {"counts": False, "batch": 5, "packing": -1.0, "buckets": (8, 8)},
@@ -78,11 +80,14 @@ def test_settings(said: str, meant: dict[str, object]) -> None:
 
 def test_memory_is_used_up_but_not_more() -> None:
     graph_of_path = detection(compile_query(PATH, catalog()).query.node)
-    for limit in (48, 1000, 4096, 100_000):
-        found = settings(f"{PATH} MEMORY {limit} bytes BITMAPS").buckets
-        graph = graph_of(graph_of_path.join)
-        assert graph.memory(found, counts=False) <= limit
-        assert graph.memory(tuple(b + 1 for b in found), counts=False) > limit
+    graph = graph_of(graph_of_path.join)
+    for counts in (False, True):
+        demand = Demand((9, None, None), 1, counts, verifies=True)
+        for limit in (4096, 9999, 100_000):
+            form = "COUNTS" if counts else "BITMAPS"
+            found = settings(f"{PATH} MEMORY {limit} bytes {form}").buckets
+            assert planned(graph, found, demand) <= limit
+            assert planned(graph, tuple(b + 1 for b in found), demand) > limit
 
 
 def test_time_of_the_clock() -> None:
@@ -121,7 +126,7 @@ def test_time_of_the_clock() -> None:
         (f"{PATH} BUCKETS 0", "E206", "32,768"),
         (f"{PATH} BUCKETS 2.5", "E206", "whole numbers"),
         (f"{PATH} BUCKETS 2, 3, 4", "E206", "one for each of the 2 pairs"),
-        (f"{PATH} MEMORY 47 bytes", "E207", "at least 48 bytes"),
+        (f"{PATH} MEMORY 2207 bytes", "E207", "at least 2,208 bytes"),
         (f"{PATH} MEMORY 4 cubits", "E207", "KB"),
         (f"{PATH} BATCH 2 BATCH 3", "E208", "twice"),
         (f"{PATH} VERIFY NEVER PACKING 0.5", "E208", "exclude"),

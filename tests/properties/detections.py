@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from braid.algebra.detection import Part, Settings
+from braid.algebra.detection_memory import Demand, fitting
 from braid.algebra.expressions import (
     Expression,
     Literal,
@@ -53,8 +55,8 @@ def detection(draw: Draw, child: Child) -> Node:
         if not draw(st.integers(0, 3)):
             parts.append(_own(draw, inputs[number], number))
     join = Join(inputs, conjunction(tuple(parts)))
-    edges = len(graph_of(free).edges)
-    found = Detection(join, _settings(draw, count, edges), partition)
+    settings = _settings(draw, count, len(graph_of(free).edges))
+    found = Detection(join, _within_memory(draw, join, settings, bool(partition)), partition)
     return ToStream(found, StreamKind.DETECT)
 
 
@@ -121,6 +123,25 @@ def _own(draw: Draw, window: Window, number: int) -> Expression:
     asked = rows_test(draw, window.schema)
     told = all(refs(part) for part in conjuncts(asked))
     return in_names_of_join(asked, number) if told else Literal(True, BOOLEAN)
+
+
+def _within_memory(draw: Draw, join: Join, settings: Settings, keyed: bool) -> Settings:
+    """Sometimes with MEMORY in place of BUCKETS. Of so few events none is too many for it."""
+    memory = draw(st.sampled_from([None, None, None, 64 << 10, 100_000, 1 << 20]))
+    if memory is None:
+        return settings
+    rows = tuple(
+        w.size.value
+        if isinstance(w, Window) and w.kind is WindowKind.ROWS and isinstance(w.size, Literal)
+        else None
+        for w in join.inputs
+    )
+    if keyed:
+        rows = (None,) * len(rows)
+    demand = Demand(rows, settings.batch, settings.counts, settings.may_verify, keyed)
+    buckets = fitting(graph_of(join), demand, memory)
+    assert buckets is not None
+    return replace(settings, buckets=(buckets,) * len(settings.buckets), memory=memory)
 
 
 def _settings(draw: Draw, count: int, edges: int) -> Settings:

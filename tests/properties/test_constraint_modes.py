@@ -72,12 +72,16 @@ def joins(draw: st.DrawFn) -> Drawn:
         name: pa.table({n: v // together if n == "t" else v for n, v in columns.items()})
         for name, columns in streams.columns.items()
     }
+    if floating := draw(st.integers(0, 2)) == 0:
+        tables = _with_doubles(tables, draw(st.integers(0, 999)))
     rates = {name: len(c["t"]) / streams.events for name, c in streams.columns.items()}
     declared = [DECLARED[graph].format(draw(st.integers(0, 8)))] if draw(st.booleans()) else []
     rows, third = draw(st.integers(1, 8 if graph == "c" else 4)), "b" if graph == "a" else "a"
     text = k_joins.statements(graph, rows * together, rates, constraints=declared)
     window = draw(st.sampled_from(["[Range", "[Range", "[Rows", "[Partition By a Rows"]))
     text = text.replace("[Range", window).replace("S3 [Partition By a", f"S3 [Partition By {third}")
+    if floating:
+        text = text.replace("(a BIGINT", "(a DOUBLE").replace("b BIGINT", "b DOUBLE")
     late = draw(st.sampled_from([0, 0, 3, 20]))
     text = text.replace("TIME t;", f"TIME t LATENESS {late};")
     random = np.random.default_rng(draw(st.integers(0, 999)))
@@ -89,6 +93,35 @@ def joins(draw: st.DrawFn) -> Drawn:
     other = draw(st.none() | st.tuples(batch, batch))
     restart = draw(st.integers(-1, len(cuts)))
     return Drawn(text, tables, comes, (*sorted(cuts), last + 1), restart, other)
+
+
+def _with_doubles(tables: Mapping[str, pa.Table], seed: int) -> dict[str, pa.Table]:
+    """The keys as DOUBLE, in the order that they have: below zero and above, both zeros in turn,
+    infinities and, above all, NaN; and some NULL."""
+    random = np.random.default_rng(seed)
+    drawn = [t[n].to_numpy() for t in tables.values() for n in ("a", "b") if n in t.column_names]
+    values = np.unique(np.concatenate(drawn))
+    special = {values[0]: -np.inf, values[-1]: np.nan}
+    if len(values) > 2:
+        special[values[-2]] = np.inf
+    middle = values[len(values) // 2]
+
+    def as_doubles(column: Ints) -> pa.Array:
+        floats = (column - middle) / 3.0
+        for value, double in special.items():
+            floats = np.where(column == value, double, floats)
+        floats = np.where((floats == 0) & (random.integers(0, 2, len(column)) == 0), -0.0, floats)
+        return pa.array(floats, pa.float64(), mask=random.integers(0, 20, len(column)) == 0)
+
+    return {
+        name: pa.table(
+            {
+                n: as_doubles(column.to_numpy()) if n in ("a", "b") else column
+                for n, column in zip(table.column_names, table.columns, strict=True)
+            }
+        )
+        for name, table in tables.items()
+    }
 
 
 def _batches(drawn: Drawn) -> list[dict[str, pa.Table]]:

@@ -50,7 +50,7 @@ def test_whichever_is_done_first(data: st.DataObject) -> None:
     workload = data.draw(workloads(max_queries=2, depth=1, shapes=("detection",)))
     feed = data.draw(feeds(workload))
     with (
-        patch.object(detection_query, "_FOLLOWED", 0),
+        patch.multiple(detection_query, _FOLLOWED=0, _HUNG=data.draw(st.sampled_from([1, 100]))),
         patch.object(detection_keys, "_MOST_LINKS", 3),
     ):
         check(workload, feed)

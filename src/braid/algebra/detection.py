@@ -200,6 +200,11 @@ def entries(edges: Sequence[int], buckets: Sequence[int], same: bool) -> int:
     return sizes[0] if same and len(set(sizes)) == 1 else math.prod(sizes)
 
 
+def code_bits(sizes: Sequence[int]) -> int:
+    """The bits that number an entry of a synopsis with so many buckets on each side."""
+    return sum((size - 1).bit_length() for size in sizes)
+
+
 def matrix_bytes(count: int, counts: bool) -> int:
     """What a synopsis takes as a matrix: a word for each count, a bit for each flag."""
     return 8 * count if counts else 8 * ((count + 63) // 64)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from braid.algebra.detection import Path, entries, matrix_bytes, paths_of
+from braid.algebra.detection import Path, entries, paths_of
 from braid.algebra.expressions import Expression
 from braid.algebra.joins import parts_of, plain_ref
 from braid.algebra.relations import Join
@@ -48,12 +48,6 @@ class Graph:
         for path in self.paths:
             for position, number in enumerate(path.inputs):
                 yield number, path.around(position)
-
-    def memory(self, buckets: Sequence[int], counts: bool) -> int:
-        """Bytes of all synopses as matrices, for the window and for the batch of each."""
-        found = {(number, edges) for number, edges in self.positions()}
-        sizes = (self.size(number, edges, buckets) for number, edges in found)
-        return sum(2 * matrix_bytes(size, counts) for size in sizes)
 
 
 @lru_cache(maxsize=1024)

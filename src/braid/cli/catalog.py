@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, StreamConfig
+from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, Rules, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
 from braid.lang.prepared import Refused, prepare
+
+if TYPE_CHECKING:
+    from braid.engine.shard import Shard
 
 
 @dataclass
@@ -111,6 +114,25 @@ def raise_all(errors: Iterable[BraidError]) -> None:
 def flatten(error: BraidError) -> list[BraidError]:
     """The single errors of one that holds several."""
     return list(error.errors) if isinstance(error, QueryErrors) else [error]
+
+
+def planned(catalog: Catalog, rules: Rules, constraints: str = "exact") -> Shard:
+    """The plan that an engine with these streams and queries would run; nothing runs in it."""
+    from braid.engine.constraints import constraint_mode
+    from braid.engine.options import Options
+    from braid.engine.shard import Shard
+    from braid.optimizer.rules import enabled
+
+    declared, mode = tuple(catalog.constraints.values()), constraint_mode(constraints)
+    options = Options(rules=enabled(rules), constraints=declared, mode=mode)
+    return Shard(catalog.members(), catalog.streams, options=options)
+
+
+def notices_of_plan(shard: Shard) -> list[Notice]:
+    """What users are told when queries are planned together."""
+    from braid.engine.constraint_notices import unused_notices
+
+    return unused_notices(shard.executor)
 
 
 def catalog_of(job: Job) -> Catalog:

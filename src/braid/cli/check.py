@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from braid.cli import show
-from braid.cli.catalog import catalog_of, check_files
+from braid.cli.catalog import catalog_of, check_files, notices_of_plan, planned
 from braid.cli.job import expand, load_job
 from braid.errors import ConfigError
 from braid.lang import Catalog
@@ -15,10 +15,15 @@ from braid.lang.declared import declared_streams
 
 def check_command(patterns: Sequence[str], streams: Path | None) -> int:
     """Exit code 0 if every file is right, 1 if not."""
-    catalog = Catalog() if streams is None else catalog_of(load_job(streams))
+    job = None if streams is None else load_job(streams)
+    catalog = Catalog() if job is None else catalog_of(job)
     files = find(patterns)
     checked = check_files(files, catalog)
     show.notices(checked.notices)
+    if catalog.constraints and not checked.errors:
+        # Which of them are used is known when all queries are planned together.
+        how = (None, "exact") if job is None else (job.rules, job.constraints)
+        show.notices(notices_of_plan(planned(catalog, *how)))
     errors = [error for path in files for error in checked.errors.get(path, [])]
     for error in errors:
         show.error(error)

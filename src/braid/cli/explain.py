@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.cli import show
-from braid.cli.catalog import Checked, catalog_of, check_files, loaded_job, raise_all
+from braid.cli.catalog import (
+    Checked,
+    catalog_of,
+    check_files,
+    loaded_job,
+    notices_of_plan,
+    planned,
+    raise_all,
+)
 from braid.cli.check import find
 from braid.cli.job import Job, Rules, load_job
 from braid.errors import ConfigError
@@ -17,6 +25,7 @@ from braid.lang import Catalog
 
 if TYPE_CHECKING:
     from braid.engine.explain import Explained
+    from braid.engine.shard import Shard
 
 
 def explain_command(
@@ -47,7 +56,9 @@ def explain_command(
     if rules is None and job is not None:
         rules = job.rules
     constraints = "exact" if job is None else job.constraints
-    explained = explained_plan(catalog, rules, query, constraints)
+    shard = planned(catalog, rules, constraints)
+    show.notices(notices_of_plan(shard))
+    explained = _explained(shard, catalog, query)
     shards = (job.shards if job is not None else None) or 1
     _write(_rendered(explained, form, catalog, shards, query), output)
     return 0
@@ -60,6 +71,12 @@ def _loaded(job: Job | None, patterns: Sequence[str]) -> Checked:
     checked = check_files(find(patterns), catalog)
     raise_all(error for found in checked.errors.values() for error in found)
     return checked
+
+
+def _explained(shard: Shard, catalog: Catalog, query: str | None) -> Explained:
+    from braid.engine.explain import explained
+
+    return explained(shard, catalog, query)
 
 
 def _rendered(
@@ -81,21 +98,6 @@ def _write(text: str, output: Path | None) -> None:
         output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError("E463", f"cannot write {output}: {error}") from None
-
-
-def explained_plan(
-    catalog: Catalog, rules: Rules, query: str | None, constraints: str = "exact"
-) -> Explained:
-    """The plan that an engine with these streams and queries would run; nothing runs in it."""
-    from braid.engine.constraints import constraint_mode
-    from braid.engine.explain import explained
-    from braid.engine.options import Options
-    from braid.engine.shard import Shard
-    from braid.optimizer.rules import enabled
-
-    declared, mode = tuple(catalog.constraints.values()), constraint_mode(constraints)
-    options = Options(rules=enabled(rules), constraints=declared, mode=mode)
-    return explained(Shard(catalog.members(), catalog.streams, options=options), catalog, query)
 
 
 def where_they_run(catalog: Catalog, shards: int, query: str | None) -> str:

@@ -48,15 +48,23 @@ def _without(found: dict[str, Any]) -> str:
 
 def watch_line(found: dict[str, Any]) -> str:
     """Whether a declared constraint holds, as its streams show."""
-    broken = found["broken"]
+    broken, unused = found["broken"], _unused(found["unused"])
     if broken is None:
-        return f"holds so far; remembers {found['values']:,} values"
+        return f"holds so far; remembers {found['values']:,} values{unused}"
     which = f"event {broken['event']:,} of {broken['stream']}"
     value = f"{broken['attribute']} = {broken['value']} at {broken['at']}"
     how = "the second of its key"
     if broken["distance"] is not None:
         how = f"by {broken['distance']:,} {broken['unit']}"
-    return f"broken first by {which}, {value}, {how}; not watched any more"
+    return f"broken first by {which}, {value}, {how}; not watched any more{unused}"
+
+
+def _unused(queries: dict[str, str]) -> str:
+    """Whose joins don't use a constraint, and why."""
+    whose: dict[str, list[str]] = {}
+    for query, why in queries.items():
+        whose.setdefault(why, []).append(query)
+    return "".join(f"; not used by {', '.join(names)}: {why}" for why, names in whose.items())
 
 
 #: Values of k that are shown.

@@ -1,4 +1,5 @@
-"""What users are told of declared constraints that the data break, when it happens."""
+"""What users are told of declared constraints: that the data break one, when it happens; and that the
+joins of a query don't use one, when the query is planned."""
 
 from __future__ import annotations
 
@@ -21,3 +22,18 @@ def broken_notices(executor: Executor) -> list[Notice]:
         Notice("W205", query, f"{broken.describe()}; {_AFTER[mode]}")
         for query, mode, broken in executor.broken()
     ]
+
+
+def unused_notices(executor: Executor) -> list[Notice]:
+    """A notice for each query and each declared constraint that its joins compare but don't use."""
+    notices = (
+        Notice(
+            "W207",
+            query,
+            f"constraint {c.name!r} ({c.describe()}) is not used by this query: {why}",
+        )
+        for query, c, why in executor.unused()
+    )
+    # Channels that are parts of one stream are watched one by one.
+    found = {(n.query, n.message.partition(" (")[0]): n for n in notices}
+    return list(found.values())

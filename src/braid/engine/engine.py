@@ -17,6 +17,7 @@ from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
+from braid.engine.constraint_notices import unused_notices
 from braid.engine.constraints import constraint_mode
 from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, explained
@@ -444,6 +445,7 @@ class Engine:
                 self._shard = Shard(queries, streams, options=self._options, births=self._births)
             for name, at in self._catalog.ending.items():
                 self._shard.drop([name], at)
+        self.notices.extend(unused_notices(self._shard.executor))
         return self._shard
 
     def _change(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.constraints import ConstraintMode
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
@@ -442,6 +442,12 @@ class Executor:
                 yield from self._told(signature, *news)
                 for join in self._watching.values():
                     join.give_up(news[0])
+
+    def unused(self) -> Iterator[tuple[str, Constraint, str]]:
+        """Queries whose joins don't use a declared constraint and that have not been told: why."""
+        for watch in self._watches.values():
+            for query, why in watch.unused(self.census.has):
+                yield query, watch.constraint, why
 
     def _told(
         self, signature: str, broken: Broken, to: Collection[str] | None

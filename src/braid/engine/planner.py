@@ -38,10 +38,12 @@ from braid.engine.members import ExitPoint
 from braid.engine.together import Comer, can_wait
 from braid.mops.laid import ALWAYS
 from braid.mops.values import Words
+from braid.optimizer.constraint_use import with_reasons
 from braid.optimizer.constraint_watches import asked_of_streams
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
 from braid.optimizer.operators import Channel
 from braid.plan.constraint_join import ConstraintJoinSpec
+from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.plan import Mop
 from braid.plan.routes import PlainRecipe, Route, Stage
 from braid.plan.selection_join import boxes_of, columns_of
@@ -157,6 +159,8 @@ def _named(*expressions: Expression) -> set[str]:
     return {ref.name for e in expressions for ref in refs(e)}
 
 
+#: A template, since when it sees events, and the versions of the streams that it reads.
+_RouteKey = tuple[Template, int | None, tuple[int, ...]]
 #: Of so many queries that come together each is looked at by itself.
 _FEW = 16
 
@@ -185,7 +189,9 @@ class Planner:
         self._driver = driver
         assert isinstance(driver.published, dict)
         self._published: dict[str, Published] = driver.published
-        self._routes: dict[tuple[Template, int | None, tuple[int, ...]], Route | None] = {}
+        self._routes: dict[_RouteKey, Route | None] = {}
+        #: Those of them that tell why declared constraints are not used.
+        self._reasoned: dict[_RouteKey, Route] = {}
         self._known: dict[str, Node] = {}
         self._versions: dict[str, int] = {}
         self._exits: dict[str, list[ExitPoint]] = {}
@@ -255,6 +261,8 @@ class Planner:
         if key not in self._routes:
             self._routes[key] = self._route(self._outputs(template), birth, template.mode)
         route = self._routes[key]
+        if route is not None and len(members):
+            route = self._with_reasons(key, route, members, birth)
         if not len(members):
             if route is not None:
                 self._know_exits(route, self._executor.prepare(route))
@@ -300,6 +308,28 @@ class Planner:
                 alone[row] = True
         rows = np.flatnonzero(~alone)
         return _chosen(members, rows), None if births is None else births[rows]
+
+    def _with_reasons(
+        self, key: _RouteKey, route: Route, members: Members, birth: int | None
+    ) -> Route:
+        """The route with what its queries are told of declared constraints; found once."""
+        if not any(isinstance(s.spec, DeclaredWatchSpec) for s in route.stages):
+            return route
+        if key not in self._reasoned:
+            template = members.template
+            own = None
+            if self._driver.may_use_constraints(template.outputs, template.mode):
+                own = self._own_route(members, 0, birth)
+            self._reasoned[key] = self._explained(route, own, template)
+        return self._reasoned[key]
+
+    def _explained(self, route: Route, own: Route | None, template: Template) -> Route:
+        """Nobody is told what was said by themselves: that constraints are off, or their rule."""
+        off = (template.mode or self._driver.mode) is ConstraintMode.OFF
+        if off or "k_join" not in self._driver.rules:
+            return route
+        nodes = [output.node for output in self._outputs(template)]
+        return with_reasons(route, own, nodes, lambda node: self._driver.made.get(node))
 
     def _perhaps_by_themselves(self, members: Members) -> list[int]:
         """The queries for which it is worth looking: all of a few, of many those that had one."""
@@ -361,6 +391,7 @@ class Planner:
         outputs = template.instantiate(members.row(row))
         name: str = members.ids[row].as_py()
         route = self._driver.route(outputs, name, birth, members.template.mode)
+        route = self._explained(route, None, members.template)
         one = Members(Template(outputs), pa.array([name], pa.string()), ())
         self._admit(route, one, births, np.array([row]) if births is not None else np.zeros(1, int))
 

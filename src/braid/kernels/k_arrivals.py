@@ -82,6 +82,7 @@ from braid.kernels.k_watch import (
     rest,
     threshold_of,
     usable_k,
+    value_of,
     watch_at,
 )
 from braid.kernels.runtime import WORDS, address, kernel, load_int, store_int
@@ -356,7 +357,7 @@ def rehearse(words: np.ndarray, number: int, rows: int) -> int:
     slot, tried, found = load_int(store, NEWEST), np.int64(0), np.int64(0)
     while slot >= 0 and tried < rows:
         row = slot_at(store, slot)
-        value = load_int(row, load_int(store, BASE) + load_int(watch, COLUMN))
+        value = value_of(watch, row, load_int(store, BASE), load_int(watch, COLUMN))
         if load_int(watch, KIND) == WAITS:
             found += _rehearse_waiting(frame, driver, number, row)
         elif load_int(watch, KIND) == CLUSTERS:
@@ -384,7 +385,7 @@ def watch_columns(frame: int, driver: int, record: int) -> None:
         column = load_int(watch, COLUMN)
         if is_null(record, column):
             continue
-        value = load_int(record, load_int(store, BASE) + column)
+        value = value_of(watch, record, load_int(store, BASE), column)
         number = load_int(record, load_int(store, WIDTH) + NUMBER)
         # A value counts if it does as a key, so that whoever looks need not look at other events.
         by = value + KEY_SEED if kind == CLUSTERS else number

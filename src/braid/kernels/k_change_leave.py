@@ -64,6 +64,7 @@ from braid.kernels.k_watch import (
     is_awake,
     observe,
     usable_k,
+    value_of,
     watch_at,
 )
 from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
@@ -129,7 +130,7 @@ def observe_values(frame: int, driver: int, row: int) -> None:
         column = load_int(watch, COLUMN)
         if is_null(row, column) or is_passed_over(frame, watch, mix(number)):
             continue
-        value = load_int(row, load_int(store, BASE) + column)
+        value = value_of(watch, row, load_int(store, BASE), column)
         ascends = load_int(watch, KIND) == ASCENDS
         watch_order(frame, watch, store, value if ascends else ~value, number)
 
@@ -161,7 +162,7 @@ def _is_past(frame: int, by: int, store: int, row: int) -> bool:
     k = usable_k(watch)
     if k < 0 or not is_awake(watch, other) or is_null(row, column):
         return False
-    value = load_int(row, load_int(store, BASE) + column)
+    value = value_of(watch, row, load_int(store, BASE), column)
     value = value if load_int(watch, KIND) == ASCENDS else ~value
     return value < reached(watch, load_int(other, ARRIVALS) - k)
 

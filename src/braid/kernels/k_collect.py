@@ -58,6 +58,7 @@ from braid.kernels.k_watch import (
     WAITS,
     is_awake,
     usable_k,
+    value_of,
     watch_at,
 )
 from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
@@ -86,7 +87,7 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
     column = load_int(by, BY_COLUMN)
     if not is_awake(watch, other) or is_null(row, column):
         return False
-    value = load_int(row, load_int(store, BASE) + column)
+    value = value_of(watch, row, load_int(store, BASE), column)
     if kind == CLUSTERS:
         return has_ended(frame, watch, other, value, k)
     before = now - k - 1 if load_int(watch, TIMED) != 0 else arrivals - k

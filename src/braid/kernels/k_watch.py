@@ -16,6 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from braid.kernels.clauses import float_key
+from braid.kernels.instances import canonical_float
 from braid.kernels.k_frame import (
     EVENT_AT,
     LOOKING,
@@ -44,7 +46,8 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
 #: that it has taken into account, and what it has saved: of each row that left because of it the
 #: bytes, for the part of its window that was still to come; the column that is shown of an event that
 #: breaks it; of the first such event the distance, and its value there; k from which on it is not
-#: used if it counts time (0: it never does), and the instant at which it last awoke.
+#: used if it counts time (0: it never does), the instant at which it last awoke, and whether the
+#: values of its column are floats.
 (
     KIND,
     INPUT,
@@ -77,8 +80,9 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
     BROKEN_VALUE,
     TIME_THRESHOLD,
     BEGAN,
+    FLOATING,
     WATCH_WORDS,
-) = range(32)
+) = range(33)
 
 PROVES, LOOKS = range(2)
 
@@ -93,6 +97,17 @@ _TRIED = 4096
 @kernel()
 def watch_at(frame: int, number: int) -> int:
     return load_int(frame, WATCHES_AT) + number * (8 * WATCH_WORDS)
+
+
+@kernel()
+def value_of(watch: int, record: int, base: int, column: int) -> int:
+    """The value that a watch looks at, as a word: of an order, words are in the order of the values
+    (of floats: both zeros are one, NaN is one and the largest); of clusters, equal values have the
+    words that keys are hashed by."""
+    word = load_int(record, base + column)
+    if load_int(watch, FLOATING) == 0:
+        return word
+    return canonical_float(word) if load_int(watch, KIND) == CLUSTERS else float_key(word)
 
 
 @kernel()

@@ -21,8 +21,9 @@ from braid.algebra.detection import (
     Part,
     Settings,
 )
-from braid.algebra.expressions import Ref
-from braid.algebra.join_graphs import Graph, equated, graph_of
+from braid.algebra.detection_memory import Demand, fitting, least
+from braid.algebra.expressions import Literal, Ref
+from braid.algebra.join_graphs import equated, graph_of
 from braid.algebra.joins import Comparison, JoinParts, parts_of
 from braid.algebra.relations import (
     Detection,
@@ -31,6 +32,7 @@ from braid.algebra.relations import (
     StreamKind,
     ToStream,
     Window,
+    WindowKind,
     keeps_everything,
     place,
 )
@@ -69,7 +71,7 @@ def bind_detection(binder: Binder, query: syntax.Detect) -> Bound:
     at = query.where.at if query.where is not None else query.at
     labels = tuple(entry.label or f"input {entry.number + 1}" for entry in entries)
     _check_predicate(parts_of(join), labels, at)
-    reader = _Reader(query.settings, graph_of(join), join.unit)
+    reader = _Reader(query.settings, join)
     settings = reader.settings(labels)
     partition = _partition(reader.keys, join, FromScope(entries, query.where), labels)
     join = _by_key(query, join, partition)
@@ -202,9 +204,10 @@ def _warn(binder: Binder, labels: tuple[str, ...], inputs: tuple[Relation, ...])
 class _Reader:
     """The settings of one DETECT, checked against its join graph."""
 
-    def __init__(self, given: tuple[syntax.Setting, ...], graph: Graph, unit: str) -> None:
-        self._graph = graph
-        self._unit = unit
+    def __init__(self, given: tuple[syntax.Setting, ...], join: Join) -> None:
+        self._graph = graph_of(join)
+        self._windows = join.inputs
+        self._unit = join.unit
         self._given: dict[str, syntax.Setting] = {}
         for setting in given:
             if setting.word in self._given:
@@ -227,8 +230,20 @@ class _Reader:
     def settings(self, labels: tuple[str, ...]) -> Settings:
         counts = "BITMAPS" not in self._given
         batch, within = self._batch()
-        buckets, packing = self._buckets(counts), self._packing()
+        packing = self._packing()
+        demand = Demand(self._rows(), batch, counts, packing is not None, bool(self.keys))
+        buckets = self._buckets(demand)
         return Settings(labels, batch, within, buckets, counts, packing, self._memory())
+
+    def _rows(self) -> tuple[int | None, ...]:
+        """How many rows each window has, where it is known."""
+        found: list[int | None] = []
+        for window in self._windows:
+            by_rows = isinstance(window, Window) and window.kind is WindowKind.ROWS
+            size = window.size if isinstance(window, Window) and by_rows else None
+            # By key each key has so many, and nobody knows how many keys there will be.
+            found.append(size.value if isinstance(size, Literal) and not self.keys else None)
+        return tuple(found)
 
     def _packing(self) -> float | None:
         verify, packing = self._given.get("VERIFY"), self._given.get("PACKING")
@@ -269,13 +284,13 @@ class _Reader:
             raise Problem("E205", "WITHIN takes no negative length", length.at)
         return int(number)
 
-    def _buckets(self, counts: bool) -> tuple[int, ...]:
+    def _buckets(self, demand: Demand) -> tuple[int, ...]:
         edges = len(self._graph.edges)
         given, memory = self._given.get("BUCKETS"), self._given.get("MEMORY")
         if given is not None:
             return self._counted(given, edges)
         if memory is not None:
-            return (self._fitting(memory, counts),) * edges
+            return (self._fitting(memory, demand),) * edges
         return (DEFAULT_BUCKETS,) * edges
 
     def _counted(self, given: syntax.Setting, edges: int) -> tuple[int, ...]:
@@ -306,21 +321,16 @@ class _Reader:
             raise Problem("E207", f"{unit.name!r} is not a unit of memory", unit.at, hint)
         return int(Decimal(_number(amount)) * size)
 
-    def _fitting(self, given: syntax.Setting, counts: bool) -> int:
-        """The most buckets with which all synopses, as matrices, take no more than the limit."""
+    def _fitting(self, given: syntax.Setting, demand: Demand) -> int:
+        """The most buckets with which what is planned to be held takes no more than the limit."""
         limit = self._limit(given)
-        edges = len(self._graph.edges)
-        least = self._graph.memory((1,) * edges, counts)
-        if limit < least:
-            hint = f"at least {least:,} bytes, for the window and the batch of each input"
-            message = f"{limit:,} bytes are too few for one bucket per attribute"
+        found = fitting(self._graph, demand, limit)
+        if found is None:
+            bytes_ = least(self._graph, demand)
+            hint = f"at least {bytes_:,} bytes; VERIFY NEVER and BITMAPS take less"
+            message = f"{limit:,} bytes are too few for one bucket per attribute and a few events of each input"
             raise Problem("E207", message, given.at, hint)
-        low, high = 1, MOST_BUCKETS
-        while low < high:
-            middle = (low + high + 1) // 2
-            fits = self._graph.memory((middle,) * edges, counts) <= limit
-            low, high = (middle, high) if fits else (low, middle - 1)
-        return low
+        return found
 
 
 def _number(value: object) -> Decimal:

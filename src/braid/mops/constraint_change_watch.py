@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.constraints import ConstraintMode, Watching
-from braid.algebra.types import kind_of
+from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_change_leave as ways
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
@@ -96,6 +96,9 @@ class ChangesWatch:
             # Rows of all inputs count for those that wait.
             watch[kernel.KIND], watch[kernel.INPUT] = kind, len(inputs) if waits else number
             watch[kernel.COLUMN] = watch[kernel.EXAMPLE] = max(column, 0)
+            if not waits:
+                type_ = self._spec.inputs[number].schema.attributes[column].type
+                watch[kernel.FLOATING] = kind_of(type_) is Kind.FLOAT
             watch[[kernel.K, kernel.STARTED]] = kernel.ENDLESS, -1
             watch[kernel.WINDOW] = self._watching.window or _WINDOW[kind]
             factor = self._watching.margin or (1.0 if exact else _FACTOR[kind])

@@ -9,7 +9,7 @@ values that it takes are remembered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -34,6 +34,7 @@ from braid.mops.values import Words
 from braid.mops.window import seen_since
 from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.layout import Layout
+from braid.plan.routes import PlainRecipe, WatchRecipe
 from braid.plan.specs import Shape
 
 #: Values for which there is room at first, and at most: the older half is forgotten then.
@@ -51,6 +52,8 @@ _ORDERS = {
     ConstraintKind.DESCENDING: watches.DESCENDS,
 }
 _DAY = 86_400_000_000
+#: Of so many queries that come together and don't use a constraint each is told.
+_NAMED = 16
 
 #: Side and row of the event that breaks a constraint, and by how much (None: of a key).
 _Break = tuple[int, int, int | None]
@@ -77,6 +80,11 @@ class DeclaredWatchLogic:
         self._queries: list[Words] = []
         self._told: Words = np.empty(0, np.int64)
         self._first: list[Constants] | None = []
+        #: Queries whose joins don't use it, and why; those that are to be told, and by which words
+        #: those are known that have been told.
+        self._unused: dict[str, str] = {}
+        self._unaware: dict[str, int] = {}
+        self._aware: Words = np.empty(0, np.int64)
         self._watch = self._made()
 
     def _made(self) -> _Values | _Order:
@@ -90,13 +98,37 @@ class DeclaredWatchLogic:
 
     # ---- queries ----
 
-    def admit(self, recipe: Any, constants: Constants, origins: Sequence[Origin | None]) -> Origin:
+    def admit(
+        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
         self._queries.append(constants.identity)
+        if isinstance(recipe, WatchRecipe) and recipe.why is not None:
+            self._note_unused(recipe.why, constants)
         if self.broken is not None:
             self._tell(constants)
         if self._first is not None:
             self._first.append(constants)
         return nobody(constants.count)
+
+    def _note_unused(self, why: str, constants: Constants) -> None:
+        """The joins of these queries don't use it. Of many that come together some are named."""
+        names: list[str] = constants.ids.slice(0, _NAMED).to_pylist()
+        words = constants.identity[:_NAMED].tolist()
+        for name, word in zip(names, words, strict=True):
+            self._unused[name] = why
+            if word not in self._aware:
+                self._unaware[name] = word
+        more = constants.count - len(names)
+        if more > 0:
+            self._unused[names[-1]] = f"{why} (so it is with {more:,} more queries)"
+
+    def unused(self, is_there: Callable[[str], bool]) -> list[tuple[str, str]]:
+        """Queries whose joins don't use it and that have not been told yet, and why."""
+        self._unused = {name: why for name, why in self._unused.items() if is_there(name)}
+        found = [(name, self._unused[name]) for name in self._unaware if name in self._unused]
+        self._aware = np.append(self._aware, np.array(list(self._unaware.values()), np.int64))
+        self._unaware = {}
+        return found
 
     def _tell(self, newcomers: Constants) -> None:
         """Queries that come later are told of it, unless they know it."""
@@ -155,7 +187,7 @@ class DeclaredWatchLogic:
         return self._watch.nbytes
 
     def snapshot(self) -> State:
-        state = self._watch.saved()
+        state = self._watch.saved() | {"aware": self._aware}
         if self.broken is not None:
             state["broken"], state["told"] = _as_words(self.broken), self._told
         return state
@@ -163,6 +195,8 @@ class DeclaredWatchLogic:
     def restore(self, state: State) -> None:
         """What was broken has been told to those who were there."""
         self._is_news, self._untold = False, {}
+        self._aware = state["aware"]
+        self._unaware = {n: word for n, word in self._unaware.items() if word not in self._aware}
         self._told = state.get("told", self._told[:0])
         self.broken = _as_broken(state["broken"]) if "broken" in state else None
         self._watch = self._made()
@@ -188,6 +222,7 @@ class DeclaredWatchLogic:
             "declared": self.constraint.describe(),
             "name": self.constraint.name,
             "values": self._watch.known,
+            "unused": dict(self._unused),
             "broken": None if broken is None else asdict(broken),
         }
 

@@ -78,8 +78,15 @@ _KINDS = {
     ConstraintKind.DESCENDING: kernel.DESCENDS,
     ConstraintKind.CLUSTERED: kernel.CLUSTERS,
 }
-#: Kinds of values that have an order as words.
-ORDERED = (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION, Kind.DECIMAL)
+#: Kinds of values that have an order as words, floats as `k_watch.value_of` reads them.
+ORDERED = (
+    Kind.INTEGER,
+    Kind.DATE,
+    Kind.TIMESTAMP,
+    Kind.DURATION,
+    Kind.DECIMAL,
+    Kind.FLOAT,
+)
 
 
 class Watch:
@@ -256,6 +263,7 @@ class Watch:
             watch[kernel.KIND], watch[kernel.INPUT], watch[kernel.COLUMN] = kind, input_, column
             watch[kernel.K] = kernel.ENDLESS
             watch[kernel.EXAMPLE] = column
+            watch[kernel.FLOATING] = kind != kernel.WAITS and self._is_float(input_, column)
             if kind == kernel.WAITS:
                 edge = next(e for e in self._held.edges[column] if e.second == input_)
                 watch[kernel.EXAMPLE] = self._keys[edge.keys[0]].columns[input_][0]
@@ -269,6 +277,9 @@ class Watch:
             if kind == kernel.WAITS:
                 place = [e.second for e in self._held.edges[input_]].index(other)
                 self._held.edge_words(input_, place)[frames.EDGE_WATCH] = number
+
+    def _is_float(self, number: int, column: int) -> bool:
+        return kind_of(self._spec.inputs[number].schema.attributes[column].type) is Kind.FLOAT
 
     def drop_tables(self) -> None:
         """Keep no room for values while none are watched."""

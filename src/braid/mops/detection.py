@@ -148,7 +148,7 @@ class DetectionLogic(ABC, Generic[L]):
             if self._arriving[key.source].has(log.node) or log.is_due(bound)
         }
         readers = sorted({n for key in ended for n in self._logs[key].readers})
-        round_: Round = {}
+        round_ = Round()
         found = [
             (
                 number,

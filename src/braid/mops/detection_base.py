@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,27 +61,44 @@ class AnyLog(ABC):
         #: The detections that read it.
         self.readers: set[int] = set()
         self._last = END_OF_TICKS if unit == TICKS else END_OF_TIME
-        #: Synopses by how they are hashed, with the entry of each event.
+        #: Synopses by how they are hashed; whether each is a bitmap; the entry of each event.
         self.dimensions: list[tuple[Dimension, ...]] = []
+        self.packed: list[bool] = []
         self.cells: list[np.ndarray] = []
 
     # ---- what is kept ----
 
-    def synopsis(self, dimensions: tuple[Dimension, ...]) -> tuple[int, bool]:
-        """The number of a synopsis, and whether it lies the other way round."""
-        turned = dimensions[::-1]
-        if len(dimensions) == 2 and turned in self.dimensions:
-            return self.dimensions.index(turned), True
-        if dimensions not in self.dimensions:
+    def synopsis(self, dimensions: tuple[Dimension, ...], bits: bool) -> tuple[int, bool]:
+        """The number of a synopsis, and whether it lies the other way round. `bits`: a bitmap will
+        do, if the log can hold one."""
+        packed = bits and self._holds_bits
+        lying = tuple(sorted(dimensions, key=lambda d: (d.columns, d.buckets)))
+        known = list(zip(self.dimensions, self.packed, strict=True))
+        if (lying, packed) not in known:
             assert not self.count, "a log that has begun gets no more synopses"
-            self.dimensions.append(dimensions)
+            known.append((lying, packed))
+            self.dimensions.append(lying)
+            self.packed.append(packed)
             self.cells.append(np.zeros(0, np.int32))
-            self._add_synopsis(dimensions)
-        return self.dimensions.index(dimensions), False
+            self._add_synopsis(lying, packed)
+        return known.index((lying, packed)), lying != dimensions
+
+    @property
+    @abstractmethod
+    def _holds_bits(self) -> bool:
+        """Whether bitmaps are held as bits."""
 
     @abstractmethod
-    def _add_synopsis(self, dimensions: tuple[Dimension, ...]) -> None:
+    def _add_synopsis(self, dimensions: tuple[Dimension, ...], packed: bool) -> None:
         """What else is kept of a synopsis."""
+
+    def _synopsis_names(self) -> list[str]:
+        """What each synopsis is called in a snapshot, whoever else is there."""
+        return [
+            ("bits" if packed else "cells")
+            + "".join(f"/{d.buckets}:{','.join(d.columns)}" for d in dimensions)
+            for dimensions, packed in zip(self.dimensions, self.packed, strict=True)
+        ]
 
     @abstractmethod
     def keep(self, columns: Sequence[str]) -> int:
@@ -117,6 +134,11 @@ class AnyLog(ABC):
     @property
     @abstractmethod
     def key_bytes(self) -> int: ...
+
+    @abstractmethod
+    def bytes_for(self, synopses: Collection[int], edges: Collection[int]) -> int:
+        """What is held for a detection that asks for these synopses and, to verify, these chains;
+        what only others ask for is not counted."""
 
     @abstractmethod
     def saved(self) -> State: ...

@@ -11,8 +11,6 @@ from braid.kernels.runtime import address
 from braid.mops.detection_room import room, shifted
 from braid.plan.detection import Dimension
 
-#: Batches of at most so many events are followed from the batch outwards.
-FEW = 16
 #: Links are 32 bits: beyond so many events chains are hung anew.
 _MOST_LINKS = 2**31 - 1
 

@@ -7,11 +7,12 @@ for each (`kernels/detection_keyed.py`). There is no object for a key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from braid.algebra.detection_memory import LEAST_ROOM
 from braid.kernels import detection_keyed as kernel
 from braid.kernels.detection import HALF
 from braid.kernels.detection_verify import CAME, KEYS, LEFT
@@ -22,8 +23,6 @@ from braid.mops.detection_keys import Keys
 from braid.mops.detection_slots import SlotTable
 from braid.mops.values import Words
 from braid.plan.detection import Dimension
-
-_LEAST = 64
 
 
 class LaidOut(NamedTuple):
@@ -70,7 +69,12 @@ class KeyedLog(AnyLog):
 
     # ---- what is kept ----
 
-    def _add_synopsis(self, dimensions: tuple[Dimension, ...]) -> None:
+    @property
+    def _holds_bits(self) -> bool:
+        # Each event has a place of its own, whichever batch of whichever key it is in.
+        return False
+
+    def _add_synopsis(self, dimensions: tuple[Dimension, ...], packed: bool) -> None:
         self.cells[-1] = np.zeros(len(self._events), np.int32)
 
     def keep(self, columns: Sequence[str]) -> int:
@@ -162,7 +166,7 @@ class KeyedLog(AnyLog):
             self._slots = np.concatenate([self._slots, more])
         needed = int(self._state[kernel.LIVE]) + count
         if needed > len(self._events):
-            self._resize(max(needed, _LEAST, 5 * len(self._events) // 4))
+            self._resize(max(needed, LEAST_ROOM, 5 * len(self._events) // 4))
 
     def _resize(self, size: int) -> None:
         def larger(array: np.ndarray) -> np.ndarray:
@@ -181,7 +185,7 @@ class KeyedLog(AnyLog):
     def shrink(self) -> None:
         """Give back room that is much too large."""
         live = self.count
-        if len(self._events) > max(_LEAST, 2 * live):
+        if len(self._events) > max(LEAST_ROOM, 2 * live):
             everything = np.flatnonzero(self._slots[:, kernel.HELD] > 0).astype(np.int32)
             self._load(everything, self.laid_out(everything), self._slots[:, kernel.SEEN].copy())
 
@@ -203,13 +207,17 @@ class KeyedLog(AnyLog):
 
     @property
     def synopsis_bytes(self) -> int:
-        words = 8 * (self._width - len(self._columns)) * len(self._events)
-        links = self._following.nbytes + sum(array.nbytes for array in self.cells)
-        return words + links + self._slots.nbytes
+        return self.bytes_for(range(len(self.cells)), ())
 
     @property
     def key_bytes(self) -> int:
         return 8 * len(self._columns) * len(self._events)
+
+    def bytes_for(self, synopses: Collection[int], edges: Collection[int]) -> int:
+        columns = {name for edge in edges for name in self._asked[edge]}
+        words = 8 * (self._width - len(self._columns) + len(columns)) * len(self._events)
+        links = self._following.nbytes + sum(self.cells[number].nbytes for number in synopses)
+        return words + links + self._slots.nbytes
 
     @property
     def needed(self) -> np.ndarray:
@@ -223,18 +231,29 @@ class KeyedLog(AnyLog):
         state: State = {
             "slots": everything.astype(np.int64),
             "starts": laid.starts,
-            "events": laid.events,
+            "times": np.delete(laid.events, self._key_places, axis=1),
             "seen": self._slots[:, kernel.SEEN].copy(),
         }
-        for number, cells in enumerate(laid.cells):
-            state[f"cells{number}"] = np.resize(cells, len(cells) + len(cells) % 2).view(np.int64)
+        for place, name in zip(self._key_places, self._columns, strict=True):
+            state[f"key/{name}"] = laid.events[:, place].copy()
+        for name, cells in zip(self._synopsis_names(), laid.cells, strict=True):
+            state[name] = np.resize(cells, len(cells) + len(cells) % 2).view(np.int64)
         return state
+
+    @property
+    def _key_places(self) -> range:
+        """The words of an event that it is verified by."""
+        return range(KEYS, KEYS + len(self._columns))
 
     def load(self, state: State) -> None:
         slots, starts = state["slots"].astype(np.int32), state["starts"]
         total = int(starts[-1])
-        cells = [state[f"cells{n}"].view(np.int32)[:total] for n in range(len(self.cells))]
-        events = state["events"].reshape(total, self._width)
+        cells = [state[name].view(np.int32)[:total] for name in self._synopsis_names()]
+        others = np.delete(np.arange(self._width), self._key_places)
+        events = np.empty((total, self._width), np.int64)
+        events[:, others] = state["times"].reshape(total, len(others))
+        for place, name in zip(self._key_places, self._columns, strict=True):
+            events[:, place] = state[f"key/{name}"]
         self._load(
             slots, LaidOut(starts, np.zeros((total, 3), np.int64), cells, events), state["seen"]
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from braid.mops.values import Words
 
 #: Links are 32 bits: beyond so many events chains are hung anew.
 _MOST_LINKS = 2**31 - 1
+_LEAST_HEADS = 16
 
 
 class Chains:
@@ -23,7 +24,7 @@ class Chains:
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
         self.base = 0
-        self.heads = np.full(16, -1, np.int32)
+        self.heads = np.full(_LEAST_HEADS, -1, np.int32)
         self.following = np.zeros(0, np.int32)
 
 
@@ -99,13 +100,19 @@ class Keys:
             chains.base - first,
         )
 
-    def move(self, low: int, high: int) -> None:
-        """Only the events from `low` to `high` are left."""
+    def move(self, low: int, high: int, first: int) -> None:
+        """Only the events from `low` to `high` are left, which begin with number `first`. Tables
+        that a large round has made much too large are made anew."""
+        held = high - low
         self.kept = shifted(self.kept, low, high)
         if self._rows is not None:
             self._positions = shifted(self._positions, low, high)
         for chains in self.chains:
             chains.following = shifted(chains.following, low, high)
+            if len(chains.heads) > max(_LEAST_HEADS, 4 * held):
+                chains.heads = np.full(_LEAST_HEADS, -1, np.int32)
+                chains.base = first
+                self._hang(chains, 0, held, first)
 
     def rehang(self, held: int, first: int) -> None:
         """Hang all chains anew: the words of keys have changed."""
@@ -131,14 +138,28 @@ class Keys:
         own = sum(chains.heads.nbytes + chains.following.nbytes for chains in self.chains)
         return own + self.kept.nbytes + self._positions.nbytes
 
+    def bytes_for(self, edges: Collection[int]) -> int:
+        """What is held for these chains, without the columns that only others compare."""
+        own = [self.chains[number] for number in edges]
+        columns = {name for chains in own for name in chains.columns}
+        words = 8 * (kernel.KEYS + len(columns)) * len(self.kept)
+        links = sum(chains.heads.nbytes + chains.following.nbytes for chains in own)
+        return words + links + self._positions.nbytes
+
     def saved(self, held: int) -> State:
-        state: State = {"kept": self.kept[:held].copy()}
+        """Columns by their names: after a restart others may be asked for."""
+        state: State = {"times": self.kept[:held, : kernel.KEYS].copy()}
+        for place, name in enumerate(self.columns):
+            state[f"key/{name}"] = self.codes(place, held).copy()
         if self._rows is not None:
             state["positions"] = self._positions[:held].copy()
         return state
 
     def load(self, state: State, held: int, first: int) -> None:
-        self.kept = state["kept"].reshape(-1, self.kept.shape[1]).copy()
+        self.kept = np.empty((held, kernel.KEYS + len(self.columns)), np.int64)
+        self.kept[:, : kernel.KEYS] = state["times"].reshape(held, kernel.KEYS)
+        for place, name in enumerate(self.columns):
+            self.kept[:, kernel.KEYS + place] = state[f"key/{name}"]
         if self._rows is not None:
             self._positions = state["positions"].copy()
         self.rehang(held, first)

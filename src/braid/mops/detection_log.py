@@ -2,23 +2,25 @@
 
 A *log* is of the events of one node of a channel that count, under one window, cut into batches
 in one way. Events are numbered as they come; of each the log has its entry in every synopsis that
-some member asks for (4 bytes each) and, if answers may be verified, when it came and left its
-window, and its join attributes. Batches that nobody can need any more are dropped as a whole: so
-a window by time or by rows needs no event of its own to be taken out of a synopsis, and bitmaps
-need not be decremented.
+some member asks for (4 bytes each; bitmaps are held in bits, `detection_bitmaps.py`) and, if answers
+may be verified, when it came and left its window, and its join attributes. Batches that nobody can
+need any more are dropped as a whole: so a window by time or by rows needs no event of its own to be
+taken out of a synopsis, and bitmaps need not be decremented.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from braid.algebra.detection import NEVER
+from braid.algebra.detection_memory import FEW
 from braid.kernels import detection as kernel
 from braid.mops.base import State
 from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey
-from braid.mops.detection_chains import FEW, BucketChains
+from braid.mops.detection_bitmaps import Bitmaps
+from braid.mops.detection_chains import BucketChains
 from braid.mops.detection_keys import Keys
 from braid.mops.detection_room import room, shifted
 from braid.mops.values import Words
@@ -28,8 +30,10 @@ from braid.plan.detection import Dimension
 class Log(AnyLog):
     def __init__(self, key: LogKey, node: int, unit: str) -> None:
         super().__init__(key, node, unit)
-        #: Chains by the buckets of each synopsis, if batches are of few events.
-        self.chains: list[BucketChains] = []
+        #: Chains by the buckets of each synopsis that counts, if batches are of few events.
+        self.chains: dict[int, BucketChains] = {}
+        #: The synopses that are bitmaps; these have no cells.
+        self.bitmaps: dict[int, Bitmaps] = {}
         #: What answers are verified by, if any are.
         self.keys: Keys | None = None
         #: The number of the first event that is kept, and of the next one.
@@ -49,9 +53,16 @@ class Log(AnyLog):
 
     # ---- what is kept ----
 
-    def _add_synopsis(self, dimensions: tuple[Dimension, ...]) -> None:
-        if self.has_chains:
-            self.chains.append(BucketChains(dimensions))
+    @property
+    def _holds_bits(self) -> bool:
+        return True
+
+    def _add_synopsis(self, dimensions: tuple[Dimension, ...], packed: bool) -> None:
+        number = len(self.dimensions) - 1
+        if packed:
+            self.bitmaps[number] = Bitmaps(dimensions)
+        elif self.has_chains:
+            self.chains[number] = BucketChains(dimensions)
 
     @property
     def has_chains(self) -> bool:
@@ -124,6 +135,9 @@ class Log(AnyLog):
             cells = buckets[dimensions[0]][arrived.counting]
             for dimension in dimensions[1:]:
                 cells = (cells << kernel.HALF) | buckets[dimension][arrived.counting]
+            if number in self.bitmaps:
+                self.bitmaps[number].add(cells)
+                continue
             self.cells[number] = room(self.cells[number], held, count)
             self.cells[number][held : held + count] = cells
             if self.has_chains:
@@ -181,6 +195,17 @@ class Log(AnyLog):
 
     # ---- what stands in a synopsis ----
 
+    def cells_of(self, synopsis: int) -> np.ndarray:
+        """The entries of all events that are kept; those of bitmaps are made for this round."""
+        bitmaps = self.bitmaps.get(synopsis)
+        return self.cells[synopsis] if bitmaps is None else bitmaps.cells(self._begins)
+
+    def new_chains(self, synopsis: int, cells: np.ndarray) -> BucketChains:
+        """Chains for this round, of a synopsis that has none."""
+        chains = BucketChains(self.dimensions[synopsis])
+        chains.rehang(cells, len(cells), self.first)
+        return chains
+
     def standing(self, began: Words, ended: Words) -> tuple[Words, Words]:
         """For batches that began and ended at these instants: which events stand for this input,
         by number, from the first to before the second."""
@@ -192,7 +217,11 @@ class Log(AnyLog):
         return np.minimum(begins[skipped], high), high
 
     def forget(self, horizon: int) -> None:
-        """Drop the batches whose last event had left at this instant or before."""
+        """Drop the batches whose last event had left at this instant or before. The round is over:
+        bitmaps are packed."""
+        open_from = int(self._begins[-1]) if self._under_way[kernel.OPEN] else self.next
+        for bitmaps in self.bitmaps.values():
+            bitmaps.pack(self._begins, open_from)
         over = len(self._begins) - int(self._under_way[kernel.OPEN])
         gone = min(over, int(np.searchsorted(self._leaves, horizon, "right")))
         if gone:
@@ -207,10 +236,12 @@ class Log(AnyLog):
     def _move(self, first: int) -> None:
         low, high = first - self.first, self.next - self.first
         self.cells = [shifted(array, low, high) for array in self.cells]
-        for chains in self.chains:
+        for chains in self.chains.values():
             chains.move(low, high)
+        for bitmaps in self.bitmaps.values():
+            bitmaps.forget(self._begins, first)
         if self.keys is not None:
-            self.keys.move(low, high)
+            self.keys.move(low, high, first)
         self.first = first
 
     # ---- state ----
@@ -219,11 +250,20 @@ class Log(AnyLog):
     def count(self) -> int:
         return self.next - self.first
 
+    def _bytes_of(self, synopsis: int) -> int:
+        if synopsis in self.bitmaps:
+            return self.bitmaps[synopsis].nbytes
+        chains = self.chains[synopsis].nbytes if self.has_chains else 0
+        return self.cells[synopsis].nbytes + chains
+
+    def bytes_for(self, synopses: Collection[int], edges: Collection[int]) -> int:
+        batches = self._begins.nbytes + self._lasts.nbytes + self._leaves.nbytes
+        keys = 0 if self.keys is None or not edges else self.keys.bytes_for(edges)
+        return batches + keys + sum(map(self._bytes_of, synopses))
+
     @property
     def synopsis_bytes(self) -> int:
-        batches = self._begins.nbytes + self._lasts.nbytes + self._leaves.nbytes
-        chains = sum(chains.nbytes for chains in self.chains)
-        return batches + chains + sum(array.nbytes for array in self.cells)
+        return self.bytes_for(range(len(self.dimensions)), ())
 
     @property
     def key_bytes(self) -> int:
@@ -238,8 +278,13 @@ class Log(AnyLog):
             "leaves": self._leaves.copy(),
             "lasts": self._lasts.copy(),
         }
-        for number, cells in enumerate(self.cells):
-            state[f"cells{number}"] = np.resize(cells[:held], held + held % 2).view(np.int64)
+        for number, name in enumerate(self._synopsis_names()):
+            if number in self.bitmaps:
+                own = self.bitmaps[number].saved()
+                state |= {f"{name}/{part}": array for part, array in own.items()}
+            else:
+                cells = self.cells[number][:held]
+                state[name] = np.resize(cells, held + held % 2).view(np.int64)
         if self.keys is not None:
             state |= self.keys.saved(held)
         return state
@@ -250,12 +295,14 @@ class Log(AnyLog):
         self._begins, self._leaves = state["begins"].copy(), state["leaves"].copy()
         self._lasts = state["lasts"].copy()
         held = self.next - self.first
-        self.cells = [
-            state[f"cells{n}"].view(np.int32)[:held].copy() for n in range(len(self.cells))
-        ]
-        for chains, cells in zip(self.chains, self.cells, strict=False):
+        for number, name in enumerate(self._synopsis_names()):
+            if number in self.bitmaps:
+                self.bitmaps[number].load({p: state[f"{name}/{p}"] for p in ("bits", "at")})
+            else:
+                self.cells[number] = state[name].view(np.int32)[:held].copy()
+        for number, chains in self.chains.items():
             chains.move(0, 0)
-            chains.rehang(cells, held, self.first)
+            chains.rehang(self.cells[number], held, self.first)
         if self.keys is not None:
             self.keys.load(state, held, self.first)
         self.forget(-(2**63))

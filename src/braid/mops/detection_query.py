@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,6 +25,8 @@ from braid.plan.detection import DetectionRecipe
 
 #: What following an event of a batch to one input takes, in events of a synopsis.
 _FOLLOWED = 8
+#: Bitmaps are hung into chains by bucket if so many batches are to be answered in a round.
+_HUNG = 8
 
 
 L = TypeVar("L", bound=AnyLog)
@@ -43,28 +45,36 @@ class Answers(NamedTuple):
 
 
 class View:
-    """The events of an input as they lie for kernels in one round, whoever asks. `first`: what the
-    first of them is called in chains."""
+    """The events of an input as they lie for kernels in one round, whoever asks. `cells`: gives the
+    entries of a synopsis; `first`: what the first of them is called in chains; `new_chains`: makes
+    those that are of this round only."""
 
     def __init__(
         self,
-        cells: Sequence[np.ndarray],
-        chains: Sequence[BucketChains] = (),
+        cells: Callable[[int], np.ndarray],
+        chains: Mapping[int, BucketChains] | None = None,
         keys: Keys | None = None,
         first: int = 0,
+        new_chains: Callable[[int, np.ndarray], BucketChains] | None = None,
     ) -> None:
-        self._cells, self._chains, self._keys, self._first = cells, chains, keys, first
-        self.chained = len(chains) > 0
-        self._places: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
+        self._make_cells, self._keys, self._first = cells, keys, first
+        self._chains = dict(chains or {})
+        self._new_chains = new_chains
+        self._cells: dict[int, np.ndarray] = {}
         self._steps: dict[int, tuple[int, ...]] = {}
 
-    def place(self, synopsis: int, turned: int) -> tuple[int, tuple[int, ...]]:
-        """Where the entries of a synopsis lie, and its chains."""
-        found = self._places.get((synopsis, turned))
-        if found is None:
-            links = self._chains[synopsis].links(self._first, bool(turned)) if self._chains else ()
-            found = self._places[synopsis, turned] = (address(self._cells[synopsis]), links)
-        return found
+    def place(self, synopsis: int) -> int:
+        """Where the entries of a synopsis lie."""
+        if synopsis not in self._cells:
+            self._cells[synopsis] = self._make_cells(synopsis)
+        return address(self._cells[synopsis])
+
+    def links(self, synopsis: int, turned: int) -> tuple[int, ...]:
+        """Its chains."""
+        if synopsis not in self._chains:
+            assert self._new_chains is not None
+            self._chains[synopsis] = self._new_chains(synopsis, self._cells[synopsis])
+        return self._chains[synopsis].links(self._first, bool(turned))
 
     def kept(self) -> tuple[int, int]:
         """Where the events lie that are verified by, and how many words each has."""
@@ -91,8 +101,13 @@ class Asked(NamedTuple):
     empty: int = 0
 
 
-#: What detections over the same logs have in common in one round: each looks it up, the first finds it.
-Round = dict[tuple[int, ...], Asked]
+class Round:
+    """What detections have in common in one round: each looks it up, the first finds it. `asked`: of
+    those over the same logs; `views`: of those over one log."""
+
+    def __init__(self) -> None:
+        self.asked: dict[tuple[int, ...], Asked] = {}
+        self.views: dict[int, View] = {}
 
 
 class Detector(ABC, Generic[L]):
@@ -103,6 +118,8 @@ class Detector(ABC, Generic[L]):
         self.logs = list(logs)
         #: What became of all batches, for `explain` and `stats`.
         self.tally = np.zeros(kernel.TALLY, np.int64)
+        #: The chains of both inputs of each edge, if answers may be verified.
+        self._chains: list[dict[int, int]] = []
         self._over = (recipe.settings.may_verify, *map(id, logs))
         self._links = np.zeros((sum(len(p.inputs) for p in recipe.paths), 2 * LINK), np.int64)
         self._steps = np.zeros((len(logs) ** 2, STEP), np.int64)
@@ -110,14 +127,25 @@ class Detector(ABC, Generic[L]):
         self._form = self._make_form()
 
     @abstractmethod
-    def _look(self, ended: Sequence[Ended]) -> Asked:
+    def _look(self, ended: Sequence[Ended], round_: Round) -> Asked:
         """What is asked, and where the events lie that it is asked of."""
+
+    @abstractmethod
+    def _is_chained(self, batches: int) -> bool:
+        """Whether so many batches are answered along chains by bucket."""
 
     @property
     def held_bytes(self) -> int:
-        """What its logs hold, of others who read them as well."""
-        logs = {id(log): log for log in self.logs}.values()
-        return sum(log.synopsis_bytes + log.key_bytes for log in logs)
+        """What its logs hold for it."""
+        logs = {id(log): log for log in self.logs}
+        synopses: dict[int, set[int]] = {key: set() for key in logs}
+        edges: dict[int, set[int]] = {key: set() for key in logs}
+        for input_, synopsis, _ in self._synopses:
+            synopses[id(self.logs[input_])].add(synopsis)
+        for chains in self._chains:
+            for input_, number in chains.items():
+                edges[id(self.logs[input_])].add(number)
+        return sum(log.bytes_for(synopses[key], edges[key]) for key, log in logs.items())
 
     @property
     def holds_too_much(self) -> bool:
@@ -140,7 +168,9 @@ class Detector(ABC, Generic[L]):
         for number, path in enumerate(recipe.paths):
             for position, input_ in enumerate(path.inputs):
                 dimensions = recipe.dimensions(number, position)
-                synopsis, flipped = self.logs[input_].synopsis(dimensions)
+                synopsis, flipped = self.logs[input_].synopsis(
+                    dimensions, not recipe.settings.counts
+                )
                 sizes = [d.buckets for d in dimensions]
                 rows.append((input_, 0, int(flipped), ONE if len(sizes) == 1 else TWO, max(sizes)))
                 self._synopses.append((input_, synopsis, int(flipped)))
@@ -162,7 +192,6 @@ class Detector(ABC, Generic[L]):
 
     def _make_edges(self) -> tuple[list[tuple[int, int, int, int]], list[int]]:
         compared = self.recipe.compared()
-        #: The chains of both inputs of each edge.
         self._chains = [
             {n: self.logs[n].keep(edge.columns(n)) for n in (edge.first, edge.second)}
             for edge in compared
@@ -200,15 +229,15 @@ class Detector(ABC, Generic[L]):
 
     def answer(self, ended: Sequence[Ended], round_: Round) -> Answers:
         """The answers to the batches of each input that have ended."""
-        if self._over not in round_:
-            round_[self._over] = self._look(ended)
-        asking, instants, lows, highs, slots, views, empty = round_[self._over]
+        if self._over not in round_.asked:
+            round_.asked[self._over] = self._look(ended, round_)
+        asking, instants, lows, highs, slots, views, empty = round_.asked[self._over]
         self.tally[[kernel.BATCHES, kernel.ZEROS]] += empty
         count, settings = len(asking), self.recipe.settings
         bounds, packing = np.empty(count, np.int64), np.empty(count, np.float64)
         flags = np.empty(count, np.uint8)
         said = kernel.Said(bounds, packing, flags, self.tally)
-        chained = views[0].chained
+        chained = self._is_chained(count)
         manner = kernel.Manner(
             int(settings.counts), int(settings.may_verify), int(chained), self._room, _FOLLOWED
         )
@@ -225,9 +254,9 @@ class Detector(ABC, Generic[L]):
         """Where everything lies that the kernel looks at, as it is now."""
         positions = self._form.positions
         for place, (input_, synopsis, turned) in enumerate(self._synopses):
-            positions[place, CELLS], links = views[input_].place(synopsis, turned)
+            positions[place, CELLS] = views[input_].place(synopsis)
             if chained:
-                self._links[place] = links
+                self._links[place] = views[input_].links(synopsis, turned)
         if self.recipe.settings.may_verify:
             for number, view in enumerate(views):
                 self._kept[number] = view.kept()
@@ -239,9 +268,19 @@ class Detector(ABC, Generic[L]):
 class WholeDetector(Detector[Log]):
     """Of all events of its inputs."""
 
-    def _look(self, ended: Sequence[Ended]) -> Asked:
-        logs = self.logs
-        views = [View(log.cells, log.chains, log.keys, log.first) for log in logs]
+    def _is_chained(self, batches: int) -> bool:
+        """Chains of bitmaps are of this round: they are worth it for several batches."""
+        settings = self.recipe.settings
+        return self.logs[0].has_chains and (settings.counts or batches >= _HUNG)
+
+    def _look(self, ended: Sequence[Ended], round_: Round) -> Asked:
+        logs, views = self.logs, []
+        for log in logs:
+            if id(log) not in round_.views:
+                round_.views[id(log)] = View(
+                    log.cells_of, log.chains, log.keys, log.first, log.new_chains
+                )
+            views.append(round_.views[id(log)])
         asking = np.concatenate([np.full(len(e.began), i, np.int64) for i, e in enumerate(ended)])
         began = np.concatenate([e.began for e in ended])
         instants = np.concatenate([e.ended for e in ended])
@@ -263,7 +302,10 @@ class KeyedDetector(Detector[KeyedLog]):
         super().__init__(recipe, logs)
         self._table = table
 
-    def _look(self, ended: Sequence[Ended]) -> Asked:
+    def _is_chained(self, batches: int) -> bool:
+        return False
+
+    def _look(self, ended: Sequence[Ended], round_: Round) -> Asked:
         asking = np.concatenate([np.full(len(e.began), i, np.int64) for i, e in enumerate(ended)])
         began = np.concatenate([e.began for e in ended])
         instants = np.concatenate([e.ended for e in ended])
@@ -276,7 +318,7 @@ class KeyedDetector(Detector[KeyedLog]):
         distinct, whose = self._table.numbered(slots)
         laid = {id(log): log.laid_out(distinct) for log in self.logs}
         keys = {id(log): self._hung(log, laid[id(log)]) for log in self.logs}
-        views = [View(laid[id(g)].cells, keys=keys[id(g)]) for g in self.logs]
+        views = [View(laid[id(g)].cells.__getitem__, keys=keys[id(g)]) for g in self.logs]
         lows = np.empty((len(asking), len(self.logs)), np.int64)
         highs = np.empty_like(lows)
         for number, log in enumerate(self.logs):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-#: How many events there is room for at least.
-_LEAST = 64
+from braid.algebra.detection_memory import LEAST_ROOM
 
 
 def room(array: np.ndarray, held: int, count: int) -> np.ndarray:
@@ -13,7 +12,7 @@ def room(array: np.ndarray, held: int, count: int) -> np.ndarray:
     needed = held + count
     if needed <= len(array):
         return array
-    size = max(needed, _LEAST, held + held // 4)
+    size = max(needed, LEAST_ROOM, held + held // 4)
     out = np.zeros((size, *array.shape[1:]), array.dtype)
     out[:held] = array[:held]
     return out
@@ -22,7 +21,7 @@ def room(array: np.ndarray, held: int, count: int) -> np.ndarray:
 def shifted(array: np.ndarray, low: int, high: int) -> np.ndarray:
     """The rows from `low` on at the start; room that is much too large is given back."""
     held = high - low
-    if len(array) > max(_LEAST, held + held // 4):
+    if len(array) > max(LEAST_ROOM, held + held // 4):
         return array[low:high].copy()
     array[:held] = array[low:high].copy()
     return array

@@ -66,6 +66,14 @@ class PlainRecipe:
     """Nothing but the inputs tells members apart."""
 
 
+@dataclass(frozen=True)
+class WatchRecipe(PlainRecipe):
+    """A query whose joins read the streams of a declared constraint: why they don't use it, if it
+    could be expected that they do."""
+
+    why: str | None = None
+
+
 Recipe = (
     SelectRecipe
     | StepRecipe

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from braid.algebra.constraints import Constraint, ConstraintKind
+from braid.reference.ordering import compare, equal, order_key
 
 #: What a key that is none is missed by: there is no k for which it would be kept.
 BROKEN = 2**63 - 1
@@ -115,13 +116,13 @@ def _scrambled(constraint: Constraint, came: Sequence[Arrival]) -> Iterable[Coun
     for i, first in enumerate(own):
         for j in range(i + 1, len(own)):
             earlier, later = first.values[attribute], own[j].values[attribute]
-            if earlier is None or later is None or earlier == later:
+            if earlier is None or later is None or equal(earlier, later):
                 continue
-            if (later > earlier) == descending:
+            if (compare(later, earlier) > 0) == descending:
                 distance = own[j].time - first.time if constraint.timed else j - i
                 yield Counterexample(first, own[j], distance)
 
 
 def _key(arrival: Arrival, attributes: Sequence[str]) -> tuple[Any, ...] | None:
     values = tuple(arrival.values[name] for name in attributes)
-    return None if any(value is None for value in values) else values
+    return None if any(value is None for value in values) else order_key(values)
