@@ -26,7 +26,8 @@ from braid.engine.pages import Delta, Pages, read_array
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
 from braid.engine.results import Emission, Paired, ResultGroup
-from braid.errors import CheckpointError, Notice
+from braid.engine.state_format import STATE_FORMAT, check_format, check_rules, read_ipc, write_ipc
+from braid.errors import Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
@@ -38,9 +39,6 @@ from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.keys import FEED
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
-
-#: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 4
 
 
 class Shard:
@@ -66,8 +64,8 @@ class Shard:
         saved state does not know (default: from now on; from the start on if there is none)."""
         meta = json.loads(_pages["meta"]) if _pages else None
         if meta is not None:
-            _check_format(meta)
-            _check_rules(meta, options.rules)
+            check_format(meta)
+            check_rules(meta, options.rules)
         groups = _grouped(queries)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
@@ -289,6 +287,14 @@ class Shard:
         if stream in self._ordering.streams:
             self._ordering.observe(stream, highest, now)
 
+    def due(self, *, now: int) -> int | None:
+        """When, in processing time, another `advance` runs something though no event comes."""
+        return self._ordering.due(now)
+
+    def listening_since(self, began: int) -> None:
+        """Nobody listened before this processing time: it makes no stream idle."""
+        self._ordering.listening_since(began)
+
     def advance(self, *, now: int) -> Emission:
         """Run everything that is complete at this processing time."""
         return self._run(self._ordering.release(now))
@@ -449,7 +455,7 @@ class Shard:
         for chunk in ordering.chunks:
             key = f"chunk/{chunk.number}"
             if not pages.keep(key):
-                pages.put(key, _ipc(chunk.events.slice(chunk.released)))
+                pages.put(key, write_ipc(chunk.events.slice(chunk.released)))
         for signature, arrays in states.items():
             for name, array in arrays.items():
                 pages.put_array(f"mop/{signature}/{name}", array)
@@ -458,7 +464,7 @@ class Shard:
         pages.put_array("strings/bytes", strings.pool[: strings.size])
         pages.put_array("strings/holes", strings.holes)
         for number, store in enumerate(self._context.values.carried.values()):
-            pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
+            pages.put(f"carried/{number}", write_ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
 
     def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
@@ -468,7 +474,7 @@ class Shard:
         the pages. False if this shard cannot: then it is of no use any more, and one is loaded.
         """
         meta = json.loads(pages["meta"])
-        _check_format(meta)
+        check_format(meta)
         strings = self._context.values.strings
         if self.suspended or self._leaving or not self._is_like(pages, meta):
             return False
@@ -509,7 +515,7 @@ class Shard:
         }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
         ordering.restore_chunks(
-            (number, part, _read_ipc(pages[f"chunk/{number}"]))
+            (number, part, read_ipc(pages[f"chunk/{number}"]))
             for number, channel in meta["chunks"]
             for part in self._channels_of(channel)
         )
@@ -519,7 +525,7 @@ class Shard:
             holes = read_array(pages, "strings/holes", np.dtype(np.int64))
             values.strings.load_pool(offsets, data, holes)
         for number in range(meta["carried"]):
-            array = _read_ipc(pages[f"carried/{number}"]).column(0)
+            array = read_ipc(pages[f"carried/{number}"]).column(0)
             store = Carried(array.type)
             store.values = array
             values.carried[array.type] = store
@@ -544,15 +550,6 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
     return np.flatnonzero(occurs), places[numbers]
 
 
-def _check_format(meta: Mapping[str, Any]) -> None:
-    if meta["format"] != STATE_FORMAT:
-        raise CheckpointError(
-            "E420",
-            f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
-            "start with a new checkpoint, or use the version that wrote this one",
-        )
-
-
 def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
     """The one shape of the streams of a channel: what is asked of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
@@ -560,17 +557,6 @@ def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
         return known[0]
     asked = {a.name: a for shape in known for a in shape.schema}
     return Shape(Schema(tuple(asked[name] for name in sorted(asked))))
-
-
-def _check_rules(meta: Mapping[str, Any], rules: frozenset[str]) -> None:
-    """State is found by what rules made of the operators: with others it would be lost."""
-    changed = sorted(set(meta["rules"]) ^ rules)
-    if changed:
-        raise CheckpointError(
-            "E423",
-            f"the state was saved with other rules: {', '.join(changed)}",
-            "use the same rules, or start with a new checkpoint",
-        )
 
 
 def _grouped(
@@ -584,15 +570,3 @@ def _grouped(
 
 def _is_single(members: Members) -> bool:
     return len(members) == 1 and "/" not in members.ids[0].as_py()
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _read_ipc(page: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(page).read_next_batch()
