@@ -130,5 +130,10 @@ class Notice:
     query: str
     message: str
 
+    @property
+    def about(self) -> tuple[str, str, str]:
+        """What it is about, which is said once: what follows a colon is how it was found."""
+        return (self.code, self.query, self.message.partition(": ")[0])
+
     def render(self) -> str:
         return f"warning[{self.code}] in query '{self.query}': {self.message}"

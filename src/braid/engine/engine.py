@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -59,7 +60,9 @@ class Engine:
     Events may be out of order by as much as a stream's lateness; later ones are in `late`, and
     rows that do not fit their stream in `rejected`. `suspended` names queries that exceeded the
     instance budget, with the reason. `clock` gives the time in microseconds; it is asked only
-    for streams without a time column and for idle streams.
+    for streams without a time column and for idle streams: what the newest events have to say
+    comes out when all streams have been silent for `idle_timeout`, in the next call of `process`,
+    which may be `process({})`.
     """
 
     def __init__(
@@ -371,7 +374,9 @@ class Engine:
         self._emission = emission
         self.stats = emission.stats
         self.suspended = emission.suspended
-        self.notices.extend(emission.notices)
+        if emission.notices:  # a plan that is made anew finds out again what was said
+            said = {notice.about for notice in self.notices}
+            self.notices += [notice for notice in emission.notices if notice.about not in said]
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}
@@ -554,7 +559,8 @@ def run(
     """Evaluate queries over whole tables: the published streams, by name.
 
     `time` names the time column of every table, or of each by the table's name. Streams may
-    also be declared in the text.
+    also be declared in the text. What the data show to be wrong with a query, such as streams
+    whose times are too far apart (W208), is a Python warning.
 
     >>> import braid
     >>> prices = {"Name": ["IBM", "IBM"], "Price": [90.0, 95.0], "ts": [1, 2]}
@@ -574,7 +580,10 @@ def run(
     engine.execute(text)
     shard, now = engine._running(), engine._clock()
     engine._take(shard, data, now)
-    return engine._emit(shard.finish())
+    emission = shard.finish()
+    for notice in emission.notices:
+        warnings.warn(notice.render(), stacklevel=2)
+    return engine._emit(emission)
 
 
 def _declared_in(text: str) -> set[str]:

@@ -17,7 +17,7 @@ watermark alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -97,6 +97,8 @@ class Ordering:
     chunks: list[Chunk] = field(default_factory=list)
     next_number: int = 0
     last_stamp: int = 0
+    #: Is told of the times of all that comes to a channel, late or not.
+    arrived: Callable[[str, Ends], None] | None = None
 
     def stream_of(self, channel: str) -> Stream:
         return self.streams[self.channels[channel]]
@@ -113,6 +115,8 @@ class Ordering:
             events, ends = self._stamped(events, max(now, self.bound(stream.unit))), None
         if ends is None:
             ends = Ends.of(events)
+        if self.arrived is not None and events.num_rows:
+            self.arrived(channel, ends)
         bound = self.bound(stream.unit)
         rest = None
         if events.num_rows and ends.lowest < bound:

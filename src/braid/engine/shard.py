@@ -14,6 +14,7 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
+from braid.engine.clock_distance import ClockDistance
 from braid.engine.constraint_notices import broken_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
@@ -76,7 +77,10 @@ class Shard:
         shapes = self._shapes_read(groups)
         read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
-        self._ordering = Ordering(streams, read, followed, options.idle_timeout)
+        self._clocks = ClockDistance(streams, names)
+        self._ordering = Ordering(
+            streams, read, followed, options.idle_timeout, arrived=self._note_times
+        )
         self._context = Context(
             instance_budget=options.instance_budget,
             functions=options.functions,
@@ -108,6 +112,8 @@ class Shard:
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
+        for members, _ in groups:
+            self._clocks.know(members)
         self._lives = Lives(_pages, births)
         self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
@@ -163,6 +169,7 @@ class Shard:
         self._planner.expect([members])
         self._planner.add(members, births, single=single)
         self._lives.know(members.ids, births)
+        self._clocks.know(members)
         self._note_suspended()
 
     def drop(self, ids: Sequence[str], death: int) -> None:
@@ -272,6 +279,10 @@ class Shard:
         for channel in self._channels_of(FEED.join(streams)):
             self.accept(channel, events, now=now, ends=ends)
 
+    def _note_times(self, channel: str, ends: Ends) -> None:
+        for name in channel.split(FEED):
+            self._clocks.saw(self._clocks.channels[name], ends.lowest, ends.highest)
+
     def _channels_of(self, channel: str) -> tuple[str, ...]:
         """Where events go that belong to these streams."""
         read = [stream for stream in channel.split(FEED) if stream in self._read]
@@ -302,7 +313,7 @@ class Shard:
     def finish(self) -> Emission:
         """Run everything: the input has ended. What waits for time sees all of it pass."""
         ended = {self._unit(signature) for signature in self._executor.moved_by_time}
-        return self._run(self._ordering.release_all(ended))
+        return self._run(self._ordering.release_all(ended), ended=True)
 
     def answer(self, channels: Sequence[str], events: pa.RecordBatch) -> Emission:
         """Run events of these channels by themselves, whatever time it is: for plans without
@@ -312,7 +323,7 @@ class Shard:
         self._counts["events"] += events.num_rows * len(released)
         return self._run(released)
 
-    def _run(self, released: dict[str, list[Part]]) -> Emission:
+    def _run(self, released: dict[str, list[Part]], *, ended: bool = False) -> Emission:
         sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
@@ -322,9 +333,10 @@ class Shard:
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
             notices = broken_notices(self._executor)
-            self.notices.extend(notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
+        notices += self._clocks.notices(self.knows, ended=ended)
+        self.notices.extend(notices)
         if self._leaving:
             for group in groups:
                 group.settle()  # before anybody goes
@@ -445,6 +457,7 @@ class Shard:
             "chunks": [[c.number, c.channel] for c in ordering.chunks],
             "next": ordering.next_number,
             "stamp": ordering.last_stamp,
+            "spans": self._clocks.to_json(),
             "mops": {s: sorted(arrays) for s, arrays in states.items() if arrays},
             "strings": self._context.values.strings.count,
             "carried": len(self._context.values.carried),
@@ -514,6 +527,7 @@ class Shard:
             for name, (highest, active) in meta["progress"].items()
         }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
+        self._clocks.restore(meta.get("spans", {}))
         ordering.restore_chunks(
             (number, part, read_ipc(pages[f"chunk/{number}"]))
             for number, channel in meta["chunks"]
