@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from braid import Session
@@ -86,3 +87,26 @@ def test_a_pipeline_that_only_waits_runs_no_batches(spark, tmp_path: Path) -> No
     assert not running.wait_for(lambda p: p.batches > 2, 5)
     assert sorted(x for _, _, x in found(sink)) == [1, 2, 3]
     running.stop()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_clocks_that_are_too_far_apart_are_noticed(spark, tmp_path: Path, streaming: bool) -> None:
+    """S has times of its own; U, of the same rows, is stamped with the time of the batch."""
+    for number in range(6 if streaming else 1):
+        for folder in "SU":
+            write(tmp_path / folder, f"{number}", (7, 1, number))
+    session = Session(spark, shards=2)
+    reader = spark.readStream.option("maxFilesPerTrigger", 1) if streaming else spark.read
+    for name in "SU":
+        frame = reader.schema("k LONG, x LONG, t LONG").json(str(tmp_path / name))
+        time = {"time": "ts"} if name == "S" else {}
+        session.stream(name, frame.selectExpr("k", "x", "timestamp_micros(t) AS ts"), **time)
+    session.query("apart", "SELECT S.x FROM S [Range 1 hour], U [Range 1 hour] WHERE S.k = U.k")
+    session.query("near", "SELECT S.x FROM S [Range Unbounded], U [Range 1 hour] WHERE S.k = U.k")
+    options = {"checkpoint": tmp_path / "c", "trigger": "available now"} if streaming else {}
+    running = session.start({"matches": MemorySink()}, **options)
+    assert running.await_termination(240)
+    (notice,) = (n for n in running.notices if n.code == "W208")
+    assert notice.query == "apart"
+    assert "S has 1970-01-01" in notice.message or "S is at 1970-01-01" in notice.message
+    assert "(no time column: stamped on arrival)" in notice.message
