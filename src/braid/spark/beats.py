@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from braid.spark.envelopes import ENVELOPE, HEARTBEAT, Rows
@@ -103,9 +104,15 @@ class Pulse:
         self._stopped.set()
         self._thread.join()
 
+    def _goes_on(self) -> bool:
+        try:
+            return self._is_active()
+        except (Py4JError, OSError):  # Spark itself has been stopped
+            return False
+
     def _run(self) -> None:
         last: tuple[int, float] | None = None
-        while not self._stopped.wait(_POLL) and self._is_active():
+        while not self._stopped.wait(_POLL) and self._goes_on():
             due, moment = self._due(), time.monotonic()
             if due is None or now() < due:
                 continue

@@ -64,7 +64,8 @@ class Session:
     `shards` is how many engines share the work, by default as many as Spark has cores; a
     checkpoint keeps its number. `instance_budget` is how many instances one query may hold on
     one shard before it is suspended. `idle_timeout`: a stream that has sent nothing for so long
-    no longer holds back the others; None waits for ever. `rules`: which rules of the optimizer are
+    no longer holds back the others, and when all are silent what they said last comes out; None
+    waits for ever. `rules`: which rules of the optimizer are
     on: all by default, "none", the names of some, or a mapping that switches some off.
     `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
     "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
@@ -472,7 +473,7 @@ class _Launch:
         timeout = pipeline.options.idle_timeout
         due = runs[-1] + timeout if runs and store.is_used and timeout is not None else None
         ends = self.trigger is not None and "availableNow" in _trigger(self.trigger)
-        waits = pipeline.has_beats and not ends
+        waits = pipeline.has_beats and timeout is not None and not ends
         self.writer.begin(store.write_statistics, waits=waits, due=due)
         packed = replace(pipeline, wanted=_wanted(self.sinks), runs=runs).packed()
         stream = packed.writeStream.foreachBatch(self.writer)
