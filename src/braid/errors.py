@@ -130,6 +130,11 @@ class Notice:
     query: str
     message: str
 
+    @property
+    def about(self) -> tuple[str, str, str]:
+        """What it is about, which is said once: what follows a colon is how it was found."""
+        return (self.code, self.query, self.message.partition(": ")[0])
+
     def render(self) -> str:
         where = f" in query '{self.query}'" if self.query else ""
         return f"warning[{self.code}]{where}: {self.message}"

@@ -11,6 +11,9 @@ import pyarrow as pa
 from braid.algebra.schema import MICROSECONDS, TICKS, Schema
 from braid.algebra.types import Kind, kind_of
 
+#: The time column of streams that another part of the system stamps on arrival.
+ARRIVAL = "__arrival"
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -60,6 +63,12 @@ class Stream:
     @property
     def stamped_on_arrival(self) -> bool:
         return not self.time
+
+    @property
+    def has_own_time(self) -> bool:
+        """Whether its events say when they occurred. Otherwise the clock says it, wherever
+        they are stamped, and the stream holds nobody back."""
+        return self.time not in ((), (ARRIVAL,))
 
 
 def sharable_classes(streams: Mapping[str, Stream]) -> dict[str, tuple[str, ...]]:

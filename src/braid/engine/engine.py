@@ -28,7 +28,7 @@ from braid.engine.payload import to_json
 from braid.engine.reports import NoticeList
 from braid.engine.results import Emission
 from braid.engine.shard import Shard
-from braid.errors import BraidError, ConfigError, Notice, Origin
+from braid.errors import BraidError, ConfigError, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint
 from braid.lang.prepared import Refused, prepare, restored
@@ -64,7 +64,9 @@ class Engine:
     rows that do not fit their stream in `rejected`; `totals` counts both. `suspended` names queries
     that exceeded the instance budget, with the reason. `notices` has what else you should know, and
     the log of `braid` shows it. `clock` gives the time in microseconds; it is asked only
-    for streams without a time column and for idle streams.
+    for streams without a time column and for idle streams: what the newest events have to say
+    comes out when all streams have been silent for `idle_timeout`, in the next call of `process`,
+    which may be `process({})`.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Engine:
         self._coming: dict[str, tuple[Query, int]] = {}
         self._going: list[str] = []
         self._resumed = False
-        self.notices: list[Notice] = NoticeList()
+        self.notices = NoticeList()
         self.suspended: dict[str, str] = {}
         self._emission = Emission()
         self.late: pa.Table = pa.table({})
@@ -385,7 +387,7 @@ class Engine:
         for name in _TOTALS:
             self.totals[name] += emission.stats.get(name, 0)
         self.suspended = emission.suspended
-        self.notices.extend(emission.notices)
+        self.notices.tell(emission.notices)
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}
@@ -445,7 +447,7 @@ class Engine:
                 self._shard = Shard(queries, streams, options=self._options, births=self._births)
             for name, at in self._catalog.ending.items():
                 self._shard.drop([name], at)
-        self.notices.extend(unused_notices(self._shard.executor))
+        self.notices.tell(unused_notices(self._shard.executor))
         return self._shard
 
     def _change(self) -> None:

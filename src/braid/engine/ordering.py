@@ -3,8 +3,12 @@
 Each stream has a mark: the highest `end` seen anywhere on it, less its lateness; a stream that
 is stamped on arrival has the present as its mark. The watermark of a clock is the smallest mark
 of its streams, idle ones left out: events that end before it are complete and are released, the
-newest epoch stays until time moves on. An event that ends before the watermark when it arrives
-is late.
+newest epoch stays until time moves on. When all streams of a clock have been silent for long
+enough, the watermark moves just past the newest event, so that nothing is held any longer. An
+event that ends before the watermark when it arrives is late.
+
+The watermark is a function of what has been observed and of the processing time that the caller
+gives: nothing here reads a clock, so a batch that is run again decides the same.
 
 Events are kept in chunks as they came, each sorted by `end`. A chunk is saved once, when it
 comes, and forgotten when all of it has been released: how much has been is told by the
@@ -13,7 +17,7 @@ watermark alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -21,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.engine.ingest import END, START, Ends
 from braid.mops.values import Words
@@ -92,6 +97,8 @@ class Ordering:
     chunks: list[Chunk] = field(default_factory=list)
     next_number: int = 0
     last_stamp: int = 0
+    #: Is told of the times of all that comes to a channel, late or not.
+    arrived: Callable[[str, Ends], None] | None = None
 
     def stream_of(self, channel: str) -> Stream:
         return self.streams[self.channels[channel]]
@@ -108,6 +115,8 @@ class Ordering:
             events, ends = self._stamped(events, max(now, self.bound(stream.unit))), None
         if ends is None:
             ends = Ends.of(events)
+        if self.arrived is not None and events.num_rows:
+            self.arrived(channel, ends)
         bound = self.bound(stream.unit)
         rest = None
         if events.num_rows and ends.lowest < bound:
@@ -149,28 +158,75 @@ class Ordering:
 
     def watermark(self, unit: str, now: int) -> int:
         """Before this, everything of the streams of one clock has been seen."""
-        marks = [
-            mark
-            for name in self.awaited
-            if self.streams[name].unit == unit and (mark := self._mark(name, now)) is not None
-        ]
-        return max([self.bound(unit), min(marks, default=NEVER)])
+        names = [name for name in self.awaited if self.streams[name].unit == unit]
+        marks = [mark for name in names if (mark := self._mark(name, now)) is not None]
+        timed = [name for name in names if self.streams[name].has_own_time]
+        return max(self.bound(unit), min(marks, default=NEVER), self._end_of_silence(timed, now))
 
     def _mark(self, name: str, now: int) -> int | None:
         """How far one stream is; None if it is idle and nobody waits for it."""
         stream = self.streams[name]
         if stream.stamped_on_arrival:
             return max(now, self.last_stamp + 1)
-        progress = self.progress.setdefault(name, Progress(active=now))
-        if self.idle_timeout is not None and progress.active is not None:
-            if now - progress.active >= self.idle_timeout:
-                return None
+        progress = self.progress.get(name, Progress())
+        if stream.has_own_time and self._is_silent(progress, self.idle_timeout, now):
+            return None
         if progress.highest is None:
             return NEVER
         return progress.highest - stream.lateness
 
+    def _end_of_silence(self, timed: Sequence[str], now: int) -> int:
+        """Just after the newest event of these streams if none of them is waited for any more."""
+        known = {name: self.progress.get(name, Progress()) for name in timed}
+        if not all(self._is_silent(p, self._patience(n), now) for n, p in known.items()):
+            return NEVER
+        ends = (p.highest for p in known.values() if p.highest is not None)
+        return max(ends, default=NEVER - 1) + 1
+
+    def _patience(self, name: str) -> int | None:
+        """How long a stream must be silent before its newest events are released.
+
+        Never less than its lateness: events that are late by so much are promised a place. A
+        lateness in ticks says nothing about the clock.
+        """
+        stream, timeout = self.streams[name], self.idle_timeout
+        return timeout if timeout is None or stream.unit == TICKS else max(timeout, stream.lateness)
+
+    @staticmethod
+    def _is_silent(progress: Progress, patience: int | None, now: int) -> bool:
+        if patience is None or progress.active is None:
+            return False
+        return now - progress.active >= patience
+
+    def due(self, now: int) -> int | None:
+        """The next processing time at which the watermark moves on though no event comes; None
+        if it does not. It is asked after a release."""
+        timeout = self.idle_timeout
+        if timeout is None:
+            return None
+        timed = [name for name in self.awaited if self.streams[name].has_own_time]
+        moments = {
+            active + patience
+            for name in timed
+            if (active := self.progress.get(name, Progress()).active) is not None
+            for patience in (timeout, self._patience(name) or 0)
+        }
+        units = {self.streams[name].unit for name in timed}
+        for moment in sorted(m for m in moments if m > now):
+            if any(self.watermark(unit, moment) > self.bound(unit) for unit in units):
+                return moment
+        return None
+
+    def listening_since(self, began: int) -> None:
+        """Nobody listened before this processing time: silence counts from then on."""
+        for progress in self.progress.values():
+            if progress.active is not None:
+                progress.active = max(progress.active, began)
+
     def release(self, now: int) -> dict[str, list[Part]]:
         """The events that are complete now, by channel."""
+        for name in self.awaited:
+            self.observe(name, None, now)  # silence counts from the first look on
         for unit in {s.unit for s in self.streams.values()}:
             self.bounds[unit] = self.watermark(unit, now)
         return self._take()

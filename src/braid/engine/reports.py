@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from typing import SupportsIndex
 
 import pyarrow as pa
 
@@ -83,21 +82,17 @@ class NoticeList(list[Notice]):
     """Notices in the order in which they came; each is written to the log when it comes.
 
     Of the notices of one code only the first ones are logged: a thousand queries of one form may
-    all deserve the same one. A notice that is about no query is kept once.
+    all deserve the same one.
     """
 
     def __init__(self, found: Iterable[Notice] = (), *, log: bool = True) -> None:
         super().__init__()
         self._log = log
         self._logged: Counter[str] = Counter()
-        self._general: set[Notice] = set()
+        self._told: set[tuple[str, str, str]] = set()
         self.extend(found)
 
     def append(self, notice: Notice, /) -> None:
-        if not notice.query:
-            if notice in self._general:
-                return
-            self._general.add(notice)
         super().append(notice)
         if not self._log:
             return
@@ -112,5 +107,10 @@ class NoticeList(list[Notice]):
         for notice in found:
             self.append(notice)
 
-    def insert(self, index: SupportsIndex, notice: Notice, /) -> None:
-        raise TypeError("notices are in the order in which they came: append them")
+    def tell(self, found: Iterable[Notice]) -> None:
+        """Add what was found while queries ran, if the same has not been told before: a plan that
+        is made anew, and another shard, find it out again."""
+        for notice in found:
+            if notice.about not in self._told:
+                self._told.add(notice.about)
+                self.append(notice)

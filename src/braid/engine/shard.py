@@ -14,6 +14,7 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
+from braid.engine.clock_distance import ClockDistance
 from braid.engine.constraint_notices import broken_notices, unused_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
@@ -27,7 +28,8 @@ from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
 from braid.engine.reports import Reports
 from braid.engine.results import Emission, Paired, ResultGroup
-from braid.errors import CheckpointError, Notice
+from braid.engine.state_format import STATE_FORMAT, check_format, check_rules, read_ipc, write_ipc
+from braid.errors import Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
@@ -39,9 +41,6 @@ from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.keys import FEED
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
-
-#: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 5
 
 
 class Shard:
@@ -67,8 +66,8 @@ class Shard:
         saved state does not know (default: from now on; from the start on if there is none)."""
         meta = json.loads(_pages["meta"]) if _pages else None
         if meta is not None:
-            _check_format(meta)
-            _check_rules(meta, options.rules)
+            check_format(meta)
+            check_rules(meta, options.rules)
         groups = _grouped(queries)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
@@ -79,7 +78,10 @@ class Shard:
         shapes = self._shapes_read(groups)
         read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
-        self._ordering = Ordering(streams, read, followed, options.idle_timeout)
+        self._clocks = ClockDistance(streams, names)
+        self._ordering = Ordering(
+            streams, read, followed, options.idle_timeout, arrived=self._note_times
+        )
         self._context = Context(
             instance_budget=options.instance_budget,
             functions=options.functions,
@@ -113,6 +115,8 @@ class Shard:
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
+        for members, _ in groups:
+            self._clocks.know(members)
         self._lives = Lives(_pages, births)
         self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
@@ -168,6 +172,7 @@ class Shard:
         self._planner.expect([members])
         self._planner.add(members, births, single=single)
         self._lives.know(members.ids, births)
+        self._clocks.know(members)
         self._note_suspended()
 
     def drop(self, ids: Sequence[str], death: int) -> None:
@@ -279,6 +284,10 @@ class Shard:
         for channel in self._channels_of(FEED.join(streams)):
             self.accept(channel, events, now=now, ends=ends)
 
+    def _note_times(self, channel: str, ends: Ends) -> None:
+        for name in channel.split(FEED):
+            self._clocks.saw(self._clocks.channels[name], ends.lowest, ends.highest)
+
     def _channels_of(self, channel: str) -> tuple[str, ...]:
         """Where events go that belong to these streams."""
         read = [stream for stream in channel.split(FEED) if stream in self._read]
@@ -294,6 +303,14 @@ class Shard:
         if stream in self._ordering.streams:
             self._ordering.observe(stream, highest, now)
 
+    def due(self, *, now: int) -> int | None:
+        """When, in processing time, another `advance` runs something though no event comes."""
+        return self._ordering.due(now)
+
+    def listening_since(self, began: int) -> None:
+        """Nobody listened before this processing time: it makes no stream idle."""
+        self._ordering.listening_since(began)
+
     def advance(self, *, now: int) -> Emission:
         """Run everything that is complete at this processing time."""
         return self._run(self._ordering.release(now))
@@ -301,7 +318,7 @@ class Shard:
     def finish(self) -> Emission:
         """Run everything: the input has ended. What waits for time sees all of it pass."""
         ended = {self._unit(signature) for signature in self._executor.moved_by_time}
-        return self._run(self._ordering.release_all(ended))
+        return self._run(self._ordering.release_all(ended), ended=True)
 
     def answer(self, channels: Sequence[str], events: pa.RecordBatch) -> Emission:
         """Run events of these channels by themselves, whatever time it is: for plans without
@@ -311,7 +328,7 @@ class Shard:
         self._counts["events"] += events.num_rows * len(released)
         return self._run(released)
 
-    def _run(self, released: dict[str, list[Part]]) -> Emission:
+    def _run(self, released: dict[str, list[Part]], *, ended: bool = False) -> Emission:
         sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
@@ -321,9 +338,10 @@ class Shard:
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
             notices = unused_notices(self._executor) + broken_notices(self._executor)
-            self.notices.extend(notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
+        notices += self._clocks.notices(self.knows, ended=ended)
+        self.notices.extend(notices)
         if self._leaving:
             for group in groups:
                 group.settle()  # before anybody goes
@@ -446,6 +464,7 @@ class Shard:
             "chunks": [[c.number, c.channel] for c in ordering.chunks],
             "next": ordering.next_number,
             "stamp": ordering.last_stamp,
+            "spans": self._clocks.to_json(),
             "mops": {s: sorted(arrays) for s, arrays in states.items() if arrays},
             "strings": self._context.values.strings.count,
             "carried": len(self._context.values.carried),
@@ -456,7 +475,7 @@ class Shard:
         for chunk in ordering.chunks:
             key = f"chunk/{chunk.number}"
             if not pages.keep(key):
-                pages.put(key, _ipc(chunk.events.slice(chunk.released)))
+                pages.put(key, write_ipc(chunk.events.slice(chunk.released)))
         for signature, arrays in states.items():
             for name, array in arrays.items():
                 pages.put_array(f"mop/{signature}/{name}", array)
@@ -465,7 +484,7 @@ class Shard:
         pages.put_array("strings/bytes", strings.pool[: strings.size])
         pages.put_array("strings/holes", strings.holes)
         for number, store in enumerate(self._context.values.carried.values()):
-            pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
+            pages.put(f"carried/{number}", write_ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
 
     def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
@@ -475,7 +494,7 @@ class Shard:
         the pages. False if this shard cannot: then it is of no use any more, and one is loaded.
         """
         meta = json.loads(pages["meta"])
-        _check_format(meta)
+        check_format(meta)
         strings = self._context.values.strings
         if self.suspended or self._leaving or not self._is_like(pages, meta):
             return False
@@ -515,8 +534,9 @@ class Shard:
             for name, (highest, active) in meta["progress"].items()
         }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
+        self._clocks.restore(meta.get("spans", {}))
         ordering.restore_chunks(
-            (number, part, _read_ipc(pages[f"chunk/{number}"]))
+            (number, part, read_ipc(pages[f"chunk/{number}"]))
             for number, channel in meta["chunks"]
             for part in self._channels_of(channel)
         )
@@ -526,7 +546,7 @@ class Shard:
             holes = read_array(pages, "strings/holes", np.dtype(np.int64))
             values.strings.load_pool(offsets, data, holes)
         for number in range(meta["carried"]):
-            array = _read_ipc(pages[f"carried/{number}"]).column(0)
+            array = read_ipc(pages[f"carried/{number}"]).column(0)
             store = Carried(array.type)
             store.values = array
             values.carried[array.type] = store
@@ -551,15 +571,6 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
     return np.flatnonzero(occurs), places[numbers]
 
 
-def _check_format(meta: Mapping[str, Any]) -> None:
-    if meta["format"] != STATE_FORMAT:
-        raise CheckpointError(
-            "E420",
-            f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
-            "start with a new checkpoint, or use the version that wrote this one",
-        )
-
-
 def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
     """The one shape of the streams of a channel: what is asked of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
@@ -567,17 +578,6 @@ def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
         return known[0]
     asked = {a.name: a for shape in known for a in shape.schema}
     return Shape(Schema(tuple(asked[name] for name in sorted(asked))))
-
-
-def _check_rules(meta: Mapping[str, Any], rules: frozenset[str]) -> None:
-    """State is found by what rules made of the operators: with others it would be lost."""
-    changed = sorted(set(meta["rules"]) ^ rules)
-    if changed:
-        raise CheckpointError(
-            "E423",
-            f"the state was saved with other rules: {', '.join(changed)}",
-            "use the same rules, or start with a new checkpoint",
-        )
 
 
 def _grouped(
@@ -591,15 +591,3 @@ def _grouped(
 
 def _is_single(members: Members) -> bool:
     return len(members) == 1 and "/" not in members.ids[0].as_py()
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _read_ipc(page: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(page).read_next_batch()

@@ -18,7 +18,7 @@ from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.engine.constraints import constraint_from_json, constraint_to_json
 from braid.engine.options import Options
-from braid.engine.shard import STATE_FORMAT
+from braid.engine.state_format import STATE_FORMAT
 from braid.errors import CheckpointError
 from braid.lang import Catalog
 from braid.mops.base import ASIDE_ABOVE

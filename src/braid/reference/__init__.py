@@ -6,6 +6,7 @@ mistake can be shared with what it judges.
 
 from __future__ import annotations
 
+from braid.reference.acceptance import Acceptance
 from braid.reference.constraints import Arrival, Counterexample, adherence, counterexample, keeps
 from braid.reference.events import Bindings, Event, Udfs
 from braid.reference.groups import Overflow
@@ -16,6 +17,7 @@ from braid.reference.scalars import holds, value
 from braid.reference.tables import events_from_result, events_from_table, table_from_events
 
 __all__ = [
+    "Acceptance",
     "Answers",
     "Arrival",
     "Bindings",

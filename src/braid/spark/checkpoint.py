@@ -57,6 +57,8 @@ class SavedPlan:
     constraints: Mapping[str, Any] | None = None
     #: The streams of each source, in Spark's order; None in an older checkpoint.
     sources: list[list[str]] | None = None
+    #: Whether beats are a source of the pipeline (see `beats`); not in an older checkpoint.
+    beats: bool = False
 
     @staticmethod
     def of(
@@ -66,6 +68,7 @@ class SavedPlan:
         control: bool = False,
         options: Options | None = None,
         sources: Iterable[tuple[str, ...]] | None = None,
+        beats: bool = False,
     ) -> SavedPlan:
         known: dict[Placement, int] = {}
         digester = Digester()
@@ -84,6 +87,7 @@ class SavedPlan:
             pa.concat_tables(parts) if parts else _QUERIES.empty_table(),
             None if options is None else describe_constraints(options),
             None if sources is None else in_order(sources),
+            beats,
         )
 
     def to_json(self) -> str:
@@ -99,6 +103,7 @@ class SavedPlan:
                 "queries": _packed(self.queries),
                 "constraints": self.constraints,
                 "sources": self.sources,
+                "beats": self.beats,
             },
             indent=1,
         )
@@ -131,6 +136,7 @@ class SavedPlan:
             _unpacked(data["queries"]),
             data.get("constraints"),
             data.get("sources"),
+            data.get("beats", False),
         )
 
     def check_frame(self, streams: Mapping[str, Stream], shards: int) -> None:

@@ -29,6 +29,10 @@ class Files:
             return False
         return any(s.getPath().getName().startswith(prefix) for s in system.listStatus(place))
 
+    def make_directory(self, path: str) -> None:
+        system, place = self._open(path)
+        system.mkdirs(place)
+
     def read_text(self, path: str) -> str:
         system, place = self._open(path)
         stream = system.open(place)

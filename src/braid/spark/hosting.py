@@ -83,7 +83,8 @@ class Hosting:
         """Give a shard its envelopes; what comes out of it, packed."""
         hosted, is_live = self._shard(label)
         job = self._job.open()
-        arrivals = Arrivals(hosted, job.arriving, along=job.distribution.along)
+        along = job.distribution.along
+        arrivals = Arrivals(hosted, job.arriving, along=along, began=job.began)
         out = Rows(PACKED)
         for frame in rows:
             for kind, name, time, count, payload, now in _envelopes(frame):
@@ -104,7 +105,15 @@ class Hosting:
             "saved_bytes": saved,
             "restored": 0 if is_live else 1,
         }
-        add_stats(out, job.shard(label), numbers, emission.suspended, hosted, arrivals.outcome)
+        add_stats(
+            out,
+            job.shard(label),
+            numbers,
+            emission.suspended,
+            hosted,
+            arrivals.outcome,
+            arrivals.due,
+        )
         yield out.batch().to_pandas()
         if self._is_new:
             settle()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.algebra.schema import Attribute, Schema
-from braid.algebra.streams import Stream
+from braid.algebra.streams import ARRIVAL, Stream
 from braid.algebra.types import TIMESTAMP
 from braid.engine.ingest import END, START, Ingest, encoded, repeating
 from braid.plan.distribution import Routes
@@ -34,9 +34,6 @@ from braid.spark.envelopes import (
 )
 from braid.spark.routing import document_shards, shard_of
 from braid.spark.shipping import settle
-
-#: The time column of streams that are stamped on arrival.
-ARRIVAL = "__arrival"
 
 
 def stamped(stream: Stream) -> Stream:

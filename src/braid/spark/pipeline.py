@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from braid.algebra.streams import ARRIVAL
 from braid.engine.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog
 from braid.plan.distribution import Distribution
 from braid.spark.batch import BatchShards
+from braid.spark.beats import BeatJob, Beats
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.control import ControlJob, control_columns
 from braid.spark.envelopes import ENVELOPE_SQL, PACKED_SQL
 from braid.spark.environment import shard_labels
-from braid.spark.ingest import ARRIVAL, IngestJob
+from braid.spark.ingest import IngestJob
 from braid.spark.processor import ShardProcessor
 from braid.spark.shards import ShardJob
 from braid.spark.shipping import Shipped
@@ -42,6 +44,9 @@ class Pipeline:
     #: Changes while it runs, and what exists for them to be bound against.
     control: DataFrame | None = None
     catalog: Catalog | None = None
+    #: What starts a batch when all sources are silent, and when runs on this checkpoint began.
+    beats: Beats | None = None
+    runs: tuple[int, ...] = ()
     #: The published streams that some sink takes; None if one takes all results.
     wanted: frozenset[str] | None = None
     #: Workers keep live engines by this name; the same when a pipeline is started again.
@@ -56,6 +61,11 @@ class Pipeline:
         stateful = self.stateful or self.control is not None
         return stateful or not self.distribution.is_stateless
 
+    @property
+    def has_beats(self) -> bool:
+        """Whether it can wait for time: without state, nothing is held back."""
+        return self.beats is not None and self.is_streaming and self.has_state
+
     @cached_property
     def saved(self) -> SavedPlan:
         """The plan as a checkpoint has it."""
@@ -66,6 +76,7 @@ class Pipeline:
             control=control,
             options=self.options,
             sources=self.frames,
+            beats=self.has_beats,
         )
 
     def packed(self) -> DataFrame:
@@ -106,6 +117,8 @@ class Pipeline:
         if self.control is not None:
             changes = control_columns(self.control)
             parts.append(changes.mapInArrow(_running(ControlJob(labels)), ENVELOPE_SQL))
+        if self.beats is not None and self.has_beats:
+            parts.append(self.beats.source().mapInArrow(_running(BeatJob(labels)), ENVELOPE_SQL))
         # The time of the batch, not of the task: the same on every shard, and when it is replayed.
         return reduce(DataFrame.unionAll, parts).withColumn(
             "now", F.unix_micros(F.current_timestamp())
@@ -127,7 +140,10 @@ class Pipeline:
     def _job(self, labels: tuple[int, ...]) -> Shipped[ShardJob]:
         saved = self.saved.to_json().encode()
         catalog = self.catalog if self.control is not None else None
-        job = ShardJob(self.distribution, labels, self.options, saved, catalog, self.wanted)
+        # All data of a batch job are there: nobody is silent.
+        timeout = self.options.idle_timeout if self.is_streaming else None
+        options = replace(self.options, idle_timeout=timeout)
+        job = ShardJob(self.distribution, labels, options, saved, catalog, self.wanted, self.runs)
         return Shipped(job)
 
     def _streaming(self) -> DataFrame:

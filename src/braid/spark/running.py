@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -20,6 +20,7 @@ from braid.engine.statistics import counted, merged
 from braid.errors import BraidError, CheckpointError, ConfigError, Notice
 from braid.plan.distribution import Standing
 from braid.spark import emit
+from braid.spark.beats import Beats, Pulse
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
 from braid.spark.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
@@ -76,8 +77,7 @@ class BatchWriter:
         self._suspended: dict[str, str] = {}
         #: In the order in which they came. Shards find the same out by different events, which are
         #: said after a colon: the first one is kept.
-        self._notices: dict[tuple[str, str], Notice] = {}
-        self._logged = NoticeList()
+        self._notices = NoticeList()
         #: By engine: workers change shards, and an engine tells what it has done itself.
         self._statistics: dict[str, dict[str, Any]] = {}
         #: By shard, the engine that ran it last.
@@ -85,13 +85,23 @@ class BatchWriter:
         self._changes: dict[str, Any] = {}
         self._time: str | None = None
         self._wanted: tuple[int, frozenset[Standing]] | None = None
+        self._waits, self._due = False, cast("int | None", None)
         self._write_statistics: Callable[[Mapping[str, Any]], None] | None = None
         self.has_begun = False
         self._is_first = True
 
-    def begin(self, write_statistics: Callable[[Mapping[str, Any]], None]) -> None:
-        """A run begins, perhaps not the first: its first batch may replace one."""
+    def begin(
+        self,
+        write_statistics: Callable[[Mapping[str, Any]], None],
+        *,
+        waits: bool = False,
+        due: int | None = None,
+    ) -> None:
+        """A run begins, perhaps not the first: its first batch may replace one. `waits`: it goes
+        on while its sources are silent; `due`: when a batch would then release what earlier runs
+        have held back."""
         with self._lock:
+            self._waits, self._due = waits, due
             self.has_begun, self._is_first = True, True
             self._write_statistics = write_statistics
 
@@ -124,6 +134,18 @@ class BatchWriter:
             return {**head, **found, "progress": progress, "changes": self._changes}
 
     @property
+    def due(self) -> int | None:
+        """The processing time at which a batch would release something though no event comes."""
+        with self._lock:
+            return self._due if self._waits else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run goes on while its sources are silent."""
+        with self._lock:
+            return self._waits
+
+    @property
     def progress(self) -> Progress:
         with self._lock:
             return self._progress
@@ -136,7 +158,7 @@ class BatchWriter:
     @property
     def notices(self) -> tuple[Notice, ...]:
         with self._lock:
-            return tuple(self._notices.values())
+            return tuple(self._notices)
 
     def wait_for(self, ready: Callable[[Progress], bool], timeout: float) -> bool:
         with self._changed:
@@ -175,10 +197,8 @@ class BatchWriter:
             for shard in stats:
                 self._suspended.update(shard["suspended"])
                 for code, query, message in shard["notices"]:
-                    about = (query, message.partition(": ")[0])
-                    if about not in self._notices:
-                        self._notices[about] = Notice(code, query, message)
-                        self._logged.append(self._notices[about])
+                    self._notices.tell([Notice(code, query, message)])
+            self._due = min((s["due"] for s in stats if s["due"] is not None), default=None)
             old = self._progress
             self._progress = replace(
                 old,
@@ -248,9 +268,14 @@ class Running:
     """What `Session.start` returns."""
 
     def __init__(
-        self, writer: BatchWriter, query: StreamingQuery | None, launch: Launch | None = None
+        self,
+        writer: BatchWriter,
+        query: StreamingQuery | None,
+        launch: Launch | None = None,
+        beats: Beats | None = None,
     ) -> None:
-        """`launch`: how to start again for a change that needs a route which is not in place."""
+        """`launch`: how to start again for a change that needs a route which is not in place.
+        `beats`: how to start a batch when all sources are silent."""
         self._writer = writer
         #: Spark's own handle; None for a batch job, which is done when `start` returns. Another
         #: one after the pipeline has started itself again.
@@ -262,6 +287,9 @@ class Running:
         if launch is not None and query is not None:
             self._watching = threading.Thread(target=self._watch, daemon=True)
             self._watching.start()
+        self._pulse = None
+        if beats is not None and writer.waits:
+            self._pulse = Pulse(beats, lambda: writer.due, lambda: self.is_active)
 
     @property
     def progress(self) -> Progress:
@@ -322,6 +350,8 @@ class Running:
     def stop(self) -> None:
         """Stop between batches where possible; what was committed stays, the rest is replayed."""
         self._stopped.set()
+        if self._pulse is not None:
+            self._pulse.stop()
         if self._watching is not None:
             self._watching.join()
         if self.query is not None:

@@ -12,6 +12,7 @@ import glob
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from braid.optimizer.rules import enabled
 from braid.plan.distribution import Distribution, Kept, Standing, distribute
 from braid.plan.distribution import explain as explain_distribution
 from braid.spark import emit
+from braid.spark.beats import Beats
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.control import control_columns
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
@@ -64,7 +66,8 @@ class Session:
     `shards` is how many engines share the work, by default as many as Spark has cores; a
     checkpoint keeps its number. `instance_budget` is how many instances one query may hold on
     one shard before it is suspended. `idle_timeout`: a stream that has sent nothing for so long
-    no longer holds back the others; None waits for ever. `rules`: which rules of the optimizer are
+    no longer holds back the others, and when all are silent what they said last comes out; None
+    waits for ever. `rules`: which rules of the optimizer are
     on: all by default, "none", the names of some, or a mapping that switches some off.
     `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
     "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
@@ -333,7 +336,9 @@ class Session:
                 'give start(..., checkpoint="...")',
             )
         launch = _Launch(self, sinks, writer, str(checkpoint), trigger, name)
-        return Running(writer, launch(frozenset()), launch if self._control is not None else None)
+        query = launch(frozenset())
+        again = launch if self._control is not None else None
+        return Running(writer, query, again, launch.beats)
 
     # -- inside --
 
@@ -380,7 +385,12 @@ class Session:
         return replace(self._limits, functions=functions, whole_streams=whole, constraints=declared)
 
     def _pipeline(
-        self, distribution: Distribution, *, stateful: bool = False, name: str | None = None
+        self,
+        distribution: Distribution,
+        *,
+        stateful: bool = False,
+        name: str | None = None,
+        beats: Beats | None = None,
     ) -> Pipeline:
         named: dict[str, Any] = {} if name is None else {"name": name}
         return Pipeline(
@@ -390,6 +400,7 @@ class Session:
             stateful=stateful,
             control=self._control,
             catalog=self._catalog,
+            beats=beats,
             **named,
         )
 
@@ -398,12 +409,12 @@ class Session:
         pipeline = self._pipeline(self._distribution(Kept.of(()), self.shards))
         return replace(pipeline, wanted=wanted).packed()
 
-    def _resumed(self, store: _Checkpoint, wanted: frozenset[Standing]) -> Pipeline:
+    def _resumed(self, store: _Checkpoint, wanted: frozenset[Standing], beats: Beats) -> Pipeline:
         """The pipeline for a checkpoint: what is placed there stays where it is."""
         saved = store.read()
         if saved is None:
             found = self._distribution(Kept.of(()), self.shards, wanted)
-            return self._pipeline(found, name=store.path)
+            return self._pipeline(found, name=store.path, beats=beats)
         shards = self._shards or saved.shards
         saved.check_frame(self._attached(), shards)
         saved.check_sources(self._frames)
@@ -412,7 +423,12 @@ class Session:
         kept = saved.kept(self._catalog.members())
         distribution = self._distribution(kept, shards, saved.standing | wanted)
         saved.check_state(distribution)
-        return self._pipeline(distribution, stateful=saved.stateful, name=store.path)
+        return self._pipeline(
+            distribution,
+            stateful=saved.stateful,
+            name=store.path,
+            beats=beats if saved.beats else None,  # Spark knows sources by number
+        )
 
     def _views(self, names: Iterable[str]) -> dict[str, View]:
         """How each output is made from what the shards packed."""
@@ -454,13 +470,18 @@ class _Launch:
     def __call__(self, wanted: frozenset[Standing]) -> StreamingQuery:
         spark = self.session.spark
         store = _Checkpoint(spark, self.checkpoint)
-        pipeline = self.session._resumed(store, wanted)
+        pipeline = self.session._resumed(store, wanted, self.beats)
         if not self.writer.has_begun:
             for sink in self.sinks.values():
                 sink.prepare(spark, resumes=store.is_used)
         store.write(pipeline.saved)
-        self.writer.begin(store.write_statistics)
-        packed = replace(pipeline, wanted=_wanted(self.sinks)).packed()
+        runs = self.beats.begin() if pipeline.has_state else ()
+        timeout = pipeline.options.idle_timeout
+        due = runs[-1] + timeout if runs and store.is_used and timeout is not None else None
+        ends = self.trigger is not None and "availableNow" in _trigger(self.trigger)
+        waits = pipeline.has_beats and timeout is not None and not ends
+        self.writer.begin(store.write_statistics, waits=waits, due=due)
+        packed = replace(pipeline, wanted=_wanted(self.sinks), runs=runs).packed()
         stream = packed.writeStream.foreachBatch(self.writer)
         stream = stream.option("checkpointLocation", self.checkpoint).outputMode("append")
         if self.name is not None:
@@ -474,6 +495,10 @@ class _Launch:
             return stream.start()
         finally:
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+    @cached_property
+    def beats(self) -> Beats:
+        return Beats(self.session.spark, self.checkpoint)
 
     def is_committed(self, batch: int) -> bool:
         files = Files(self.session.spark)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.algebra.schema import MICROSECONDS
+from braid.algebra.streams import ARRIVAL
 from braid.algebra.templates import Members
 from braid.engine.options import Options
 from braid.engine.ordering import NEVER
@@ -41,7 +42,7 @@ from braid.spark.envelopes import (
     open_payload,
     pieces,
 )
-from braid.spark.ingest import ARRIVAL, not_before
+from braid.spark.ingest import not_before
 from braid.spark.live import Live, Outcome, split_pages
 from braid.spark.routing import document_shards
 
@@ -71,6 +72,13 @@ class ShardJob:
     saved: bytes = b""
     catalog: Catalog | None = None
     wanted: frozenset[str] | None = None
+    #: When each run on the checkpoint began, in microseconds, this one last; empty if unknown.
+    runs: tuple[int, ...] = ()
+
+    def began(self, now: int) -> int | None:
+        """When the run began that made the batch of this time: one that is run again belongs to
+        an earlier run, and decides as it did there who was silent."""
+        return max((run for run in self.runs if run <= now), default=None)
 
     @property
     def arriving(self) -> frozenset[str]:
@@ -107,7 +115,7 @@ class ShardJob:
             saved.check(self.distribution)
             changed = saved.changed(members for members, _ in self.distribution.placed())
             pages["roster"] = _without(pages["roster"], changed)
-        return self._hosted(label, pages, resumed=plan is not None)
+        return self._hosted(label, pages, resumed=plan is not None and not self.runs)
 
     def follow(self, hosted: Hosted, pages: dict[str, bytes]) -> bool:
         """Bring an engine of this job to the state that the job has saved, if it can follow.
@@ -205,9 +213,13 @@ class Arrivals:
     now: int | None = None
     #: Channels whose events are read under other names, too.
     along: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: When the run began that made a batch of this time.
+    began: Callable[[int], int | None] = lambda _: None
     events: int = 0
     envelopes: int = 0
 
+    #: When another batch would release something though no event comes.
+    due: int | None = None
     changes: list[Any] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
 
@@ -241,6 +253,9 @@ class Arrivals:
 
     def run(self) -> Emission:
         assert self.now is not None
+        began = self.began(self.now)
+        if began is not None:
+            self.shard.listening_since(began)
         for stream in self.arriving:
             latest = max(self.now, self._beats.get(stream) or self.now)
             self._beats[stream] = latest + 1
@@ -253,6 +268,7 @@ class Arrivals:
         emission = self.shard.advance(now=self.now)
         if live is not None:
             live.bury(self.shard)
+        self.due = self.shard.due(now=self.now)
         return emission
 
 
@@ -263,6 +279,7 @@ def add_stats(
     suspended: dict[str, str],
     hosted: Hosted,
     outcome: Outcome | None = None,
+    due: int | None = None,
 ) -> None:
     """Figures travel with the results, in the same pass."""
     watermarks = hosted.shard.watermark
@@ -272,6 +289,7 @@ def add_stats(
         "shard": shard,
         "engine": hosted.name,
         "numbers": numbers,
+        "due": due,
         "suspended": suspended,
         "watermarks": {clock: time for clock, time in watermarks.items() if time > NEVER},
         "statistics": figures,
