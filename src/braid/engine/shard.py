@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +12,7 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
+from braid.engine import state
 from braid.engine.constraint_notices import broken_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
@@ -21,26 +20,24 @@ from braid.engine.ingest import END, START, Ends, plain
 from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
 from braid.engine.options import Options
-from braid.engine.ordering import NEVER, Ordering, Part, Progress
-from braid.engine.pages import Delta, Pages, read_array
+from braid.engine.ordering import NEVER, Ordering, Part
+from braid.engine.pages import Delta, Pages
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
 from braid.engine.results import Emission, Paired, ResultGroup
-from braid.errors import CheckpointError, Notice
+from braid.engine.state import Meta
+from braid.errors import Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
-from braid.mops.values import Carried, Words
+from braid.mops.values import Words
 from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.keys import FEED
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
-
-#: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 4
 
 
 class Shard:
@@ -64,10 +61,9 @@ class Shard:
         streams are declared). `awaited`: the streams whose time this shard follows
         (default: those that its queries read). `births`: since when queries see events that the
         saved state does not know (default: from now on; from the start on if there is none)."""
-        meta = json.loads(_pages["meta"]) if _pages else None
+        meta = Meta.of(_pages) if _pages else None
         if meta is not None:
-            _check_format(meta)
-            _check_rules(meta, options.rules)
+            meta.check_rules(options.rules)
         groups = _grouped(queries)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
@@ -75,7 +71,7 @@ class Shard:
         self._declared = of_channels(options.constraints, names)
         classes = sharable_classes(self._streams) if sharable is None else sharable
         self._sharable = classes if shares_channels(options.rules) else {}
-        shapes = self._shapes_read(groups)
+        self._shapes = shapes = self._shapes_read(groups)
         read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
         self._ordering = Ordering(streams, read, followed, options.idle_timeout)
@@ -106,7 +102,7 @@ class Shard:
         known = (options.mode, self._declared)
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
         kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
-        named = meta.get("by_themselves", ()) if meta else ()
+        named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
@@ -429,37 +425,16 @@ class Shard:
 
     def save(self) -> Delta:
         """What changed since the last save, or since the pages that this shard was loaded from."""
-        pages, ordering = self._pages, self._ordering
-        states = self._executor.snapshots()
-        meta = {
-            "format": STATE_FORMAT,
-            "rules": sorted(self.options.rules),
-            "bounds": ordering.bounds,
-            "progress": {n: [p.highest, p.active] for n, p in ordering.progress.items()},
-            "chunks": [[c.number, c.channel] for c in ordering.chunks],
-            "next": ordering.next_number,
-            "stamp": ordering.last_stamp,
-            "mops": {s: sorted(arrays) for s, arrays in states.items() if arrays},
-            "strings": self._context.values.strings.count,
-            "carried": len(self._context.values.carried),
-            "by_themselves": sorted(self._planner.by_themselves),
-        }
-        pages.put("meta", json.dumps(meta).encode())
-        pages.put("roster", self._lives.page(self._executor.census))
-        for chunk in ordering.chunks:
-            key = f"chunk/{chunk.number}"
-            if not pages.keep(key):
-                pages.put(key, _ipc(chunk.events.slice(chunk.released)))
-        for signature, arrays in states.items():
-            for name, array in arrays.items():
-                pages.put_array(f"mop/{signature}/{name}", array)
-        strings = self._context.values.strings
-        pages.put_array("strings/offsets", strings.offsets[: strings.count + 1])
-        pages.put_array("strings/bytes", strings.pool[: strings.size])
-        pages.put_array("strings/holes", strings.holes)
-        for number, store in enumerate(self._context.values.carried.values()):
-            pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
-        return pages.delta()
+        state.save(
+            self._pages,
+            self._ordering,
+            self._context.values,
+            self._executor.snapshots(),
+            self.options.rules,
+            self._planner.by_themselves,
+            self._lives.page(self._executor.census),
+        )
+        return self._pages.delta()
 
     def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
         """Go on from what a shard with the same queries has saved elsewhere meanwhile.
@@ -467,8 +442,7 @@ class Shard:
         What is known of the queries stays, which is what takes long to make; all state is that of
         the pages. False if this shard cannot: then it is of no use any more, and one is loaded.
         """
-        meta = json.loads(pages["meta"])
-        _check_format(meta)
+        meta = Meta.of(pages)
         strings = self._context.values.strings
         if self.suspended or self._leaving or not self._is_like(pages, meta):
             return False
@@ -489,45 +463,26 @@ class Shard:
         self._note_suspended()
         return True
 
-    def _is_like(self, pages: Mapping[str, bytes], meta: Mapping[str, Any]) -> bool:
+    def _is_like(self, pages: Mapping[str, bytes], meta: Meta) -> bool:
         """Whether pages are those of a shard with the same queries and m-ops."""
         saving = {s for s, logic in self._executor.logics.items() if logic.saves}
         return (
-            set(meta["rules"]) == self.options.rules
-            and set(meta["mops"]) == saving
+            meta.rules == self.options.rules
+            and set(meta.mops) == saving
             and pages["roster"] == self._lives.page(self._executor.census)
         )
 
     def _restore(
-        self, pages: Mapping[str, bytes], meta: Mapping[str, Any], *, resumed: bool
+        self, pages: Mapping[str, bytes], meta: Meta, *, resumed: bool
     ) -> dict[str, State]:
-        ordering, values = self._ordering, self._context.values
-        ordering.bounds = dict(meta["bounds"])
-        ordering.progress = {
-            name: Progress(highest, None if resumed else active)
-            for name, (highest, active) in meta["progress"].items()
-        }
-        ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
-        ordering.restore_chunks(
-            (number, part, _read_ipc(pages[f"chunk/{number}"]))
-            for number, channel in meta["chunks"]
-            for part in self._channels_of(channel)
-        )
-        if meta["strings"]:
-            offsets = read_array(pages, "strings/offsets", np.dtype(np.int64))
-            data = read_array(pages, "strings/bytes", np.dtype(np.uint8))
-            holes = read_array(pages, "strings/holes", np.dtype(np.int64))
-            values.strings.load_pool(offsets, data, holes)
-        for number in range(meta["carried"]):
-            array = _read_ipc(pages[f"carried/{number}"]).column(0)
-            store = Carried(array.type)
-            store.values = array
-            values.carried[array.type] = store
-        word = np.dtype(np.int64)
-        return {
-            signature: {name: read_array(pages, f"mop/{signature}/{name}", word) for name in names}
-            for signature, names in meta["mops"].items()
-        }
+        """Take up what is not an m-op's; the arrays of m-ops."""
+        state.restore_time(self._ordering, meta, resumed=resumed)
+        for number, channel, events in state.saved_events(pages, meta):
+            for part in self._channels_of(channel):
+                state.check_events(events, self._shapes[part.split(FEED)[0]], number)
+                self._ordering.restore_chunks([(number, part, events)])
+        state.restore_values(pages, meta, self._context.values)
+        return state.saved_states(pages, meta)
 
 
 def _distinct(numbers: Words) -> tuple[Words, Words]:
@@ -544,15 +499,6 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
     return np.flatnonzero(occurs), places[numbers]
 
 
-def _check_format(meta: Mapping[str, Any]) -> None:
-    if meta["format"] != STATE_FORMAT:
-        raise CheckpointError(
-            "E420",
-            f"the saved state has format {meta['format']}, this version reads {STATE_FORMAT}",
-            "start with a new checkpoint, or use the version that wrote this one",
-        )
-
-
 def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
     """The one shape of the streams of a channel: what is asked of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
@@ -560,17 +506,6 @@ def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
         return known[0]
     asked = {a.name: a for shape in known for a in shape.schema}
     return Shape(Schema(tuple(asked[name] for name in sorted(asked))))
-
-
-def _check_rules(meta: Mapping[str, Any], rules: frozenset[str]) -> None:
-    """State is found by what rules made of the operators: with others it would be lost."""
-    changed = sorted(set(meta["rules"]) ^ rules)
-    if changed:
-        raise CheckpointError(
-            "E423",
-            f"the state was saved with other rules: {', '.join(changed)}",
-            "use the same rules, or start with a new checkpoint",
-        )
 
 
 def _grouped(
@@ -584,15 +519,3 @@ def _grouped(
 
 def _is_single(members: Members) -> bool:
     return len(members) == 1 and "/" not in members.ids[0].as_py()
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _read_ipc(page: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(page).read_next_batch()
