@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from braid.errors import damaged
 from braid.kernels import detection_keyed as kernel
 from braid.kernels.detection import HALF
 from braid.kernels.detection_verify import CAME, KEYS, LEFT
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.columns import Rows
-from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey
+from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey, check_cells
 from braid.mops.detection_keys import Keys
 from braid.mops.detection_slots import SlotTable
 from braid.mops.values import Words
@@ -230,7 +232,24 @@ class KeyedLog(AnyLog):
             state[f"cells{number}"] = np.resize(cells, len(cells) + len(cells) % 2).view(np.int64)
         return state
 
+    def _check(self, state: State) -> None:
+        """Each key has events, which lie one key after the other."""
+        slots, starts, seen = state["slots"], state["starts"], state["seen"]
+        events = checks.table(state, "events", self._width)
+        checks.within(slots, 0, self._table.size, "slots of keys")
+        if (np.diff(slots) <= 0).any() or not self._table.used[slots].all():
+            raise damaged("the slots of keys are not those that are used")
+        checks.sized(starts, len(slots) + 1, "begins of keys")
+        checks.offsets(starts, len(events), "begins of keys")
+        if (np.diff(starts) <= 0).any():
+            raise damaged("a key has no events")
+        checks.within(np.array([len(seen)]), 0, self._table.size + 1, "rows of keys")
+        checks.within(seen, 0, checks.NUMBERS, "rows of keys")
+        for number, dimensions in enumerate(self.dimensions):
+            check_cells(state[f"cells{number}"], len(events), dimensions)
+
     def load(self, state: State) -> None:
+        self._check(state)
         slots, starts = state["slots"].astype(np.int32), state["starts"]
         total = int(starts[-1])
         cells = [state[f"cells{n}"].view(np.int32)[:total] for n in range(len(self.cells))]
