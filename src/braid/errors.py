@@ -118,7 +118,16 @@ class ConfigError(BraidError):
 
 
 class CheckpointError(BraidError):
-    """A checkpoint that does not fit what is being started."""
+    """A checkpoint that does not fit what is being started, or is damaged."""
+
+
+#: What to do about damaged state.
+ANEW = "restore an older copy of it, or start anew"
+
+
+def damaged(what: str, hint: str = ANEW) -> CheckpointError:
+    """The error for saved state that is not what was saved."""
+    return CheckpointError("E421", f"the saved state is damaged: {what}", hint)
 
 
 @dataclass(frozen=True)

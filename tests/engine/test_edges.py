@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import braid
+from tests.engine.sealing import opened, sealed
 
 S = pa.schema([("x", pa.int64()), ("t", pa.int64())])
 
@@ -84,8 +85,8 @@ def test_a_larger_budget_lets_a_suspended_query_go_on_after_a_restart() -> None:
     e = engine("FROM S NEXT{$2.x > $1.x + 5} S PUBLISH Q;", instance_budget=2)
     e.process(events(*((0, t) for t in range(9))))
     assert e.suspended
-    state = e.snapshot().replace(b'"instance_budget": 2', b'"instance_budget": 9')
-    again = braid.Engine.restore(state)
+    header, pages = opened(e.snapshot())
+    again = braid.Engine.restore(sealed({**header, "instance_budget": 9}, pages))
     again.process(events((0, 100), (9, 101)))
     assert sorted(pairs(again.finish()["Q"])) == [(8, 101), (100, 101)]  # 8 was still held back
     assert not again.suspended

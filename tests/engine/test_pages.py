@@ -17,7 +17,7 @@ def test_only_changed_pages_are_put_again() -> None:
     delta = pages.delta()
     assert list(delta.puts) == ["a/0"]
     saved.update(delta.puts)
-    assert np.array_equal(read_array(saved, "a", array.dtype), array)
+    assert np.array_equal(read_array(saved, "a", array.dtype, len(array)), array)
 
 
 def test_what_is_no_longer_mentioned_is_removed() -> None:

@@ -17,13 +17,14 @@ from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
+from braid.engine.checksums import reading
 from braid.engine.constraint_notices import unused_notices
 from braid.engine.constraints import constraint_mode
 from braid.engine.constraints import watching as watching_of
 from braid.engine.explain import Explained, explained
 from braid.engine.ingest import END, REJECTED, Ends, Ingest
 from braid.engine.options import Options
-from braid.engine.pages import Delta
+from braid.engine.pages import SavedPages
 from braid.engine.payload import to_json
 from braid.engine.reports import NoticeList
 from braid.engine.results import Emission
@@ -109,7 +110,7 @@ class Engine:
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}
         self._shard: Shard | None = None
-        self._saved: dict[str, bytes] = {}
+        self._saved = SavedPages()
         #: Since when queries see events, of those that were given a time.
         self._births: dict[str, int] = {}
         #: Changes that the running shard is told of before it runs the next time.
@@ -453,21 +454,12 @@ class Engine:
     def _change(self) -> None:
         """The set of queries has changed: plan anew, and keep the state of those that stay."""
         if self._shard is not None:
-            delta = self._shard.save()
-            self._take_saved(delta)
+            self._saved.take(self._shard.save())
             self._shard = None
-
-    def _save(self) -> None:
-        self._take_saved(self._running().save())
-
-    def _take_saved(self, delta: Delta) -> None:
-        for key in delta.removals:
-            self._saved.pop(key, None)
-        self._saved.update(delta.puts)
 
     def snapshot(self) -> bytes:
         """Everything needed to go on elsewhere: streams, queries, and state."""
-        self._save()
+        self._saved.take(self._running().save())
         return snapshots.write(self._catalog, self._options, self._saved)
 
     @classmethod
@@ -480,40 +472,46 @@ class Engine:
     ) -> Engine:
         """Go on from a snapshot. Functions that queries call must be given again: code is not saved."""
         saved = snapshots.read(state)
-        engine = cls(
-            instance_budget=saved.instance_budget,
-            idle_timeout=saved.idle_timeout,
-            clock=clock,
-            rules=saved.rules,
-            constraints=saved.mode,
-            aside_above=saved.aside_above,
-            selection_join=saved.selection_join.form,
-            member_set_bytes=saved.selection_join.member_set_bytes,
-            watching=saved.watching,
-            selection=saved.selection,
-        )
+        with reading("the header of the snapshot"):
+            engine = cls(
+                instance_budget=saved.instance_budget,
+                idle_timeout=saved.idle_timeout,
+                clock=clock,
+                rules=saved.rules,
+                constraints=saved.mode,
+                aside_above=saved.aside_above,
+                selection_join=saved.selection_join.form,
+                member_set_bytes=saved.selection_join.member_set_bytes,
+                watching=saved.watching,
+                selection=saved.selection,
+            )
         engine.notices = NoticeList(log=False)  # what is registered again has been said before
         for function in functions:
             engine.function(*function)
-        for stream in saved.streams:
-            engine._catalog.add_stream(stream)
-        for constraint in saved.constraints:
-            engine._catalog.add_constraint(constraint)
-        views = engine._define(saved.views)
-        for query in saved.queries:
-            views = engine._define(views)
-            if query.members is None:
-                engine.query(query.id, query.text)
-            else:
-                engine._catalog.add_prepared(
-                    restored(query.text, query.members, engine._catalog, name=query.id)
-                )
-        engine._define(views)
-        for name, at in saved.ending.items():
-            engine._catalog.end_query(name, at)
+        with reading("the header of the snapshot"):
+            engine._restore_catalog(saved)
         engine.notices = NoticeList()
-        engine._saved, engine._resumed = dict(saved.pages), True
+        engine._saved, engine._resumed = saved.pages, True
+        engine._running()  # what is damaged is found now, not with the first event
         return engine
+
+    def _restore_catalog(self, saved: snapshots.Saved) -> None:
+        """Streams, constraints, views and queries, in an order in which each can be bound."""
+        for stream in saved.streams:
+            self._catalog.add_stream(stream)
+        for constraint in saved.constraints:
+            self._catalog.add_constraint(constraint)
+        views = self._define(saved.views)
+        for query in saved.queries:
+            views = self._define(views)
+            if query.members is None:
+                self.query(query.id, query.text)
+            else:
+                made = restored(query.text, query.members, self._catalog, name=query.id)
+                self._catalog.add_prepared(made)
+        self._define(views)
+        for name, at in saved.ending.items():
+            self._catalog.end_query(name, at)
 
     def _define(self, views: Sequence[snapshots.SavedView]) -> Sequence[snapshots.SavedView]:
         """Define the views whose streams are there already; what is left has to wait for others."""

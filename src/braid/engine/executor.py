@@ -19,6 +19,7 @@ from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.algebra.types import Kind, kind_of
+from braid.engine.checksums import reading
 from braid.engine.exits import ChannelExits
 from braid.engine.feeds import with_feeds
 from braid.engine.members import Admitted, Census, ExitPoint
@@ -30,6 +31,7 @@ from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
 from braid.mops.bounds import bound_of
 from braid.mops.build import build
+from braid.mops.checks import held_codes
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
 from braid.mops.constraint_changes import ChangesJoinLogic
@@ -502,8 +504,11 @@ class Executor:
     def restore(self, states: Mapping[str, State]) -> None:
         """Give m-ops what m-ops of the same signatures saved; their members are there already."""
         for signature, state in states.items():
-            if signature in self.logics:
-                self.logics[signature].restore(state)
+            logic = self.logics.get(signature)
+            if logic is not None:
+                with reading(f"the state of {signature}"):
+                    logic.restore(state)
+                    held_codes(logic.held(), self.context.values)
 
     def forget_codes(self) -> None:
         """Strings other than constants have new codes."""

@@ -12,9 +12,14 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from braid.engine.checksums import reading
 from braid.engine.members import Census
 from braid.mops.laid import ALWAYS
 from braid.mops.values import Words
+
+_ROSTER = pa.schema(
+    [pa.field("id", pa.string(), nullable=False), pa.field("birth", pa.int64(), nullable=False)]
+)
 
 
 class Lives:
@@ -28,10 +33,12 @@ class Lives:
         self._known: dict[str, int] | None = None
         self._page: tuple[tuple[int, int], bytes] | None = None
         if pages is not None:
-            with pa.ipc.open_stream(pages["roster"]) as reader:
-                table = reader.read_all()
-            births = table.column("birth").to_pylist()
-            self._known = dict(zip(table.column("id").to_pylist(), births, strict=True))
+            with reading("the page roster"):
+                table = pa.ipc.open_stream(pages["roster"]).read_all()
+                table.validate(full=True)
+                table = table.cast(_ROSTER)
+                births = table.column("birth").to_pylist()
+                self._known = dict(zip(table.column("id").to_pylist(), births, strict=True))
 
     def births(self, ids: pa.StringArray, now: int) -> Words | None:
         """The birth of each query: as saved, as given, or now. Without saved state they were all

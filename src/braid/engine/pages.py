@@ -1,18 +1,20 @@
 """State as pages of bytes, of which only the changed ones are saved.
 
-Arrays are cut into pages of a fixed size, and a page is put again only if its digest differs
+Arrays are cut into pages of a fixed size, and a page is put again only if its checksum differs
 from that of the page saved before. What a batch writes is then proportional to what it changed,
-and no operator has to keep track of its own changes.
+and no operator has to keep track of its own changes. The same checksums are stored with the pages,
+so that damage is noticed before anything is read.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from braid.engine.checksums import checksum, damaged
 
 PAGE = 1 << 16
 
@@ -23,17 +25,40 @@ class Delta:
 
     puts: dict[str, bytes]
     removals: list[str]
+    #: The checksum of each page that is put.
+    digests: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         return sum(len(page) for page in self.puts.values())
 
 
+class SavedPages(dict[str, bytes]):
+    """Pages with the checksums that they were saved or verified with."""
+
+    def __init__(
+        self, pages: Mapping[str, bytes] | None = None, digests: Mapping[str, bytes] | None = None
+    ) -> None:
+        super().__init__(pages or {})
+        self.digests = dict(digests or {})
+
+    def take(self, delta: Delta) -> None:
+        """These are the pages as they are now."""
+        for key in delta.removals:
+            self.pop(key, None)
+            self.digests.pop(key, None)
+        self.update(delta.puts)
+        self.digests.update(delta.digests)
+
+
 class Pages:
-    """Knows the digests of the pages that were saved, and works out the difference."""
+    """Knows the checksums of the pages that were saved, and works out the difference."""
 
     def __init__(self, saved: Mapping[str, bytes] | None = None) -> None:
-        self._digests = {key: _digest(page) for key, page in (saved or {}).items()}
+        known = saved.digests if isinstance(saved, SavedPages) else {}
+        self._digests = {
+            key: known.get(key) or checksum(key, page) for key, page in (saved or {}).items()
+        }
         self._puts: dict[str, bytes] = {}
         self._seen: set[str] = set()
 
@@ -44,7 +69,7 @@ class Pages:
 
     def put(self, key: str, page: bytes | memoryview) -> None:
         self._seen.add(key)
-        digest = _digest(page)
+        digest = checksum(key, page)
         if self._digests.get(key) != digest:
             self._digests[key] = digest
             self._puts[key] = bytes(page)
@@ -60,16 +85,17 @@ class Pages:
         for key in removals:
             del self._digests[key]
         puts, self._puts, self._seen = self._puts, {}, set()
-        return Delta(puts, removals)
+        return Delta(puts, removals, {key: self._digests[key] for key in puts})
 
 
-def read_array(pages: Mapping[str, bytes], key: str, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array that `put_array` saved."""
+def read_array(
+    pages: Mapping[str, bytes], key: str, dtype: np.dtype[Any], length: int
+) -> np.ndarray:
+    """An array of so many elements that `put_array` saved."""
     parts: list[bytes] = []
     while (page := pages.get(f"{key}/{len(parts)}")) is not None:
         parts.append(page)
-    return np.frombuffer(b"".join(parts), dtype).copy()
-
-
-def _digest(page: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(page, digest_size=16).digest()
+    data = b"".join(parts)
+    if len(data) != length * dtype.itemsize:
+        raise damaged(f"{key} has {len(data)} bytes instead of {length * dtype.itemsize}")
+    return np.frombuffer(data, dtype).copy()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +12,8 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
+from braid.engine import state
+from braid.engine.checksums import reading
 from braid.engine.clock_distance import ClockDistance
 from braid.engine.constraint_notices import broken_notices, unused_notices
 from braid.engine.constraints import of_channels
@@ -22,13 +22,13 @@ from braid.engine.ingest import END, START, Ends, plain
 from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
 from braid.engine.options import Options
-from braid.engine.ordering import NEVER, Ordering, Part, Progress
-from braid.engine.pages import Delta, Pages, read_array
+from braid.engine.ordering import NEVER, Ordering, Part
+from braid.engine.pages import Delta, Pages
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
 from braid.engine.reports import Reports
 from braid.engine.results import Emission, Paired, ResultGroup
-from braid.engine.state_format import STATE_FORMAT, check_format, check_rules, read_ipc, write_ipc
+from braid.engine.state import Meta
 from braid.errors import Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
@@ -36,7 +36,7 @@ from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constraint_state import STORES
 from braid.mops.publish import Subscribers
-from braid.mops.values import Carried, Words
+from braid.mops.values import Words
 from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.keys import FEED
 from braid.plan.plan import Plan, channel_owner
@@ -64,10 +64,9 @@ class Shard:
         streams are declared). `awaited`: the streams whose time this shard follows
         (default: those that its queries read). `births`: since when queries see events that the
         saved state does not know (default: from now on; from the start on if there is none)."""
-        meta = json.loads(_pages["meta"]) if _pages else None
+        meta = Meta.of(_pages) if _pages else None
         if meta is not None:
-            check_format(meta)
-            check_rules(meta, options.rules)
+            meta.check_rules(options.rules)
         groups = _grouped(queries)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
@@ -75,7 +74,7 @@ class Shard:
         self._declared = of_channels(options.constraints, names)
         classes = sharable_classes(self._streams) if sharable is None else sharable
         self._sharable = classes if shares_channels(options.rules) else {}
-        shapes = self._shapes_read(groups)
+        self._shapes = shapes = self._shapes_read(groups)
         read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
         self._clocks = ClockDistance(streams, names)
@@ -111,7 +110,7 @@ class Shard:
         known = (options.mode, self._declared)
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
         kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
-        named = meta.get("by_themselves", ()) if meta else ()
+        named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
@@ -454,38 +453,17 @@ class Shard:
 
     def save(self) -> Delta:
         """What changed since the last save, or since the pages that this shard was loaded from."""
-        pages, ordering = self._pages, self._ordering
-        states = self._executor.snapshots()
-        meta = {
-            "format": STATE_FORMAT,
-            "rules": sorted(self.options.rules),
-            "bounds": ordering.bounds,
-            "progress": {n: [p.highest, p.active] for n, p in ordering.progress.items()},
-            "chunks": [[c.number, c.channel] for c in ordering.chunks],
-            "next": ordering.next_number,
-            "stamp": ordering.last_stamp,
-            "spans": self._clocks.to_json(),
-            "mops": {s: sorted(arrays) for s, arrays in states.items() if arrays},
-            "strings": self._context.values.strings.count,
-            "carried": len(self._context.values.carried),
-            "by_themselves": sorted(self._planner.by_themselves),
-        }
-        pages.put("meta", json.dumps(meta).encode())
-        pages.put("roster", self._lives.page(self._executor.census))
-        for chunk in ordering.chunks:
-            key = f"chunk/{chunk.number}"
-            if not pages.keep(key):
-                pages.put(key, write_ipc(chunk.events.slice(chunk.released)))
-        for signature, arrays in states.items():
-            for name, array in arrays.items():
-                pages.put_array(f"mop/{signature}/{name}", array)
-        strings = self._context.values.strings
-        pages.put_array("strings/offsets", strings.offsets[: strings.count + 1])
-        pages.put_array("strings/bytes", strings.pool[: strings.size])
-        pages.put_array("strings/holes", strings.holes)
-        for number, store in enumerate(self._context.values.carried.values()):
-            pages.put(f"carried/{number}", write_ipc(pa.record_batch([store.values], ["v"])))
-        return pages.delta()
+        state.save(
+            self._pages,
+            self._ordering,
+            self._context.values,
+            self._executor.snapshots(),
+            self.options.rules,
+            self._planner.by_themselves,
+            self._clocks.to_json(),
+            self._lives.page(self._executor.census),
+        )
+        return self._pages.delta()
 
     def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
         """Go on from what a shard with the same queries has saved elsewhere meanwhile.
@@ -493,8 +471,7 @@ class Shard:
         What is known of the queries stays, which is what takes long to make; all state is that of
         the pages. False if this shard cannot: then it is of no use any more, and one is loaded.
         """
-        meta = json.loads(pages["meta"])
-        check_format(meta)
+        meta = Meta.of(pages)
         strings = self._context.values.strings
         if self.suspended or self._leaving or not self._is_like(pages, meta):
             return False
@@ -515,46 +492,28 @@ class Shard:
         self._note_suspended()
         return True
 
-    def _is_like(self, pages: Mapping[str, bytes], meta: Mapping[str, Any]) -> bool:
+    def _is_like(self, pages: Mapping[str, bytes], meta: Meta) -> bool:
         """Whether pages are those of a shard with the same queries and m-ops."""
         saving = {s for s, logic in self._executor.logics.items() if logic.saves}
         return (
-            set(meta["rules"]) == self.options.rules
-            and set(meta["mops"]) == saving
+            meta.rules == self.options.rules
+            and set(meta.mops) == saving
             and pages["roster"] == self._lives.page(self._executor.census)
         )
 
     def _restore(
-        self, pages: Mapping[str, bytes], meta: Mapping[str, Any], *, resumed: bool
+        self, pages: Mapping[str, bytes], meta: Meta, *, resumed: bool
     ) -> dict[str, State]:
-        ordering, values = self._ordering, self._context.values
-        ordering.bounds = dict(meta["bounds"])
-        ordering.progress = {
-            name: Progress(highest, None if resumed else active)
-            for name, (highest, active) in meta["progress"].items()
-        }
-        ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
-        self._clocks.restore(meta.get("spans", {}))
-        ordering.restore_chunks(
-            (number, part, read_ipc(pages[f"chunk/{number}"]))
-            for number, channel in meta["chunks"]
-            for part in self._channels_of(channel)
-        )
-        if meta["strings"]:
-            offsets = read_array(pages, "strings/offsets", np.dtype(np.int64))
-            data = read_array(pages, "strings/bytes", np.dtype(np.uint8))
-            holes = read_array(pages, "strings/holes", np.dtype(np.int64))
-            values.strings.load_pool(offsets, data, holes)
-        for number in range(meta["carried"]):
-            array = read_ipc(pages[f"carried/{number}"]).column(0)
-            store = Carried(array.type)
-            store.values = array
-            values.carried[array.type] = store
-        word = np.dtype(np.int64)
-        return {
-            signature: {name: read_array(pages, f"mop/{signature}/{name}", word) for name in names}
-            for signature, names in meta["mops"].items()
-        }
+        """Take up what is not an m-op's; the arrays of m-ops."""
+        state.restore_time(self._ordering, meta, resumed=resumed)
+        with reading("the times of streams"):
+            self._clocks.restore(meta.spans)
+        for number, channel, events in state.saved_events(pages, meta):
+            for part in self._channels_of(channel):
+                state.check_events(events, self._shapes[part.split(FEED)[0]], number)
+                self._ordering.restore_chunks([(number, part, events)])
+        state.restore_values(pages, meta, self._context.values)
+        return state.saved_states(pages, meta)
 
 
 def _distinct(numbers: Words) -> tuple[Words, Words]:

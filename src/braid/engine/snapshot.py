@@ -1,6 +1,8 @@
 """Snapshots of an engine as bytes: a JSON header, then the pages of its state.
 
-Queries are saved as text and bound again, so that a snapshot holds no code.
+Queries are saved as text and bound again, so that a snapshot holds no code. The header names each
+page with its length and checksum and has a checksum itself: every byte is verified before any of
+it is used.
 """
 
 from __future__ import annotations
@@ -16,15 +18,22 @@ import pyarrow as pa
 from braid.algebra.constraints import Constraint
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
+from braid.engine.checksums import SIZE, checksum, damaged, reading
 from braid.engine.constraints import constraint_from_json, constraint_to_json
 from braid.engine.options import Options
-from braid.engine.state_format import STATE_FORMAT
+from braid.engine.pages import SavedPages
+from braid.engine.state import STATE_FORMAT
 from braid.errors import CheckpointError
 from braid.lang import Catalog
-from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
 
-MAGIC = b"BRAID1\n"
+MAGIC = b"BRAID2\n"
+
+#: Snapshots without checksums began so.
+_UNCHECKED = b"BRAID1\n"
+
+_HEADER = "the header of the snapshot"
+_ANEW = "restore an older snapshot, or start anew"
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Saved:
     instance_budget: int
     idle_timeout: int | None
     rules: tuple[str, ...]
-    pages: dict[str, bytes]
+    pages: SavedPages
     constraints: tuple[Constraint, ...]
     mode: str
     aside_above: int
@@ -62,7 +71,7 @@ class Saved:
     ending: dict[str, int]
 
 
-def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> bytes:
+def write(catalog: Catalog, options: Options, pages: SavedPages) -> bytes:
     header = {
         "format": STATE_FORMAT,
         "streams": [stream_to_json(s) for s in catalog.streams.values()],
@@ -81,48 +90,79 @@ def write(catalog: Catalog, options: Options, pages: Mapping[str, bytes]) -> byt
         "watching": asdict(options.watching),
         "selection": options.selections.to_json(),
         "ending": catalog.ending,
-        "pages": [[key, len(page)] for key, page in pages.items()],
+        "pages": [[key, len(page), pages.digests[key].hex()] for key, page in pages.items()],
     }
     text = json.dumps(header).encode()
-    return b"".join([MAGIC, len(text).to_bytes(8, "little"), text, *pages.values()])
+    sealed = [len(text).to_bytes(8, "little"), checksum(_HEADER, text), text]
+    return b"".join([MAGIC, *sealed, *pages.values()])
 
 
 def read(data: bytes) -> Saved:
+    """What was written; E421 if these are other bytes, E420 if another version wrote them."""
+    if data.startswith(_UNCHECKED):
+        _refuse_unchecked(data)
     if not data.startswith(MAGIC):
-        raise CheckpointError("E421", "this is not a snapshot of an engine")
-    start = len(MAGIC) + 8
-    size = int.from_bytes(data[len(MAGIC) : start], "little")
-    header = json.loads(data[start : start + size])
-    if header["format"] != STATE_FORMAT:
-        raise CheckpointError(
-            "E420",
-            f"the snapshot has format {header['format']}, this version reads {STATE_FORMAT}",
-            "restore it with the version that wrote it",
+        raise CheckpointError("E421", "these bytes are not a snapshot of an engine", _ANEW)
+    start = len(MAGIC) + 8 + SIZE
+    size = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 8], "little")
+    text = data[start : start + size]
+    if len(text) != size or checksum(_HEADER, text) != data[start - SIZE : start]:
+        raise damaged(f"{_HEADER} does not have the checksum that it was saved with", _ANEW)
+    with reading(_HEADER, _ANEW):
+        header = json.loads(text)
+        if header["format"] != STATE_FORMAT:
+            raise _other_format(header["format"])
+        pages = _pages(data, start + size, header["pages"])
+        return Saved(
+            tuple(stream_from_json(s) for s in header["streams"]),
+            tuple(SavedView(text, tuple(reads)) for text, reads in header["views"]),
+            tuple(
+                SavedQuery(query, text, None if packed is None else _unpacked(packed))
+                for query, text, packed in header["queries"]
+            ),
+            header["instance_budget"],
+            header["idle_timeout"],
+            tuple(header["rules"]),
+            pages,
+            tuple(constraint_from_json(c) for c in header["constraints"]),
+            header["mode"],
+            header["aside_above"],
+            Choice(*header["selection_join"]),
+            header["watching"],
+            header["selection"],
+            header["ending"],
         )
-    pages, at = {}, start + size
-    for key, length in header["pages"]:
-        pages[key] = data[at : at + length]
+
+
+def _pages(data: bytes, at: int, listed: list[tuple[str, int, str]]) -> SavedPages:
+    """The pages behind the header, each with the checksum that the header has of it."""
+    pages = SavedPages()
+    for key, length, digest in listed:
+        page = data[at : at + length]
         at += length
+        if length < 0 or len(page) != length:
+            raise damaged(f"it is cut off: page {key} is not all there", _ANEW)
+        if checksum(key, page).hex() != digest:
+            raise damaged(f"page {key} does not have the checksum it was saved with", _ANEW)
+        pages[key], pages.digests[key] = page, bytes.fromhex(digest)
     if at != len(data):
-        raise CheckpointError("E421", "the snapshot is cut off or damaged")
-    return Saved(
-        tuple(stream_from_json(s) for s in header["streams"]),
-        tuple(SavedView(text, tuple(reads)) for text, reads in header.get("views", ())),
-        tuple(
-            SavedQuery(query, text, None if packed is None else _unpacked(packed))
-            for query, text, packed in header["queries"]
-        ),
-        header["instance_budget"],
-        header["idle_timeout"],
-        tuple(header["rules"]),
-        pages,
-        tuple(constraint_from_json(c) for c in header.get("constraints", ())),
-        header.get("mode", "exact"),
-        header.get("aside_above", ASIDE_ABOVE),
-        Choice(*header.get("selection_join", ())),
-        header.get("watching", {}),
-        header.get("selection", {}),
-        header.get("ending", {}),
+        raise damaged(f"it has {len(data) - at} bytes after its last page", _ANEW)
+    return pages
+
+
+def _refuse_unchecked(data: bytes) -> None:
+    """Say which format an older snapshot has; what only begins like one is damaged."""
+    start = len(_UNCHECKED) + 8
+    size = int.from_bytes(data[len(_UNCHECKED) : start], "little")
+    with reading(_HEADER, _ANEW):
+        raise _other_format(int(json.loads(data[start : start + size])["format"]))
+
+
+def _other_format(found: object) -> CheckpointError:
+    return CheckpointError(
+        "E420",
+        f"the snapshot has format {found}, this version reads {STATE_FORMAT}",
+        "restore it with the version that wrote it, or start anew",
     )
 
 
@@ -149,7 +189,9 @@ def _packed(table: pa.Table) -> str:
 
 def _unpacked(text: str) -> pa.Table:
     with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text))) as reader:
-        return reader.read_all()
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
 
 
 def stream_to_json(stream: Stream) -> dict[str, object]:

@@ -21,6 +21,7 @@ from braid.algebra.schema import Schema
 from braid.kernels import ports as kernel
 from braid.kernels.groups import purge
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch, Index, Later
 from braid.mops.columns import Rows, moved, nulls_of, set_nulls
@@ -266,7 +267,7 @@ class BufferLogic:
     def restore(self, state: State) -> None:
         """Take up saved rows and groups; members are there already, under whatever numbers."""
         self._restore_windows(state)
-        known = self.nodes.find(state["nodes"].reshape(-1, 2))
+        known = self.nodes.find(checks.table(state, "nodes", 2))
         stopped = state["stopped"].reshape(-1, 3)
         found = self.nodes.find(np.ascontiguousarray(stopped[:, :2]))
         self.stopped = {}
@@ -278,7 +279,8 @@ class BufferLogic:
         for name, groups in self._named_groups():
             own = _part(state, name)
             if own:
-                groups.state.load(own, known, self._framed(self._ports[name]))
+                strings = self._context.values.strings.count
+                groups.state.load(own, known, self._framed(self._ports[name]), strings)
 
     def _named_groups(self) -> Iterator[tuple[str, _Groups]]:
         for name, port in self._ports.items():

@@ -14,12 +14,14 @@ import numpy as np
 
 from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.types import Kind, kind_of
+from braid.errors import damaged
 from braid.kernels import k_change_leave as ways
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as kernel
 from braid.kernels.k_change_store import KEYED
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_change_state import ChangeStores
@@ -27,6 +29,7 @@ from braid.mops.constraint_report import (
     Broken,
     Found,
     Measured,
+    check_watches,
     saved_history,
     shown_watch,
     take_history,
@@ -248,11 +251,17 @@ class ChangesWatch:
         }
 
     def take(self, state: State) -> None:
-        self._watches[:] = state["watches"].reshape(self._watches.shape)
+        watches = checks.table(state, "watches", kernel.WATCH_WORDS)
+        check_watches(watches, self._watches)
         rows = len(state["tables"]) // max(2 * len(self._tables), 1)
+        rooms = watches[len(self._spec.inputs) :, kernel.ROOM]
+        if (rooms != rows).any():
+            raise damaged("the table of a watch has another size")
+        self._watches[:] = watches
         self._tables = state["tables"].reshape(len(self._tables), rows, 2).copy()
         take_history(self._found, state["history"])
         if "broken_keys" in state:
+            checks.within(state["broken_keys"], -1, len(self._held.indexes), "broken keys")
             self.breaks.take(state["broken_keys"])
             self._held.indexes[:, _EQUALS] = state["equals"].reshape(-1, len(_EQUALS))
             self._watch_keys()

@@ -22,6 +22,7 @@ from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import Context, Held, OneForAll, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -233,11 +234,14 @@ class ChangesJoinLogic(OneForAll):
 
     def restore(self, state: State) -> None:
         counted = state[STORES]
+        checks.sized(counted, len(self._aside) * len(SAVED) + 3, "what was counted of inputs")
         self._held.stores[:, SAVED] = counted[:-3].reshape(-1, len(SAVED))
         self._frame[frames.LOST], self._held.whole[stores.ARRIVALS] = counted[-3], counted[-2]
         self._frame[leaving.OBSERVES] = counted[-1]
         for number in range(len(self._spec.inputs)):
-            self._take(number, state[f"rows{number}"], state[f"aside{number}"])
+            width = int(self._held.stores[number, stores.STRIDE]) // 8
+            rows = checks.table(state, f"rows{number}", width)
+            self._take(number, rows, checks.table(state, f"aside{number}", width))
         self._watch.take(state)
         self.stopped = {}
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:

@@ -24,11 +24,12 @@ from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as watches
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
-from braid.mops.constraint_report import Broken, shown_value
+from braid.mops.constraint_report import Broken, check_watches, shown_value
 from braid.mops.membership import Origin, nobody
 from braid.mops.values import Words
 from braid.mops.window import seen_since
@@ -307,8 +308,11 @@ class _Values:
         return {"state": state, "entries": self._entries[: self.known].ravel().copy()}
 
     def take(self, state: State) -> None:
+        checks.sized(state["state"], len(self._state), "what a watch has counted")
+        checks.within(state["state"][[kernel.KNOWN]], 0, MOST_ROOM + 1, "values of a watch")
+        entries = checks.table(state, "entries", self._entries.shape[1])
+        checks.sized(entries, int(state["state"][kernel.KNOWN]), "values of a watch")
         self._state[:] = state["state"]
-        entries = state["entries"].reshape(self.known, self._entries.shape[1])
         room = _LEAST_ROOM
         while room < self.known:
             room *= 2
@@ -391,9 +395,14 @@ class _Order:
         }
 
     def take(self, state: State) -> None:
-        self._watch[:] = state["watch"]
+        watch = checks.table(state, "watch", watches.WATCH_WORDS)
+        check_watches(watch, self._watch.reshape(1, -1))
+        runs = checks.table(state, "runs", 2)
+        checks.within(watch[:, watches.ROOM], 0, len(self._runs) + 1, "runs of a watch")
+        checks.sized(runs, int(watch[0, watches.ENTRIES]), "runs of a watch")
+        self._watch[:] = watch[0]
         self._store[stores.ARRIVALS] = state["came"][0]
-        self._runs[: self.known] = state["runs"].reshape(-1, 2)
+        self._runs[: self.known] = runs
         self._point()
 
     def held(self) -> Held | None:

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.algebra.types import Kind, kind_of
+from braid.errors import damaged
 from braid.kernels.k_going import canonical_floats, combined, drop_equal, go_once
 from braid.kernels.strings import hash_codes
+from braid.mops import checks
 from braid.mops.columns import Rows, nulls_of
 from braid.mops.scratch import Place, Scratch
 from braid.mops.values import Values, Words
@@ -101,6 +103,10 @@ class Calendar:
     @property
     def nbytes(self) -> int:
         return sum(entries.nbytes for own in self._parts.values() for entries in own)
+
+
+#: The numbers of results that are to go span less than this.
+_MOST = 1 << 30
 
 
 class Going:
@@ -249,7 +255,22 @@ class Going:
         gone = self._first + np.flatnonzero(self._gone)
         return [*(calendar.all() for calendar in self._calendars), gone]
 
-    def take(self, saved: Sequence[Words]) -> None:
+    def _check(self, saved: Sequence[Words], arrived: Sequence[int]) -> None:
+        """What goes with an event goes with one that has not come; numbers are near each other."""
+        if len(saved) != len(self._calendars) + 1:
+            raise damaged("results that are to go are of other windows")
+        parts = [checks.table({"results": own}, "results", self._width) for own in saved[:-1]]
+        for own, before in zip(parts[1:], arrived, strict=True):
+            checks.within(own[:, 0], before + 1, 2**63 - 1, "events with which results go")
+        if self._many:
+            numbers = np.concatenate([own[:, 2] for own in parts])
+            checks.within(numbers, 0, checks.NUMBERS, "numbers of results")
+            if len(numbers) and int(numbers.max()) - int(numbers.min()) > _MOST:
+                raise damaged("numbers of results are too far from each other")
+
+    def take(self, saved: Sequence[Words], arrived: Sequence[int]) -> None:
+        """Results that are to go. `arrived`: how many events each window by rows has seen."""
+        self._check(saved, arrived)
         for calendar, entries in zip(self._calendars, saved, strict=False):
             calendar.due(2**63 - 1)
             if len(entries):

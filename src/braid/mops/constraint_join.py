@@ -20,6 +20,7 @@ from braid.kernels import k_store as stores
 from braid.kernels import memory
 from braid.kernels.k_join import pass_time, run
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import Context, Held, OneForAll, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -342,21 +343,29 @@ class ConstraintJoinLogic(OneForAll):
 
     def _restore_rows(self, state: State) -> None:
         saved = state[STORES]
+        checks.sized(saved, len(self._aside) * len(SAVED) + 1, "what was counted of inputs")
+        arrived = saved[:-1].reshape(-1, len(SAVED))[:, 0]
+        checks.within(arrived, 0, checks.NUMBERS, "numbers of events")
         self._frame[frames.NOW] = saved[-1]
         self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
         for number, aside in enumerate(self._aside):
             record = int(self._held.stores[number, stores.RECORD])
             self._held.forget(number)
             aside.forget()
-            self._held.take(number, state[f"rows{number}"].reshape(-1, record), oldest=False)
-            aside.add(state[f"aside{number}"].reshape(-1, record))
+            rows = checks.table(state, f"rows{number}", record)
+            self._held.take(number, rows, oldest=False)
+            aside.add(checks.table(state, f"aside{number}", record))
         self._take_going(state)
         self._watch.take(state)
 
     def _take_going(self, state: State) -> None:
         if self._going is not None:
             names = sorted(name for name in state if name.startswith("going"))
-            self._going.take([state[name] for name in names])
+            arrivals = self._held.stores[:, stores.ARRIVALS].tolist()
+            by_rows = [
+                n for n, w in zip(arrivals, self._spec.windows, strict=True) if w.kind == "rows"
+            ]
+            self._going.take([state[name] for name in names], by_rows)
 
     def held(self) -> Held | None:
         """All rows that are held, in memory and aside, with the columns that have codes."""

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from braid.algebra.constraints import Constraint
 from braid.algebra.types import Kind, kind_of
+from braid.errors import damaged
 from braid.kernels import k_watch as kernel
-from braid.mops.columns import array_of
+from braid.mops import checks
+from braid.mops.columns import Rows, array_of
 from braid.mops.values import Values, Words
 from braid.plan.keys import split_channel
 
@@ -130,6 +132,25 @@ def take_history(found: Sequence[Found], saved: Words) -> None:
         one.history = []
     for number, now, k in saved.reshape(-1, 3).tolist():
         found[number].history.append((now, None if k < 0 else k))
+
+
+#: What a watch is of does not change while it runs.
+_FIXED = [kernel.KIND, kernel.INPUT, kernel.COLUMN, kernel.EXAMPLE]
+
+
+def check_watches(saved: Rows, own: Rows) -> None:
+    """Watches that were saved are of the same kinds, inputs and columns as those that are here."""
+    checks.sized(saved, len(own), "watches")
+    if (saved[:, _FIXED] != own[:, _FIXED]).any():
+        raise damaged("a watch is of something else")
+    checks.within(saved[:, kernel.TIMED], 0, 2, "watches")
+    checks.within(saved[:, kernel.DECLARED], 0, 3, "watches")
+    checks.within(saved[:, kernel.ROOM], 0, 1 << 32, "tables of watches")
+    if (saved[:, kernel.ROOM] & (saved[:, kernel.ROOM] - 1)).any():
+        raise damaged("the table of a watch has another size")
+    checks.within(saved[:, kernel.ENTRIES], 0, 1 << 32, "entries of watches")
+    if (saved[:, kernel.ENTRIES] > saved[:, kernel.ROOM]).any():
+        raise damaged("the table of a watch has more entries than rows")
 
 
 def shown_value(word: int, type_: pa.DataType, values: Values) -> str:

@@ -30,12 +30,20 @@ from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import k_watch as kernel
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_choice import Choice, Paces
 from braid.mops.constraint_graph import Graph
 from braid.mops.constraint_refused import RefusedKeys
-from braid.mops.constraint_report import Broken, Found, saved_history, shown_watch, take_history
+from braid.mops.constraint_report import (
+    Broken,
+    Found,
+    check_watches,
+    saved_history,
+    shown_watch,
+    take_history,
+)
 from braid.mops.constraint_results import OneResult
 from braid.mops.constraint_state import Stores
 from braid.mops.join_plan import Key
@@ -546,7 +554,12 @@ class Watch:
     def take(self, state: State) -> None:
         if state["awake"][0] and not self.is_awake:
             self.resume()
-        self._watches[:] = state["watches"].reshape(self._watches.shape)
+        watches = checks.table(state, "watches", kernel.WATCH_WORDS)
+        check_watches(watches, self._watches)
+        rooms = watches[list(self._tables), kernel.ROOM]
+        checks.sized(state["tables"], 2 * int(rooms.sum()), "tables of watches")
+        checks.within(state["broken_keys"], -1, len(self._held.indexes), "keys that are broken")
+        self._watches[:] = watches
         at = 0
         for number in self._tables:
             rows = int(self._watches[number, kernel.ROOM])

@@ -10,6 +10,8 @@ import numpy as np
 
 from braid.algebra.detection import END_OF_TICKS, END_OF_TIME, NEVER
 from braid.algebra.schema import TICKS
+from braid.kernels.detection import HALF, LOW
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.values import Words
 from braid.plan.detection import Dimension
@@ -51,6 +53,20 @@ class Ended(NamedTuple):
 
 #: No batch has ended.
 NOTHING = Ended(_NONE, _NONE)
+
+
+def check_cells(words: Words, held: int, dimensions: Sequence[Dimension]) -> None:
+    """Entries of a synopsis, two in a word, have buckets that it has."""
+    checks.sized(words, (held + 1) // 2, "entries of synopses")
+    check_buckets(words.view(np.int32)[:held], dimensions)
+
+
+def check_buckets(cells: np.ndarray, dimensions: Sequence[Dimension]) -> None:
+    """The bucket of each event, one for each dimension in one number, is one of a synopsis."""
+    for dimension in reversed(dimensions[1:]):
+        checks.within(cells & LOW, 0, dimension.buckets, "buckets of events")
+        cells = cells >> HALF
+    checks.within(cells, 0, dimensions[0].buckets, "buckets of events")
 
 
 class AnyLog(ABC):

@@ -15,8 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.algebra.detection import code_bits
+from braid.errors import damaged
 from braid.kernels import detection_packed as kernel
+from braid.mops import checks
 from braid.mops.base import State
+from braid.mops.detection_base import check_buckets
 from braid.mops.detection_room import room, shifted
 from braid.mops.values import Words
 from braid.plan.detection import Dimension
@@ -26,6 +29,7 @@ class Bitmaps:
     """Events are told by their numbers, as in the log; `begins` are those that batches begin with."""
 
     def __init__(self, dimensions: Sequence[Dimension]) -> None:
+        self._dimensions = tuple(dimensions)
         sizes = [d.buckets for d in dimensions]
         width, low = (0, 0) if len(sizes) == 1 else (sizes[1], code_bits(sizes[1:]))
         self._packing = kernel.Packing(math.prod(sizes), width, low, code_bits(sizes))
@@ -113,6 +117,20 @@ class Bitmaps:
         words = self._pool[: (self._end + 63) // 64]
         return {"bits": words.copy().view(np.int64), "at": np.array(numbers, np.int64)}
 
-    def load(self, state: State) -> None:
+    def check(self, state: State, begins: Words, first: int, next_: int) -> None:
+        """What was saved has the batches that begin there, of the events from `first` to `next_`."""
+        checks.sized(state["at"], 5, "places of bitmaps")
+        oldest, open_, end, open_from, packed = state["at"].tolist()
+        checks.within(np.array([oldest]), 0, 64, "the first bit of bitmaps")
+        starts = np.append(begins[begins < next_], next_)
+        if packed != next_ or open_from not in starts or int(starts[0]) != first:
+            raise damaged("bitmaps are not of the events that are kept")
+        sizes, at = self._bits(np.diff(starts)), int(np.searchsorted(starts, open_from))
+        if open_ != oldest + int(sizes[:at].sum()) or end != oldest + int(sizes.sum()):
+            raise damaged("bitmaps are not as long as their batches")
+        checks.sized(state["bits"], (end + 63) // 64, "words of bitmaps")
+
+    def load(self, state: State, begins: Words) -> None:
         self._pool = state["bits"].copy().view(np.uint64)
         self._oldest, self._open, self._end, self._open_from, self._packed = state["at"].tolist()
+        check_buckets(self.cells(begins), self._dimensions)

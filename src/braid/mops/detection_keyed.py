@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.algebra.detection_memory import LEAST_ROOM
+from braid.errors import damaged
 from braid.kernels import detection_keyed as kernel
 from braid.kernels.detection import HALF
 from braid.kernels.detection_verify import CAME, KEYS, LEFT
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.columns import Rows
-from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey
+from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey, check_cells
 from braid.mops.detection_keys import Keys
 from braid.mops.detection_slots import SlotTable
 from braid.mops.values import Words
@@ -245,7 +247,26 @@ class KeyedLog(AnyLog):
         """The words of an event that it is verified by."""
         return range(KEYS, KEYS + len(self._columns))
 
+    def _check(self, state: State) -> None:
+        """Each key has events, which lie one key after the other."""
+        slots, starts, seen = state["slots"], state["starts"], state["seen"]
+        times = checks.table(state, "times", self._width - len(self._columns))
+        checks.within(slots, 0, self._table.size, "slots of keys")
+        if (np.diff(slots) <= 0).any() or not self._table.used[slots].all():
+            raise damaged("the slots of keys are not those that are used")
+        checks.sized(starts, len(slots) + 1, "begins of keys")
+        checks.offsets(starts, len(times), "begins of keys")
+        if (np.diff(starts) <= 0).any():
+            raise damaged("a key has no events")
+        checks.within(np.array([len(seen)]), 0, self._table.size + 1, "rows of keys")
+        checks.within(seen, 0, checks.NUMBERS, "rows of keys")
+        for name in self._columns:
+            checks.sized(state[f"key/{name}"], len(times), "values to verify by")
+        for name, dimensions in zip(self._synopsis_names(), self.dimensions, strict=True):
+            check_cells(state[name], len(times), dimensions)
+
     def load(self, state: State) -> None:
+        self._check(state)
         slots, starts = state["slots"].astype(np.int32), state["starts"]
         total = int(starts[-1])
         cells = [state[name].view(np.int32)[:total] for name in self._synopsis_names()]

@@ -8,6 +8,7 @@ import numpy as np
 
 from braid.kernels import detection_verify as kernel
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.detection_room import room, shifted
 from braid.mops.values import Words
@@ -154,6 +155,15 @@ class Keys:
         if self._rows is not None:
             state["positions"] = self._positions[:held].copy()
         return state
+
+    def check(self, state: State, held: int, rows: int) -> None:
+        checks.sized(checks.table(state, "times", kernel.KEYS), held, "events to verify by")
+        for name in self.columns:
+            checks.sized(state[f"key/{name}"], held, "values to verify by")
+        if self._rows is not None:
+            checks.sized(state["positions"], held, "positions of events")
+            checks.within(state["positions"], 0, rows + 1, "positions of events")
+            checks.ascending(state["positions"], "positions of events")
 
     def load(self, state: State, held: int, first: int) -> None:
         self.kept = np.empty((held, kernel.KEYS + len(self.columns)), np.int64)

@@ -16,9 +16,11 @@ import numpy as np
 
 from braid.algebra.detection import NEVER
 from braid.algebra.detection_memory import FEW
+from braid.errors import damaged
 from braid.kernels import detection as kernel
+from braid.mops import checks
 from braid.mops.base import State
-from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey
+from braid.mops.detection_base import AnyLog, Arrived, Ended, LogKey, check_cells
 from braid.mops.detection_bitmaps import Bitmaps
 from braid.mops.detection_chains import BucketChains
 from braid.mops.detection_keys import Keys
@@ -289,7 +291,34 @@ class Log(AnyLog):
             state |= self.keys.saved(held)
         return state
 
+    def _check(self, state: State) -> None:
+        """Events, batches and entries of synopses are as many as the numbers say, and in order."""
+        checks.sized(state["numbers"], 3, "numbers of events")
+        first, next_, rows = state["numbers"].tolist()
+        checks.within(state["numbers"], 0, checks.NUMBERS, "numbers of events")
+        held, begins, under_way = next_ - first, state["begins"], state["under_way"]
+        checks.within(np.array([held]), 0, next_ + 1, "events that are kept")
+        checks.sized(under_way, 3, "the batch under way")
+        checks.within(under_way[[kernel.OPEN]], 0, min(len(begins), 1) + 1, "the batch under way")
+        checks.within(under_way[[kernel.COUNT]], 0, checks.NUMBERS, "the batch under way")
+        checks.within(begins, first, next_ + 1, "begins of batches")
+        checks.ascending(begins, "begins of batches")
+        checks.sized(state["leaves"], len(begins), "ends of batches")
+        lasts = state["lasts"]
+        checks.sized(lasts, len(begins) if self.key.kind == "rows" else 0, "rows of batches")
+        checks.within(lasts, 0, rows + 1, "rows of batches")
+        if (lasts[state["leaves"][: len(lasts)] == NEVER] + self.key.size <= rows).any():
+            raise damaged("a batch has left its window and nobody knows when")
+        for number, name in enumerate(self._synopsis_names()):
+            if number in self.bitmaps:
+                self.bitmaps[number].check(_bitmap(state, name), begins, first, next_)
+            else:
+                check_cells(state[name], held, self.dimensions[number])
+        if self.keys is not None:
+            self.keys.check(state, held, rows)
+
     def load(self, state: State) -> None:
+        self._check(state)
         self.first, self.next, self._rows = (int(n) for n in state["numbers"])
         self._under_way = state["under_way"].copy()
         self._begins, self._leaves = state["begins"].copy(), state["leaves"].copy()
@@ -297,7 +326,7 @@ class Log(AnyLog):
         held = self.next - self.first
         for number, name in enumerate(self._synopsis_names()):
             if number in self.bitmaps:
-                self.bitmaps[number].load({p: state[f"{name}/{p}"] for p in ("bits", "at")})
+                self.bitmaps[number].load(_bitmap(state, name), self._begins)
             else:
                 self.cells[number] = state[name].view(np.int32)[:held].copy()
         for number, chains in self.chains.items():
@@ -306,3 +335,7 @@ class Log(AnyLog):
         if self.keys is not None:
             self.keys.load(state, held, self.first)
         self.forget(-(2**63))
+
+
+def _bitmap(state: State, name: str) -> State:
+    return {part: state[f"{name}/{part}"] for part in ("bits", "at")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from braid.kernels import detection_keyed as kernel
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.columns import Rows
 from braid.mops.values import Words
@@ -103,7 +104,8 @@ class SlotTable:
         return {"keys": self.keys.copy(), "used": self.used.astype(np.int64)}
 
     def load(self, state: State) -> None:
-        used = state["used"] != 0
-        self.keys = state["keys"].reshape(len(used), self.keys.shape[1]).copy()
+        used, keys = state["used"] != 0, checks.table(state, "keys", self.keys.shape[1])
+        checks.sized(keys, len(used), "keys")
+        self.keys = keys.copy()
         self._marks = np.full(len(used), -1, np.int32)
         self._set_used(used)

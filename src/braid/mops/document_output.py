@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from braid.algebra.documents import is_xml
+from braid.errors import damaged
 from braid.kernels.documents_frame import Found
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
 from braid.mops.document_reader import document_of
 from braid.mops.document_rows import DocumentRows
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore
+from braid.mops.document_table import Unreadable
 from braid.mops.values import Strings, Words
 from braid.plan import layout
 from braid.plan.documents import NAME, NOTHING, OF_ROW, Column, Template
@@ -155,11 +159,22 @@ class DocumentOutput:
 
 
 def _value(text: str, node: int) -> str:
-    return document_of(text).value(node) if text else _FORGOTTEN
+    with _held():
+        return document_of(text).value(node) if text else _FORGOTTEN
 
 
 def _shown(text: str, node: int) -> str:
-    return document_of(text).shown(node) if text else _FORGOTTEN
+    with _held():
+        return document_of(text).shown(node) if text else _FORGOTTEN
+
+
+@contextmanager
+def _held() -> Iterator[None]:
+    """A document that is held was read when it came: if it cannot be read now, it is another one."""
+    try:
+        yield
+    except (Unreadable, IndexError) as error:
+        raise damaged(f"a document that is held cannot be read ({error})") from error
 
 
 class _Rows(NamedTuple):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.kernels.documents_frame import State, Witnesses
+from braid.mops import checks
 from braid.mops.batch import Batch
 from braid.mops.document_paths import interned
 from braid.mops.nodes import grown
@@ -184,12 +185,14 @@ class DocumentRows:
 
     def came_before(self, state: dict[str, Words]) -> Arrived:
         """Saved rows as if they came, for the origins that are still there."""
-        first, pairs = state["row_first"], state["row_pairs"].reshape(-1, 3)
+        first, pairs = state["row_first"], checks.table(state, "row_pairs", 3)
+        values = checks.table(state, "row_values", self.values.shape[1])
+        checks.offsets(first, len(values), "rows of documents")
+        checks.within(pairs[:, 0], 0, len(values), "rows of origins")
         origins = np.unique(self._sorted_asked()[:, 0])
         known = {tuple(self._signatures[o].tolist()): o for o in origins.tolist()}
         found = [known.get(tuple(pair), -1) for pair in pairs[:, 1:].tolist()]
         origin = np.array(found, np.int64)
-        values = state["row_values"].reshape(-1, self.values.shape[1])
         _, group = np.unique(np.repeat(first[:-1], np.diff(first)), return_inverse=True)
         return Arrived(values, group, pairs[origin >= 0, 0], origin[origin >= 0])
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from braid.algebra.documents import order_of
+from braid.errors import damaged
 from braid.kernels.documents_frame import LONGEST_SLICE, State, Witnesses, frame_of
 from braid.kernels.documents_state import FOREIGN, values_at
 from braid.kernels.documents_views import index_rows
+from braid.mops import checks
 from braid.mops.nodes import grown
 from braid.mops.values import Strings, Words
 from braid.plan.hashing import shard_of
@@ -134,8 +136,33 @@ class DocumentStore:
             "chain": _words(self.chain[: self._ends]),
         }
 
-    def load(self, state: dict[str, np.ndarray], edges: Words) -> None:
-        """What was saved; `edges`: the new number of each edge."""
+    @staticmethod
+    def _check(state: dict[str, np.ndarray], edges: int, strings: int) -> None:
+        """Documents have rows, rows have edges and nodes, and values are strings."""
+        checks.sized(state["sizes"], 3, "sizes of documents")
+        checks.within(state["sizes"], 0, 2**31 - 8, "sizes of documents")
+        rows, bins, ends = state["sizes"].tolist()
+        about, documents = checks.table(state, "about", 5), checks.table(state, "documents", 2)
+        checks.sized(documents, len(about) + 1, "documents")
+        checks.offsets(documents[:, 1], rows, "rows of documents")
+        checks.ascending(documents[:-1, 0], "times of documents")
+        for name, count in (("rows", 5 * (rows + 1)), ("edge", bins), ("place", bins)):
+            checks.sized(state[name], (count + 1) // 2, name)
+        checks.sized(state["chain"], (ends + 1) // 2, "chain")
+        table = _halves(state["rows"], 5 * (rows + 1)).reshape(-1, 5)
+        own = np.repeat(np.arange(len(about)), np.diff(documents[:, 1]))
+        if (table[:rows, 0] != own).any():
+            raise damaged("a row is of another document")
+        checks.within(table[:rows, 2], -1, strings, "values of documents")
+        checks.offsets(table[:, 3].astype(np.int64), bins, "edges of rows")
+        checks.within(_halves(state["edge"], bins), 0, edges, "edges of rows")
+        place = _halves(state["place"], bins)
+        checks.within(place, 0, ends, "nodes of edges")
+        checks.ascending(place, "nodes of edges")
+
+    def load(self, state: dict[str, np.ndarray], edges: Words, strings: int) -> None:
+        """What was saved; `edges`: the new number of each edge; `strings`: how many there are."""
+        self._check(state, len(edges), strings)
         rows, bins, self._ends = state["sizes"].tolist()
         self.about = state["about"].reshape(-1, 5).copy()
         self.documents = state["documents"].reshape(-1, 2).copy()

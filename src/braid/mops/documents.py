@@ -19,6 +19,7 @@ from braid.algebra.documents import Block, Documents, document_id
 from braid.algebra.expressions import Expression, Literal
 from braid.kernels.documents_frame import Found, Work, frame_of
 from braid.kernels.documents_join import join
+from braid.mops import checks
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -354,14 +355,17 @@ class DocumentsLogic:
         self._stop({n: at for n, (at, most) in times if n >= 0 and self._budget.most <= most})
         self._store = DocumentStore(self._spec.views)
         self._order.forget()
+        about = checks.table(state, "about", 5)
+        checks.within(about[:, SOURCE], 0, len(self._spec.inputs), "streams of documents")
+        checks.within(about[:, TEXT : ID + 1], -1, self._strings.count, "texts of documents")
         if self._rows is None:
             own = self._paths.signatures(self._strings)
-            self._store.load(state, renumbered(state["edges"].reshape(-1, 2), own))
+            edges = renumbered(checks.table(state, "edges", 2), own)
+            self._store.load(state, edges, self._strings.count)
             if self._queries.compares:
                 self._store.order_values(self._strings)
             self._sort()
             return
-        about = state["about"].reshape(-1, 5)
         groups = np.full(len(about), -1, np.int64)
         came = self._rows.came_before(state)
         places = np.flatnonzero(about[:, SOURCE] == 0)

@@ -21,6 +21,7 @@ import numpy as np
 
 from braid.kernels import groups as kernel
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -142,7 +143,7 @@ class GroupLogic:
 
     def restore(self, state: State) -> None:
         """Take up saved groups; members are there already, under whatever numbers."""
-        known = self.nodes.find(state["nodes"].reshape(-1, 2))
+        known = self.nodes.find(checks.table(state, "nodes", 2))
         stopped = state["stopped"].reshape(-1, 3)
         self.stopped = {}
         found = self.nodes.find(np.ascontiguousarray(stopped[:, :2]))
@@ -150,7 +151,7 @@ class GroupLogic:
             if node >= 0:
                 self.stopped[node] = instant
                 self._output_of[self._input_of[node]] = -1
-        self._state.load(state, known, self._frame())
+        self._state.load(state, known, self._frame(), self._context.values.strings.count)
 
     def held(self) -> Held | None:
         return self._state.texts()

@@ -12,6 +12,7 @@ from braid.kernels import memory
 from braid.kernels.groups_layout import hang_groups, hash_again
 from braid.kernels.groups_values import clear_values, list_values, load_values
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import Held, State
 from braid.mops.batch import Index
 from braid.mops.columns import Rows, nulls_of, set_nulls
@@ -141,11 +142,31 @@ class GroupState:
                 groups[group, word + at.WORDS] = 0
         return np.concatenate(found)
 
-    def load(self, state: State, nodes: Words, frame: Words) -> None:
+    def _check(self, state: State, nodes: int, strings: int) -> None:
+        """Groups are of nodes that were saved, and values of groups."""
+        layout, groups = self._layout, checks.table(state, "groups", self._layout.width)
+        checks.within(groups[:, at.NODE], 0, nodes, "nodes of groups")
+        wide = 0
+        for word in layout.reals:
+            bases = groups[:, word + at.BASE]
+            checks.within(bases, at.WIDE, at.WIDE_WORDS - at.SMALL + 1, "words of sums")
+            wide += int(np.count_nonzero(bases == at.WIDE))
+        checks.sized(checks.table(state, "wide", at.WIDE_WORDS), wide, "wide sums")
+        values = checks.table(state, "values", 4)
+        checks.within(values[:, 0], 0, len(groups), "groups of values")
+        checks.within(values[:, 1], 0, len(layout.multisets), "sets of values")
+        texts = values[np.isin(values[:, 1], layout.text_multisets), 2]
+        checks.within(texts, 0, strings, "codes of texts")
+
+    def load(self, state: State, nodes: Words, frame: Words, strings: int) -> None:
         """Start over with what was saved; `nodes` are the numbers that nodes have now, or -1."""
+        self._check(state, len(nodes), strings)
         self._release()
         self._start()
         groups = state["groups"].reshape(-1, self._layout.width).copy()
+        groups[:, at.STAMP] = 0
+        for word in self._layout.multiset_words:  # values are counted again
+            groups[:, word : word + at.MULTISET_WORDS] = 0
         self._load_wide(groups, state["wide"].reshape(-1, at.WIDE_WORDS))
         groups[:, at.NODE] = nodes[groups[:, at.NODE]] if len(nodes) else -1
         count, numbers = len(groups), self.numbers

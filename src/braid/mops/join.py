@@ -24,7 +24,7 @@ from braid.kernels import joins, memory
 from braid.kernels import joins_frame as kernel
 from braid.kernels.joins_state import split_pairs
 from braid.kernels.runtime import address, always
-from braid.mops import codegen
+from braid.mops import checks, codegen
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
@@ -409,11 +409,11 @@ class JoinLogic:
         self._holdings.forget()
         self._point()
         for number, (side, shape) in enumerate(zip(self._sides, self._spec.inputs, strict=True)):
-            known = state[f"nodes{number}"].reshape(-1, 2)
+            known = checks.table(state, f"nodes{number}", 2)
             self._holdings.hold(
                 number,
-                state[f"rows{number}"].reshape(-1, shape.layout.width),
-                state[f"cells{number}"].reshape(-1, 4),
+                checks.table(state, f"rows{number}", shape.layout.width),
+                checks.table(state, f"cells{number}", 4),
                 state[f"sets{number}"],
                 len(known),
                 side.found(known),

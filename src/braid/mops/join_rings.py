@@ -10,17 +10,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from braid.errors import damaged
 from braid.kernels import joins_store as slots
 from braid.kernels import leaving, memory, rings, window_joins
 from braid.kernels import ring_state as moving
 from braid.kernels import window_covers as kernel
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.columns import Rows
 from braid.mops.join_plan import Key
 from braid.mops.join_state import Holdings, columns_of, packed
 from braid.mops.nodes import grown
 from braid.mops.values import Words
+from braid.plan.layout import END
 from braid.plan.specs import Shape
 
 #: Words that the sets of all sizes of an input may take together; beyond that, some are left out.
@@ -154,9 +157,11 @@ class Rings(Holdings):
     def take(self, number: int, state: State, nodes: int, numbers: Words) -> None:
         """Hold what was saved; `numbers`: what each of the saved nodes is called now."""
         marks = state["marks"].astype(np.int64)
+        checks.sized(marks, 4, "marks of events")
         if not marks[2]:
             return
         width = self._shapes[number].layout.width
+        self._check(state, marks.tolist(), width, nodes)
         moving.hold_ring(
             self.frame,
             number,
@@ -167,6 +172,22 @@ class Rings(Holdings):
             np.ascontiguousarray(numbers),
             np.zeros(nodes + 1, np.int32),
         )
+
+    @staticmethod
+    def _check(state: State, marks: list[int], width: int, nodes: int) -> None:
+        """Events lie where their numbers say, in order of time."""
+        oldest, after, room, words = marks
+        rows, cells = checks.table(state, "rows", width), checks.table(state, "cells", 2)
+        if room & (room - 1) or not 0 <= oldest <= after <= min(oldest + room, checks.NUMBERS):
+            raise damaged("the numbers of events are not those of a ring")
+        checks.sized(rows, room, "slots of events")
+        checks.sized(cells, room, "members of events")
+        if words != max(1, (nodes + 63) // 64):
+            raise damaged("sets of nodes have another size")
+        slots = np.arange(oldest, after) & (room - 1)
+        checks.ascending(rows[slots, END], "times of events")
+        kinds, begins = cells[slots].T
+        checks.sets_within(kinds, begins, state["sets"], words, nodes, "nodes of events")
 
 
 def with_sizes(known: Sequence[Words], nodes: Words, sizes: Sequence[Words]) -> list[Words]:

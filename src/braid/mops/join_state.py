@@ -18,6 +18,7 @@ from braid.kernels import joins_state as moving
 from braid.kernels import joins_store as slots
 from braid.kernels import memory
 from braid.kernels.runtime import address
+from braid.mops import checks
 from braid.mops.columns import Rows, nulls_of
 from braid.mops.join_bands import fitted
 from braid.mops.join_plan import Key, Lookup, Probe
@@ -328,6 +329,10 @@ class Holdings:
         self, number: int, rows: Rows, cells: Words, words: Words, nodes: int, numbers: Words
     ) -> None:
         """Take rows and cells back; `numbers`: what each of the saved nodes is called now."""
+        checks.within(cells[:, 0], 0, len(rows), "rows of cells")
+        checks.within(cells[:, 1], -checks.MOST, checks.MOST, "how often rows are there")
+        width = max(1, (nodes + 63) // 64)
+        checks.sets_within(cells[:, 2], cells[:, 3], words, width, nodes, "nodes of rows")
         spare = np.zeros(nodes + 1, np.int32)
         moving.hold_cells(
             self.frame,

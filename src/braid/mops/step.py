@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.expressions import Expression, Ref, Source, is_true
+from braid.errors import damaged
 from braid.kernels import instances as slots
 from braid.kernels import memory, upkeep
 from braid.kernels import steps as kernel
 from braid.kernels.counting import count_instances
 from braid.kernels.rows import packed_pairs
 from braid.kernels.runtime import address, always, nothing
-from braid.mops import codegen
+from braid.mops import checks, codegen
 from braid.mops.arriving import Unread
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
@@ -416,6 +417,7 @@ class StepLogic:
     def restore(self, state: State) -> None:
         """Take up saved instances; members are there already, under whatever numbers."""
         width = self._layout.width
+        _check_instances(state, width)
         rows = state["rows"].reshape(-1, width + 1)
         arena, tables = state["arena"], self.tables
         groups = tables.groups.find(state["groups"].reshape(-1, 2))
@@ -475,6 +477,24 @@ class StepLogic:
         count_instances(self._frame(), self._slots, now, counts)
         self.sets.spread(counts)
         return counts[self.tables.state_of[: self.tables.outs.high]]
+
+
+def _check_instances(state: State, width: int) -> None:
+    """Instances have groups and members that were saved, and lists of members end."""
+    rows, arena = checks.table(state, "rows", width + 1), state["arena"]
+    groups, firsts = checks.table(state, "groups", 2), checks.table(state, "firsts", 2)
+    checks.table(state, "stopped", 4)
+    words = rows[rows[:, END] != slots.FREE, width]
+    checks.within(words >> 32, 0, len(groups), "groups of instances")
+    codes = words & 0xFFFFFFFF
+    single = (codes & 0x80000000) != 0
+    checks.within(codes[single] & 0x7FFFFFFF, 0, len(firsts), "members of instances")
+    checks.within(codes[~single], 0, len(arena), "lists of members")
+    checks.within(arena >> 32, 0, max(len(firsts), 1), "members in lists")
+    following = arena & 0xFFFFFFFF
+    own = np.arange(len(arena))
+    if ((following >= own) & (following != 0xFFFFFFFF)).any():
+        raise damaged("a list of members does not end")
 
 
 _PAIR = np.dtype([("a", np.int64), ("b", np.int64)])

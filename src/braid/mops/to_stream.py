@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from braid.algebra.types import Kind, kind_of
+from braid.errors import damaged
 from braid.kernels import consolidate as kernel
 from braid.kernels import memory
+from braid.kernels.instances import FREE
 from braid.kernels.runtime import address
 from braid.kernels.windows import HIGH, free_unused
+from braid.mops import checks
 from braid.mops.base import Context, Held, State
 from braid.mops.batch import Batch
 from braid.mops.bit_sets import BitSets, is_set
@@ -471,12 +474,19 @@ class Multisets:
 
     def restore(self, state: State) -> None:
         width = self._shape.layout.width
-        self.slots.load(state["rows"].reshape(-1, width).copy())
-        saved = state["entries"].reshape(-1, kernel.E_COUNT + 1)
-        known = self.bags.find(state["bags"].reshape(-1, 2))
-        saved = saved[saved[:, kernel.E_COUNT] != 0]
-        bags = known[saved[:, kernel.E_BAG]]
-        kept = saved[bags >= 0]
+        rows = checks.table(state, "rows", width)
+        entries = checks.table(state, "entries", kernel.E_COUNT + 1)
+        known = self.bags.find(checks.table(state, "bags", 2))
+        entries = entries[entries[:, kernel.E_COUNT] != 0]
+        checks.within(entries[:, kernel.E_BAG], 0, len(known), "relations of rows")
+        checks.within(entries[:, kernel.E_SLOT], 0, len(rows), "slots of rows")
+        counts = entries[:, kernel.E_COUNT]
+        checks.within(counts, -checks.MOST, checks.MOST, "how often rows are there")
+        if (rows[entries[:, kernel.E_SLOT], END] == FREE).any():
+            raise damaged("a slot without a row is used")
+        self.slots.load(rows.copy())
+        bags = known[entries[:, kernel.E_BAG]]
+        kept = entries[bags >= 0]
         self._entries = np.zeros((max(8, len(kept)), kernel.ENTRY), np.int64)
         self._entries[: len(kept), : kernel.E_COUNT + 1] = kept
         self._entries[: len(kept), kernel.E_BAG] = bags[bags >= 0]

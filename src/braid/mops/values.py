@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from braid.errors import damaged
 from braid.kernels.runtime import address
 from braid.kernels.strings import fill_table, intern_strings
 
@@ -158,6 +159,7 @@ class Strings:
 
     def load_pool(self, offsets: Words, data: np.ndarray, holes: Words | None = None) -> None:
         """Start over with a pool as `offsets`, `pool` and `holes` describe it."""
+        _check_pool(offsets, data, holes)
         self.holes = np.empty(0, np.int64) if holes is None else holes
         self._held[:] = False
         self._load(offsets, data)
@@ -171,6 +173,18 @@ class Strings:
         self.count = n
         self._rebuild(n + 1)
         self._describe()
+
+
+def _check_pool(offsets: Words, data: np.ndarray, holes: Words | None) -> None:
+    """Strings lie one after the other, are UTF-8, and holes are among them."""
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(data):
+        raise damaged("the table of strings has another size than its strings")
+    if (np.diff(offsets) < 0).any():
+        raise damaged("strings overlap")
+    if holes is not None and len(holes) and not 0 <= holes.min() <= holes.max() < len(offsets) - 1:
+        raise damaged("a hole is outside of the table of strings")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+    pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers).validate(full=True)
 
 
 def string_buffers(array: pa.Array) -> tuple[Words, np.ndarray]:

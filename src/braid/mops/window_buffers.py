@@ -10,9 +10,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from braid.errors import damaged
 from braid.kernels import memory, row_windows
 from braid.kernels import windows as kernel
 from braid.kernels.instances import FREE
+from braid.mops import checks
 from braid.mops.base import State
 from braid.mops.columns import Rows
 from braid.mops.fanout import Fanout
@@ -373,9 +375,13 @@ class Ranges:
 
     def restore(self, state: State) -> None:
         self._bound = int(state["bound"][0])
-        outs = self._members.nodes.find(state["outs"].reshape(-1, 2))
-        width = self.slots.rows.shape[1]
-        self._take({**state, "rows": state["rows"].reshape(-1, width).copy(), "outs": outs})
+        outs = self._members.nodes.find(checks.table(state, "outs", 2))
+        rows = _checked_rows(state, self.slots.rows.shape[1])
+        pairs, starts = state["pairs"], state["starts"]
+        checks.offsets(starts, len(outs), "output nodes of bindings")
+        checks.within(pairs & _LOW, 0, len(starts) - 1, "bindings of rows")
+        _check_places(pairs >> 32, rows)
+        self._take({**state, "rows": rows, "outs": outs})
 
     @property
     def nbytes(self) -> int:
@@ -524,9 +530,24 @@ class LastRows:
         return state
 
     def restore(self, state: State) -> None:
-        outs = self._members.nodes.find(state["outs"].reshape(-1, 2))
-        rows = state["rows"].reshape(-1, self.slots.rows.shape[1]).copy()
-        records = state["records"].reshape(-1, 2)
+        outs = self._members.nodes.find(checks.table(state, "outs", 2))
+        rows = _checked_rows(state, self.slots.rows.shape[1])
+        records, starts, counts = (
+            checks.table(state, "records", 2),
+            state["starts"],
+            state["counts"],
+        )
+        checks.sized(counts, len(starts), "counts of output nodes")
+        checks.ranges_within(starts, counts, len(outs), "output nodes of input nodes")
+        checks.within(records[:, 0], 0, len(starts), "input nodes of partitions")
+        checks.within(records[:, 1], 1, len(rows) + 1, "sizes of partitions")
+        checks.sized(state["cells"], int(records[:, 1].sum()), "rows of partitions")
+        _check_places(state["cells"], rows)
+        of_each = counts[records[:, 0]]
+        checks.sized(state["held"], int(of_each.sum()), "sizes of windows")
+        checks.within(state["held"], 0, len(rows) + 1, "sizes of windows")
+        if (state["held"] > np.repeat(records[:, 1], of_each)).any():
+            raise damaged("a window has more rows than its partition")
         self._take({**state, "rows": rows, "records": records, "outs": outs})
 
     @property
@@ -545,6 +566,23 @@ class LastRows:
 
     def describe(self) -> dict[str, Any]:
         return {"partitions": int(self._numbers[row_windows.RECORDS])}
+
+
+def _checked_rows(state: State, width: int) -> Rows:
+    """The slots that were saved; those that are used have numbers of their own."""
+    rows = checks.table(state, "rows", width).copy()
+    used = rows[rows[:, END] != FREE, START]
+    checks.within(used, 0, checks.NUMBERS, "numbers of rows")
+    if (np.diff(np.sort(used)) == 0).any():
+        raise damaged("two rows have one number")
+    return rows
+
+
+def _check_places(places: Words, rows: Rows) -> None:
+    """Slots that there are and that have a row."""
+    checks.within(places, 0, len(rows), "slots of rows")
+    if (rows[places, END] == FREE).any():
+        raise damaged("a slot without a row is used")
 
 
 def _merged(visits: Rows, starts: Words) -> Words:

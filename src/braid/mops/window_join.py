@@ -25,6 +25,7 @@ from braid.kernels import memory
 from braid.kernels import window_covers as covers
 from braid.kernels import window_joins as kernel
 from braid.kernels.joins_state import split_pairs
+from braid.mops import checks
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.bit_sets import BitSets
@@ -171,7 +172,7 @@ class WindowJoinLogic(JoinLogic):
         self._rings.forget()
         self._point()
         for number, side in enumerate(self._sides):
-            known = state[f"nodes{number}"].reshape(-1, 2)
+            known = checks.table(state, f"nodes{number}", 2)
             own = {name: state[f"{name}{number}"] for name in ("marks", "rows", "cells", "sets")}
             self._rings.take(number, own, len(known), side.found(known))
         if self._windows.complete:

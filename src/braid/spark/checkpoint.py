@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
+from braid.engine.checksums import checksum, damaged, reading
 from braid.engine.constraints import constraint_from_json, constraint_to_json
 from braid.engine.options import Options
 from braid.errors import CheckpointError
@@ -33,7 +34,16 @@ from braid.plan.distribution import Distribution, Kept, Placement, Standing
 from braid.plan.hashing import hash_values, mix
 
 #: Changes whenever an older Braid's state or routing could be misread.
-FORMAT = 3
+FORMAT = 4
+
+#: The first format with a checksum.
+_CHECKED = 4
+
+_PLAN = "the checkpoint's braid/plan.json"
+_ANEW = (
+    "restore an older copy of the checkpoint, "
+    "or start with a new checkpoint directory (the sources are then read from their start)"
+)
 
 _NEW = "start with a new checkpoint directory (the sources are then read from their start)"
 
@@ -53,11 +63,11 @@ class SavedPlan:
     placements: tuple[Placement, ...]
     #: Every query with its digest and the number of its placement.
     queries: pa.Table
-    #: What was declared of the streams and what joins did with it; None in an older checkpoint.
+    #: What was declared of the streams and what joins did with it; None if nobody said.
     constraints: Mapping[str, Any] | None = None
-    #: The streams of each source, in Spark's order; None in an older checkpoint.
+    #: The streams of each source, in Spark's order; None if nobody said.
     sources: list[list[str]] | None = None
-    #: Whether beats are a source of the pipeline (see `beats`); not in an older checkpoint.
+    #: Whether beats are a source of the pipeline (see `beats`).
     beats: bool = False
 
     @staticmethod
@@ -91,53 +101,41 @@ class SavedPlan:
         )
 
     def to_json(self) -> str:
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "shards": self.shards,
-                "stateful": self.stateful,
-                "control": self.control,
-                "streams": self.streams,
-                "standing": sorted(self.standing, key=str),
-                "placements": [[p.mode, p.shard, p.routes] for p in self.placements],
-                "queries": _packed(self.queries),
-                "constraints": self.constraints,
-                "sources": self.sources,
-                "beats": self.beats,
-            },
-            indent=1,
-        )
+        said = {
+            "format": FORMAT,
+            "shards": self.shards,
+            "stateful": self.stateful,
+            "control": self.control,
+            "streams": self.streams,
+            "standing": sorted(self.standing, key=str),
+            "placements": [[p.mode, p.shard, p.routes] for p in self.placements],
+            "queries": _packed(self.queries),
+            "constraints": self.constraints,
+            "sources": self.sources,
+            "beats": self.beats,
+        }
+        return json.dumps({**said, "checksum": _checksum(said)}, indent=1)
 
     @staticmethod
     def from_json(text: str) -> SavedPlan:
-        try:
+        with reading(_PLAN, _ANEW):
             data = json.loads(text)
-            found = data["format"]
-        except (ValueError, KeyError, TypeError):
-            raise CheckpointError(
-                "E410", "the checkpoint's braid/plan.json cannot be read", _NEW
-            ) from None
-        if found != FORMAT:
-            raise CheckpointError(
-                "E411",
-                f"the checkpoint has format {found}, this version of Braid writes format {FORMAT}",
-                f"run it with the version of Braid that wrote it, or {_NEW}",
+            _check_plan(data)
+            return SavedPlan(
+                data["shards"],
+                data["stateful"],
+                data["control"],
+                data["streams"],
+                frozenset((name, shard) for name, shard in data["standing"]),
+                tuple(
+                    Placement(mode, tuple(tuple(r) for r in routes), shard)
+                    for mode, shard, routes in data["placements"]
+                ),
+                _unpacked(data["queries"]),
+                data["constraints"],
+                data["sources"],
+                data["beats"],
             )
-        return SavedPlan(
-            data["shards"],
-            data["stateful"],
-            data["control"],
-            data["streams"],
-            frozenset((name, shard) for name, shard in data["standing"]),
-            tuple(
-                Placement(mode, tuple(tuple(r) for r in routes), shard)
-                for mode, shard, routes in data["placements"]
-            ),
-            _unpacked(data["queries"]),
-            data.get("constraints"),
-            data.get("sources"),
-            data.get("beats", False),
-        )
 
     def check_frame(self, streams: Mapping[str, Stream], shards: int) -> None:
         """Refuse other streams or another number of shards."""
@@ -299,7 +297,28 @@ def _packed(table: pa.Table) -> str:
 
 def _unpacked(text: str) -> pa.Table:
     with pa.ipc.open_stream(base64.b64decode(text)) as reader:
-        return reader.read_all()
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
+
+
+def _checksum(said: Mapping[str, Any]) -> str:
+    return checksum(_PLAN, json.dumps(said).encode()).hex()
+
+
+def _check_plan(data: Any) -> None:
+    """Refuse what is not as it was written, and what another version wrote."""
+    own = {name: value for name, value in data.items() if name != "checksum"}
+    is_intact = data.get("checksum") == _checksum(own)
+    found = data.get("format")
+    if not is_intact and not (isinstance(found, int) and 0 < found < _CHECKED and own == data):
+        raise damaged(f"{_PLAN} does not have the checksum that it was saved with", _ANEW)
+    if found != FORMAT:
+        raise CheckpointError(
+            "E411",
+            f"the checkpoint has format {found}, this version of Braid writes format {FORMAT}",
+            f"run it with the version of Braid that wrote it, or {_NEW}",
+        )
 
 
 def in_order(sources: Iterable[tuple[str, ...]]) -> list[list[str]]:
@@ -354,7 +373,7 @@ def stream_differences(
     for name in saved:
         if name in now:
             for part, new in now[name].items():
-                old = saved[name].get(part, [])  # an older checkpoint put no streams together
+                old = saved[name][part]
                 if old != new:
                     found.append(f"{part} of {name}: {_show(old)} then, {_show(new)} now")
     return found

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from braid.algebra.queries import Query, members_of
 from braid.algebra.schema import MICROSECONDS, TICKS
 from braid.algebra.templates import Members, Template
+from braid.engine.checksums import reading
 from braid.engine.ordering import NEVER
 from braid.engine.shard import Shard
 from braid.errors import BraidError
@@ -110,7 +111,8 @@ class Live:
         self.lost: dict[str, str] = {}
         self._coming, self._going = _Coming(), _Going()
         if pages:
-            self._read(pages)
+            with reading("the list of queries that came while the pipeline ran"):
+                self._read(pages)
 
     # ---- starting ----
 

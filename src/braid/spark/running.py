@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from braid.engine.reports import LOG, NoticeList
 from braid.engine.statistics import counted, merged
-from braid.errors import BraidError, CheckpointError, ConfigError, Notice
+from braid.errors import BraidError, CheckpointError, ConfigError, Notice, damaged
 from braid.plan.distribution import Standing
 from braid.spark import emit
 from braid.spark.beats import Beats, Pulse
@@ -399,13 +399,33 @@ def _awaited(query: StreamingQuery, seconds: float | None) -> bool:
         raise translated(failure) from failure
 
 
+_ANEW = "restore an older copy of the checkpoint, or start with a new checkpoint directory"
+
 _OWN = re.compile(r"error\[(E4\d\d)\]: (.*?)(?:\n\s+(\S.*?))?(?:\n|$)")
 
 
+#: How Spark says that it cannot read its part of a checkpoint: its logs, its state store, the
+#: checksums of Hadoop and of RocksDB, and the file that names the query.
+_UNREADABLE = re.compile(
+    r"MALFORMED_LOG_FILE|CANNOT_LOAD_STATE_STORE|ChecksumException|StreamMetadata"
+    r"|terminated with exception: [^\n]*\n at \[Source"
+    r"|RocksDBException: .*(?:checksum mismatch|[Cc]orrupt)"
+)
+_CAUSES = re.compile(r"^(?:Caused|Wrapped) by: (\S.*)$|(\[MALFORMED_LOG_FILE\].*)$", re.MULTILINE)
+#: How much of a cause is shown.
+_SHOWN = 300
+
+
 def translated(failure: BaseException) -> BaseException:
-    """Braid's own error if one is the cause: Spark shows it inside a Java stack trace."""
-    found = _OWN.search(str(failure))
+    """Braid's own error if one is the cause: Spark shows it inside a Java stack trace. What Spark
+    cannot read of a checkpoint is damaged."""
+    text = str(failure)
+    found = _OWN.search(text)
     if found is None:
-        return failure
-    kind: type[BraidError] = CheckpointError if found[1].startswith("E41") else ConfigError
+        if _UNREADABLE.search(text) is None:
+            return failure
+        causes = ["".join(groups) for groups in _CAUSES.findall(text)]
+        cause = causes[-1] if causes else text.splitlines()[0]
+        return damaged(f"Spark cannot read its part of the checkpoint ({cause[:_SHOWN]})", _ANEW)
+    kind: type[BraidError] = CheckpointError if found[1][:3] in ("E41", "E42") else ConfigError
     return kind(found[1], found[2], found[3])

@@ -52,7 +52,7 @@ from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepar
 from braid.spark.files import Files
 from braid.spark.ingest import stamped
 from braid.spark.pipeline import Pipeline
-from braid.spark.running import BatchWriter, Progress, Running
+from braid.spark.running import BatchWriter, Progress, Running, translated
 from braid.spark.sinks import Sink, as_sink
 
 View = Callable[[DataFrame], DataFrame]
@@ -493,6 +493,8 @@ class _Launch:
         spark.conf.set("spark.sql.shuffle.partitions", str(pipeline.distribution.shards))
         try:
             return stream.start()
+        except Py4JJavaError as failure:
+            raise translated(failure) from failure
         finally:
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 

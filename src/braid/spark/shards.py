@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from braid.algebra.schema import MICROSECONDS
 from braid.algebra.streams import ARRIVAL
 from braid.algebra.templates import Members
+from braid.engine.checksums import reading
 from braid.engine.options import Options
 from braid.engine.ordering import NEVER
 from braid.engine.results import Emission
@@ -111,10 +112,11 @@ class ShardJob:
         `plan`: as the store has it; None if this job has written the state itself.
         """
         if plan is not None and plan != self.saved:
-            saved = SavedPlan.from_json(plan.decode())
+            saved = SavedPlan.from_json(plan.decode(errors="replace"))
             saved.check(self.distribution)
             changed = saved.changed(members for members, _ in self.distribution.placed())
-            pages["roster"] = _without(pages["roster"], changed)
+            with reading("the page roster"):
+                pages["roster"] = _without(pages["roster"], changed)
         return self._hosted(label, pages, resumed=plan is not None and not self.runs)
 
     def follow(self, hosted: Hosted, pages: dict[str, bytes]) -> bool:
