@@ -17,12 +17,21 @@ QUERIES = {
 }
 
 
-#: Told of the one query that joins the streams, once, whatever the shards see; the other one holds.
+#: Told of the one query that joins the streams, once, whatever the shards see; the others hold, and
+#: one of them says what another one says.
 DECLARED = """
 CREATE CONSTRAINT one ON Stock (Name) KEY;
 CREATE CONSTRAINT lots ON Stock (Lot) ASCENDING WITHIN 1000 ROWS;
+CREATE CONSTRAINT names ON Stock (Name) CLUSTERED WITHIN 800 ROWS;
+CREATE CONSTRAINT again ON Stock (Name) CLUSTERED WITHIN 900 ROWS;
 """
-TOLD = [("told", "constraint 'one' (Stock (Name) key) does not hold")]
+TOLD = [
+    ("told", "constraint 'one' (Stock (Name) key) does not hold"),
+    (
+        "told",
+        "constraint 'names' (Stock (Name) clustered within 800 rows) is not used by this query",
+    ),
+]
 
 
 def test_streaming_and_batch_equal_the_reference(market: Market) -> None:

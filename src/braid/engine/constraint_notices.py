@@ -3,9 +3,12 @@ joins of a query don't use one, when the query is planned."""
 
 from __future__ import annotations
 
-from braid.algebra.constraints import ConstraintMode
+from dataclasses import replace
+
+from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.engine.executor import Executor
 from braid.errors import Notice
+from braid.plan.keys import split_channel
 
 #: What comes of it, by what joins that have used it may do; None: none has.
 _AFTER = {
@@ -30,10 +33,16 @@ def unused_notices(executor: Executor) -> list[Notice]:
         Notice(
             "W207",
             query,
-            f"constraint {c.name!r} ({c.describe()}) is not used by this query: {why}",
+            f"constraint {c.name!r} ({_said(c)}) is not used by this query: {why}",
         )
         for query, c, why in executor.unused()
     )
     # Channels that are parts of one stream are watched one by one.
     found = {(n.query, n.message.partition(" (")[0]): n for n in notices}
     return list(found.values())
+
+
+def _said(constraint: Constraint) -> str:
+    """What was declared, of streams: a shard sees parts of them."""
+    target = constraint.target and split_channel(constraint.target)[0]
+    return replace(constraint, stream=split_channel(constraint.stream)[0], target=target).describe()

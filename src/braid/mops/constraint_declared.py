@@ -196,7 +196,7 @@ class DeclaredWatchLogic:
     def restore(self, state: State) -> None:
         """What was broken has been told to those who were there."""
         self._is_news, self._untold = False, {}
-        self._aware = state["aware"]
+        self._aware = state.get("aware", self._aware[:0])
         self._unaware = {n: word for n, word in self._unaware.items() if word not in self._aware}
         self._told = state.get("told", self._told[:0])
         self.broken = _as_broken(state["broken"]) if "broken" in state else None
