@@ -1,4 +1,4 @@
-"""What users are told of declared constraints that the data break, when it happens."""
+"""What users are told of constraints that do not hold, when it happens."""
 
 from __future__ import annotations
 
@@ -21,3 +21,18 @@ def broken_notices(executor: Executor) -> list[Notice]:
         Notice("W205", query, f"{broken.describe()}; {_AFTER[mode]}")
         for query, mode, broken in executor.broken()
     ]
+
+
+def lossy_notices(executor: Executor) -> list[Notice]:
+    """A notice for each query whose join has given up constraints by which too many results are
+    lost."""
+    found = []
+    for mop, join in executor.constraint_joins():
+        for lossy in join.lossy():
+            found += [Notice("W206", query, lossy.describe()) for query in executor.through(mop)]
+    return found
+
+
+def constraint_notices(executor: Executor) -> list[Notice]:
+    """What queries are to be told now."""
+    return [*broken_notices(executor), *lossy_notices(executor)]

@@ -14,7 +14,7 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
-from braid.engine.constraint_notices import broken_notices
+from braid.engine.constraint_notices import constraint_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, Ends, plain
@@ -315,7 +315,7 @@ class Shard:
             feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            notices = broken_notices(self._executor)
+            notices = constraint_notices(self._executor)
             self.notices.extend(notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
