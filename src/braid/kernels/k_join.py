@@ -252,7 +252,7 @@ def _count_lost(frame: int, driver: int) -> None:
         if i != driver and (_flags_of(frame, i) & SAMPLED) != 0:
             why = (_flags_of(frame, i) >> MASKED) - 1
             if why >= 0:
-                store_int(by, why, load_int(by, why) + weight)
+                store_int(by, why, load_int(by, why) + 1)
 
 
 @kernel()

@@ -82,10 +82,12 @@ class Loss:
             return []
         lately = np.where(self.given_up, 0, self.by - self._since[0, :-1])
         results = int(self._frame[frames.RESULTS] - self._since[0, -1])
+        # Those that need two sampled rows stand for more, but are no more evidence than others.
+        weight = max(1.0, float(self._frame[frames.LOST]) / max(1, int(self.by.sum())))
         chosen: list[int] = []
         for reason in np.argsort(-lately, kind="stable").tolist():
             found = int(lately.sum())
-            lost = self.estimate(found)
+            lost = self.estimate(round(weight * found))
             if found < _ENOUGH or lost <= self._allowed * (results + lost):
                 break
             chosen.append(reason)
