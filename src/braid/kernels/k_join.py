@@ -124,6 +124,9 @@ _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
 _NEVER = np.int64(4611686018427387905)
 
+#: A flag of a sampled row: it has been counted against what would have dropped it.
+_COUNTED = 8
+
 #: What may become of an event.
 NEVER, REFUSED, JOINS = range(3)
 
@@ -250,8 +253,11 @@ def _count_lost(frame: int, driver: int) -> None:
     by = load_int(frame, LOST_BY_AT)
     for i in range(load_int(frame, INPUTS)):
         if i != driver and (_flags_of(frame, i) & SAMPLED) != 0:
-            why = (_flags_of(frame, i) >> MASKED) - 1
-            if why >= 0:
+            flags, row = _flags_of(frame, i), load_int(load_int(frame, BOUND_AT), i)
+            why = (flags >> MASKED) - 1
+            if why >= 0 and (flags & _COUNTED) == 0:
+                # One row is one piece of evidence, however many results it is in.
+                store_int(row, load_int(store_of(frame, i), WIDTH) + FLAGS, flags | _COUNTED)
                 store_int(by, why, load_int(by, why) + 1)
 
 
