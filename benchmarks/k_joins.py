@@ -117,6 +117,8 @@ class Joined:
     found: Sequence[Ints]
     #: What joins held after each batch, and what they told of the constraints they had found.
     curve: Sequence[int] = ()
+    #: Time of the processor in the measured batches: what others do meanwhile does not count.
+    cpu_seconds: float = 0.0
     told: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -143,14 +145,15 @@ def run(work: Work, mode: str) -> Joined:
     plan_s = time.perf_counter() - started
     joins = _joins(engine, work.query)
     clock = _Clock(joins)
-    seconds, held, total, found, told = 0.0, [], [], [], []
+    seconds, cpu, held, total, found, told = 0.0, 0.0, [], [], [], []
     for number, batch in enumerate(work.batches):
         if number == work.warm:
             clock.seconds = 0.0
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         engine.process(batch)
         if number >= work.warm:
             seconds += time.perf_counter() - started
+            cpu += time.process_time() - used
             total.append(int(engine.stats["state_bytes"]))
         held.append(sum(join.state_bytes for join in joins))
         found.append(_rows(engine, work.query))
@@ -160,7 +163,7 @@ def run(work: Work, mode: str) -> Joined:
     found.append(_rows(engine, work.query))
     steady, whole = held[work.warm :], float(np.mean(total))
     own = (seconds, join_seconds)
-    return Joined(*own, float(np.mean(steady)), whole, max(steady), plan_s, found, held, told)
+    return Joined(*own, float(np.mean(steady)), whole, max(steady), plan_s, found, held, cpu, told)
 
 
 class _Clock:

@@ -103,9 +103,9 @@ def eager(*, fickle: bool = False) -> Iterator[None]:
         patch.object(constraint_results, "_OFTEN", 50),
         patch.object(constraint_watch, "_ROUND", 2),
         patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
-        patch.object(constraint_watch, "_LEAST_THRESHOLD", 2),
+        patch.object(constraint_choice, "_LEAST_THRESHOLD", 2),
         patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),
-        patch.object(constraint_results, "_UNCOUNTED", 3),
+        patch.multiple(constraint_results, _UNCOUNTED=3, _LONG=2),
         patch.object(constraint_choice, "EVALUATED", 8),
     ):
         yield

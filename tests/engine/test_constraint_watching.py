@@ -1,4 +1,4 @@
-"""How joins find constraints out may be said: margin, sample, window, threshold, worth."""
+"""How joins find constraints out may be said: margin, sample, window, threshold, worth, loss."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def test_nothing_said_is_what_the_article_has() -> None:
         ({"threshold": 0}, "threshold = 0 is not a number above 0"),
         ({"worth": -1}, "worth = -1 is not a number of at least 0"),
         ({"worth": True}, "worth = True is not a number of at least 0"),
+        ({"loss": 1.5}, "loss = 1.5 is not a number from 0 to 1"),
+        ({"loss": None}, "loss = None is not a number from 0 to 1"),
         ({"speed": 1}, "watching has no setting 'speed'"),
         (7, "watching=7 is not a mapping"),
     ],
@@ -39,9 +41,11 @@ def test_what_cannot_be(given: Any, said: str) -> None:
 
 
 def test_a_snapshot_remembers_it() -> None:
-    engine = braid.Engine(constraints="monitored", watching={"window": 100, "sample": 0.0})
+    engine = braid.Engine(
+        constraints="monitored", watching={"window": 100, "sample": 0.0, "loss": 0.2}
+    )
     again = braid.Engine.restore(engine.snapshot())
-    assert again._options.watching == Watching(window=100, sample=0.0)
+    assert again._options.watching == Watching(window=100, sample=0.0, loss=0.2)
 
 
 def test_a_smaller_window_finds_a_constraint_sooner() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import braid
 from braid.kernels.runtime import COMPILED
-from braid.mops import constraint_watch
+from braid.mops import constraint_choice, constraint_watch
 
 STREAMS = """
 CREATE STREAM P (a BIGINT, v BIGINT, t BIGINT) TIME t;
@@ -101,7 +101,7 @@ def test_where_numbers_of_events_are_not_bounded_times_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A child comes 40 ticks after its parent, whatever comes in between: now and then many do."""
-    monkeypatch.setattr(constraint_watch, "_LEAST_THRESHOLD", 64)
+    monkeypatch.setattr(constraint_choice, "_LEAST_THRESHOLD", 64)
     monkeypatch.setattr(constraint_watch, "_FIRST_THRESHOLD", 64)
     watching = {"threshold": 0.02, "window": 50, "worth": 0}
     engine = braid.Engine(constraints="monitored", watching=watching)

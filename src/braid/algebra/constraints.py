@@ -51,14 +51,16 @@ class Watching:
     of rows that are kept although they seem useless. `window` (W): events over which distances are
     taken into account. `threshold`: a k that is more than this part of what a window holds is not
     used. `worth`: a constraint is used if the part of memory that it saves is at least this many times
-    the part of time that it takes.
+    the part of time that it takes. `loss`: the part of results that may be lost, as is estimated from
+    the sample; a constraint by which more are lost is given up.
     """
 
     margin: float | None = None
     sample: float = 0.01
     window: int | None = None
     threshold: float = 0.5
-    worth: float = 1.0
+    worth: float = 0.25
+    loss: float = 0.01
 
 
 @dataclass(frozen=True)

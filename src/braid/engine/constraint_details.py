@@ -33,6 +33,8 @@ def constraint_lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"constraint {name}: two events of one key, the second at {at}; not used any more"
     if found["lost"]:
         yield f"about {found['lost']:,} results were lost"
+    for what in found.get("lossy", ()):
+        yield f"not used any more, since too many results were lost: {what}"
 
 
 def _without(found: dict[str, Any]) -> str:

@@ -1,5 +1,5 @@
-"""What users are told of declared constraints: that the data break one, when it happens; and that the
-joins of a query don't use one, when the query is planned."""
+"""What users are told of constraints: that the data break a declared one, and that one loses too many
+results, when it happens; that the joins of a query don't use one, when the query is planned."""
 
 from __future__ import annotations
 
@@ -25,6 +25,21 @@ def broken_notices(executor: Executor) -> list[Notice]:
         Notice("W205", query, f"{broken.describe()}; {_AFTER[mode]}")
         for query, mode, broken in executor.broken()
     ]
+
+
+def lossy_notices(executor: Executor) -> list[Notice]:
+    """A notice for each query whose join has given up constraints by which too many results are
+    lost."""
+    found = []
+    for mop, join in executor.constraint_joins():
+        for lossy in join.lossy():
+            found += [Notice("W206", query, lossy.describe()) for query in executor.through(mop)]
+    return found
+
+
+def constraint_notices(executor: Executor) -> list[Notice]:
+    """What queries are to be told now."""
+    return [*unused_notices(executor), *broken_notices(executor), *lossy_notices(executor)]
 
 
 def unused_notices(executor: Executor) -> list[Notice]:

@@ -30,6 +30,7 @@ _WATCHING: dict[str, tuple[str, Callable[[float], bool]]] = {
     "window": ("a whole number of at least 10", lambda value: value >= 10 and value % 1 == 0),
     "threshold": ("a number above 0, and at most 1", lambda value: 0 < value <= 1),
     "worth": ("a number of at least 0", lambda value: 0 <= value < math.inf),
+    "loss": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
 }
 
 

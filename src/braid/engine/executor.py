@@ -451,6 +451,16 @@ class Executor:
             for query, why in watch.unused(self.census.has):
                 yield query, watch.constraint, why
 
+    def constraint_joins(self) -> Iterable[tuple[str, ConstraintJoinLogic | ChangesJoinLogic]]:
+        """The joins that use constraints, by m-op."""
+        return self._watching.items()
+
+    def through(self, mop: str) -> Iterator[str]:
+        """The queries that go through an m-op."""
+        for admitted, rows in self.census.living():
+            if any(stage.mop == mop for stage in admitted.route.stages):
+                yield from (self.census.id_of(admitted.first + row) for row in rows.tolist())
+
     def _told(
         self, signature: str, broken: Broken, to: Collection[str] | None
     ) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:

@@ -15,7 +15,7 @@ from braid.algebra.types import TIMESTAMP
 from braid.engine import state
 from braid.engine.checksums import reading
 from braid.engine.clock_distance import ClockDistance
-from braid.engine.constraint_notices import broken_notices, unused_notices
+from braid.engine.constraint_notices import constraint_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
 from braid.engine.ingest import END, START, Ends, plain
@@ -336,7 +336,7 @@ class Shard:
             feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            notices = unused_notices(self._executor) + broken_notices(self._executor)
+            notices = constraint_notices(self._executor)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
         notices += self._clocks.notices(self.knows, ended=ended)

@@ -91,6 +91,8 @@ from braid.kernels.k_frame import (
     OUT_ROOM,
     OUT_ROWS,
     OUT_WIDTH,
+    RESULTS,
+    SAMPLES,
     SPILLS,
     STEP_INDEX,
     STEP_INPUT,
@@ -198,7 +200,7 @@ def _emit(frame: int, driver: int, weight: int) -> None:
     out = load_int(frame, OUT_AT) + 8 * count * load_int(frame, OUT_WIDTH)
     compose(frame, out)
     store_int(frame, OUT_ROWS, count + 1)
-    total, comes, sampled = weight, weight > 0, False
+    total, comes, rare = weight, weight > 0, np.int64(0)
     # Where rows are put aside the search may begin again: what is noted then is noted at its end.
     observes, spills = load_int(frame, OBSERVES) != 0, load_int(frame, SPILLS) != 0
     for i in range(load_int(frame, INPUTS)):
@@ -207,7 +209,10 @@ def _emit(frame: int, driver: int, weight: int) -> None:
         store, row = store_of(frame, i), load_int(load_int(frame, BOUND_AT), i)
         tail = tail_of(store, row)
         total *= tail >> FLAG_BITS
-        sampled = sampled or (tail & SAMPLED) != 0
+        if (tail & SAMPLED) != 0:
+            # One that needs two of these is found so many times less often.
+            rarer = 1024 // max(load_int(frame, SAMPLES), np.int64(1))
+            rare = rare * rarer if rare > 0 else np.int64(1)
         if not observes:
             continue
         first = comes and (tail & IN_RESULT) == 0
@@ -217,8 +222,10 @@ def _emit(frame: int, driver: int, weight: int) -> None:
             _note_first(frame, i, store, row, tail)
         if (first and spills) or load_int(store, COVERS) == DONE_WITH:
             note(frame, DONE_AT, i, slot_of(store, row))
-    if sampled and comes:
-        store_int(frame, LOST, load_int(frame, LOST) + 1)
+    if comes and not spills:
+        store_int(frame, RESULTS, load_int(frame, RESULTS) + 1)
+    if rare > 0 and comes:
+        store_int(frame, LOST, load_int(frame, LOST) + rare)
     store_int(out, load_int(frame, OUT_BASE) + load_int(frame, EMITTED), total)
 
 

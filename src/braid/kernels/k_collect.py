@@ -22,7 +22,7 @@ from braid.kernels.k_frame import (
     NOW,
     STORES_AT,
 )
-from braid.kernels.k_leave import asked_by, evict, still_to_come
+from braid.kernels.k_leave import after_result, asked_by, evict, still_to_come
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
@@ -65,8 +65,9 @@ from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_
 
 #: How a watch lets rows of an input leave: the watch, the edge of the input that it is about, the
 #: row's own column that is compared, and whether it is about partners that come no more (WAITING:
-#: those of a row that has had none) or about what else will ask for it (ASKED).
-BY_WATCH, BY_EDGE, BY_COLUMN, BY_ROLE, BY_WORDS = range(5)
+#: those of a row that has had none) or about what else will ask for it (ASKED); whether it has had a
+#: part in letting the row go that is looked at.
+BY_WATCH, BY_EDGE, BY_COLUMN, BY_ROLE, BY_PART, BY_WORDS = range(6)
 WAITING, ASKED = range(2)
 
 
@@ -95,6 +96,18 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
 
 
 @kernel()
+def _is_there(frame: int, edge: int, store: int, row: int) -> bool:
+    """Whether a partner of a row is in memory. Of two inputs one that is there has joined it."""
+    if load_int(frame, INPUTS) == 2:
+        return False
+    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
+    indexes = load_int(frame, INDEXES_AT)
+    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+    return find(index, other, hash_key(row, load_int(store, BASE), own)) >= 0
+
+
+@kernel()
 def _is_asked_for(frame: int, edge: int, store: int, row: int, whole: int) -> bool:
     """Whether a row of another input that joins this one waits for further partners. `whole`: one
     that has been in a result does not."""
@@ -113,16 +126,20 @@ def _is_asked_for(frame: int, edge: int, store: int, row: int, whole: int) -> bo
             if whole != 0:
                 return True
             for k in range(load_int(other, EDGES)):
-                further = load_int(theirs + k * (8 * EDGE_WORDS), EDGE_INDEX)
-                one = load_int(indexes + further * (8 * INDEX_WORDS), IS_ONE) != 0
+                further = theirs + k * (8 * EDGE_WORDS)
+                number = load_int(further, EDGE_INDEX)
+                one = load_int(indexes + number * (8 * INDEX_WORDS), IS_ONE) != 0
                 if one and load_int(partner, width + MARKS + k) >= 0:
-                    return True
+                    # While nobody watches how long rows wait, nobody notes that they do not.
+                    if not _is_there(frame, further, other, partner):
+                        return True
+                    store_int(partner, width + MARKS + k, -1)
         slot = following_of(index, other, slot, hash_)
     return False
 
 
 @kernel()
-def _drop_partners(frame: int, edge: int, store: int, row: int) -> None:
+def _drop_partners(frame: int, edge: int, ways: np.ndarray, store: int, row: int, why: int) -> None:
     """Rows that join one which leaves, and nothing else, leave with it."""
     other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
     indexes = load_int(frame, INDEXES_AT)
@@ -132,20 +149,21 @@ def _drop_partners(frame: int, edge: int, store: int, row: int) -> None:
     slot = find(index, other, hash_)
     while slot >= 0:
         following = following_of(index, other, slot, hash_)
-        evict(frame, other, slot, np.int64(0))
+        left = still_to_come(frame, other, slot_at(other, slot))
+        if evict(frame, other, slot, np.int64(0), why):
+            _credit(frame, ways, left)
         slot = following
 
 
 @kernel()
-def _is_there(frame: int, edge: int, store: int, row: int) -> bool:
-    """Whether a partner of a row is in memory. Of two inputs one that is there has joined it."""
-    if load_int(frame, INPUTS) == 2:
-        return False
-    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-    indexes = load_int(frame, INDEXES_AT)
-    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-    return find(index, other, hash_key(row, load_int(store, BASE), own)) >= 0
+def _credit(frame: int, ways: np.ndarray, saved: int) -> None:
+    """A row has left by the ways that have had a part in it. Each of them is needed, so that each has
+    saved all of it: without it the row would have stayed."""
+    for k in range(ways.shape[0]):
+        if ways[k, BY_PART] != 0:
+            watch = watch_at(frame, ways[k, BY_WATCH])
+            store_int(watch, GONE, load_int(watch, GONE) + 1)
+            store_int(watch, SAVED, load_int(watch, SAVED) + saved)
 
 
 @kernel()
@@ -153,6 +171,7 @@ def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: in
     """The way by which some partner of a row comes no more, or -1."""
     width = load_int(store, WIDTH)
     for k in range(ways.shape[0]):
+        ways[k, BY_PART] = 0
         if ways[k, BY_ROLE] != WAITING:
             continue
         by = address(ways) + k * (8 * BY_WORDS)
@@ -164,6 +183,7 @@ def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: in
                 # It was there from the beginning, and nobody looked.
                 store_int(row, width + MARKS + ways[k, BY_EDGE], -1)
             else:
+                ways[k, BY_PART] = 1
                 return np.int64(k)
     return np.int64(-1)
 
@@ -186,6 +206,7 @@ def _nobody_asks(frame: int, edges: int, ways: np.ndarray, whole: int, store: in
         if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), store, row):
             edge = edges + place * (8 * EDGE_WORDS)
             met = not _is_asked_for(frame, edge, store, row, whole)
+            ways[k, BY_PART] = met
             found = ways[k, BY_WATCH]
     return found if met else np.int64(-1)
 
@@ -208,7 +229,7 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
             slot = following
             continue
         if load_int(store, COVERS) == DONE_WITH and (flags & IN_RESULT) != 0:
-            evict(frame, store, slot, np.int64(0))
+            evict(frame, store, slot, np.int64(0), after_result(frame, np.int64(number)))
             slot = following
             continue
         mask = np.int64(0)
@@ -224,10 +245,8 @@ def collect(words: np.ndarray, number: int, ways: np.ndarray, whole: int) -> Non
                     for k in range(ways.shape[0]):
                         if ways[k, BY_ROLE] == ASKED:
                             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
-                            _drop_partners(frame, edge, store, row)
+                            _drop_partners(frame, edge, ways, store, row, watch)
         left = still_to_come(frame, store, row)
-        if watch >= 0 and evict(frame, store, slot, mask):
-            at = watch_at(frame, watch)
-            store_int(at, GONE, load_int(at, GONE) + 1)
-            store_int(at, SAVED, load_int(at, SAVED) + left)
+        if watch >= 0 and evict(frame, store, slot, mask, watch):
+            _credit(frame, ways, left)
         slot = following

@@ -30,6 +30,7 @@ from braid.kernels.k_frame import (
     DONE,
     DONE_AT,
     DUE,
+    EDGE_INDEX,
     EMIT_AT,
     EMITTED,
     EVENT_AT,
@@ -48,12 +49,15 @@ from braid.kernels.k_frame import (
     LEVEL_WORDS,
     LEVELS_AT,
     LOST,
+    LOST_BY_AT,
     NOW,
     OUT_AT,
     OUT_BASE,
     OUT_ROOM,
     OUT_ROWS,
     OUT_WIDTH,
+    RESULTS,
+    SAMPLES,
     SHOWN,
     SHOWN_AT,
     SPILLS,
@@ -67,7 +71,8 @@ from braid.kernels.k_frame import (
     WANTED_HASH,
     WANTED_INDEX,
 )
-from braid.kernels.k_leave import asked_by, evict, leave
+from braid.kernels.k_keys import note_keys
+from braid.kernels.k_leave import after_refusal, after_result, asked_by, evict, leave
 from braid.kernels.k_refuse import is_in_vain, refuse
 from braid.kernels.k_store import (
     AGAIN,
@@ -87,6 +92,7 @@ from braid.kernels.k_store import (
     KEEPS,
     KEYS,
     LEFT,
+    MASKED,
     NUMBER,
     PROBES,
     RECORD,
@@ -117,6 +123,9 @@ from braid.kernels.runtime import (
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
 _NEVER = np.int64(4611686018427387905)
+
+#: A flag of a sampled row: it has been counted against what would have dropped it.
+_COUNTED = 8
 
 #: What may become of an event.
 NEVER, REFUSED, JOINS = range(3)
@@ -220,6 +229,7 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
         _follow(frame, load_int(frame, GOING_AT) + 8 * count * load_int(frame, GOING_WORDS))
     store_int(frame, OUT_ROWS, count + 1)
     if load_int(frame, SPILLS) == 0:
+        store_int(frame, RESULTS, load_int(frame, RESULTS) + 1)
         _count_lost(frame, driver)
     for i in range(load_int(frame, INPUTS)):
         store = store_of(frame, i)
@@ -230,12 +240,34 @@ def _emit(frame: int, driver: int, residual: Any) -> None:
 
 @kernel()
 def _count_lost(frame: int, driver: int) -> None:
-    """Count a result that would be lost but for a row that was sampled."""
+    """Count a result that would be lost but for rows that were sampled, and against what dropped
+    them. One that needs two of these is found so many times less often, and counts as many times."""
+    weight = np.int64(0)
     for i in range(load_int(frame, INPUTS)):
-        row = load_int(load_int(frame, BOUND_AT), i)
-        if i != driver and (load_int(row, load_int(store_of(frame, i), WIDTH) + FLAGS) & SAMPLED):
-            store_int(frame, LOST, load_int(frame, LOST) + 1)
-            return
+        if i != driver and (_flags_of(frame, i) & SAMPLED) != 0:
+            rarer = 1024 // max(load_int(frame, SAMPLES), np.int64(1))
+            weight = weight * rarer if weight > 0 else np.int64(1)
+    if weight == 0:
+        return
+    store_int(frame, LOST, load_int(frame, LOST) + weight)
+    by = load_int(frame, LOST_BY_AT)
+    for i in range(load_int(frame, INPUTS)):
+        if i != driver and (_flags_of(frame, i) & SAMPLED) != 0:
+            flags, row = _flags_of(frame, i), load_int(load_int(frame, BOUND_AT), i)
+            why = (flags >> MASKED) - 1
+            if why >= 0 and (flags & _COUNTED) == 0:
+                # One row is one piece of evidence, however many results it is in.
+                store_int(row, load_int(store_of(frame, i), WIDTH) + FLAGS, flags | _COUNTED)
+                store_int(by, why, load_int(by, why) + 1)
+
+
+@kernel()
+def _flags_of(frame: int, input_: int) -> int:
+    """The flags of the row of an input that is bound."""
+    return load_int(
+        load_int(load_int(frame, BOUND_AT), input_),
+        load_int(store_of(frame, input_), WIDTH) + FLAGS,
+    )
 
 
 @kernel()
@@ -395,7 +427,7 @@ def _note_results(frame: int) -> None:
         flags = load_int(store, WIDTH) + FLAGS
         # A slot that has left already is named twice: its flags are gone then.
         if load_int(store, COVERS) == DONE_WITH and (load_int(row, flags) & IN_RESULT) != 0:
-            if evict(frame, store, slot, np.int64(0)):
+            if evict(frame, store, slot, np.int64(0), after_result(frame, load_int(at, 2 * k))):
                 store_int(row, flags, 0)
     store_int(frame, DONE, 0)
 
@@ -408,9 +440,18 @@ def _keep_event(frame: int, driver: int, found: int) -> None:
         store_int(store, FIRST, load_int(store, FIRST) + 1)
         store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
         store_int(record, load_int(store, WIDTH) + FLAGS, IN_RESULT)
-        if load_int(store, COVERS) == DONE_WITH and leave(frame, store, record, np.int64(0)):
+        if load_int(store, COVERS) == DONE_WITH and leave(
+            frame, store, record, np.int64(0), after_result(frame, driver)
+        ):
             return
     add_row(load_int(frame, INDEXES_AT), store, record, 0)
+
+
+@kernel()
+def _leave_in_vain(frame: int, store: int, edge: int, record: int) -> bool:
+    """An event that waits for a row which was refused."""
+    mask, why = asked_by(frame, edge, store, record), load_int(edge, EDGE_INDEX)
+    return leave(frame, store, record, mask, after_refusal(frame, why))
 
 
 # ---- events ----
@@ -460,6 +501,8 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
             return False
     store_int(store, ARRIVALS, number)
     found = load_int(frame, OUT_ROWS) - first
+    if verdict != NEVER:
+        note_keys(frame, store, record)
     before(frame, driver, record, joins)
     if joins:
         store_int(frame, CAME, load_int(frame, CAME) + load_int(store, STRIDE))
@@ -468,7 +511,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
         if found == 0:
             after(frame, driver, record)
             edge = is_in_vain(frame, driver, record)
-            if edge != 0 and leave(frame, store, record, asked_by(frame, edge, store, record)):
+            if edge != 0 and _leave_in_vain(frame, store, edge, record):
                 refuse(frame, driver, record)
                 return True
         _keep_event(frame, driver, found)

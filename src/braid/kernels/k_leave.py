@@ -1,4 +1,9 @@
-"""How a row leaves memory before it leaves its window: put aside, or dropped but for a sample."""
+"""How a row leaves memory before it leaves its window: put aside, or dropped but for a sample.
+
+A row that is sampled remembers why it would have been dropped, so that what it joins later can be
+counted against that reason: a watch, by its number; then the inputs, whose rows leave after their
+only result; then the indexes, of whose keys WHERE has refused the row that is waited for.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +17,14 @@ from braid.kernels.k_frame import (
     EDGE_OTHER,
     EDGE_OWN,
     INDEXES_AT,
+    INPUTS,
     KNOWN_AT,
     LEFT_EARLY,
     NOW,
     SAMPLES,
     SPILLS,
     STORES_AT,
+    WATCHES,
 )
 from braid.kernels.k_store import (
     ARRIVALS,
@@ -25,8 +32,10 @@ from braid.kernels.k_store import (
     BASE,
     BY_ROWS,
     EVICTED,
+    FIRST_INDEX,
     FLAGS,
     INDEX_WORDS,
+    MASKED,
     NUMBER,
     SAMPLED,
     SIZE,
@@ -43,8 +52,22 @@ from braid.kernels.runtime import kernel, load_int, store_int
 
 @kernel()
 def is_sampled(frame: int, store: int, record: int) -> bool:
+    """By its number: rows of different inputs are sampled independently of each other."""
     number = load_int(record, load_int(store, WIDTH) + NUMBER)
-    return (mix(number) & 1023) < load_int(frame, SAMPLES)
+    seed = (load_int(store, FIRST_INDEX) + 1) << 44
+    return (mix(number + seed) & 1023) < load_int(frame, SAMPLES)
+
+
+@kernel()
+def after_result(frame: int, input_: int) -> int:
+    """The reason of rows of an input that leave after their only result."""
+    return load_int(frame, WATCHES) + input_
+
+
+@kernel()
+def after_refusal(frame: int, index: int) -> int:
+    """The reason of rows that wait for one with a key of this index which was refused."""
+    return load_int(frame, WATCHES) + load_int(frame, INPUTS) + index
 
 
 @kernel()
@@ -61,9 +84,9 @@ def still_to_come(frame: int, store: int, row: int) -> int:
 
 
 @kernel()
-def leave(frame: int, store: int, record: int, mask: int) -> bool:
+def leave(frame: int, store: int, record: int, mask: int, why: int) -> bool:
     """Put a record aside, to be found by the indexes of a mask, or drop it; False if it is sampled
-    and stays."""
+    and stays. `why`: the reason."""
     early = load_int(frame, LEFT_EARLY) + still_to_come(frame, store, record)
     if load_int(frame, SPILLS) != 0:
         store_int(frame, LEFT_EARLY, early)
@@ -71,7 +94,7 @@ def leave(frame: int, store: int, record: int, mask: int) -> bool:
         return True
     flags = load_int(store, WIDTH) + FLAGS
     if is_sampled(frame, store, record):
-        store_int(record, flags, load_int(record, flags) | SAMPLED)
+        store_int(record, flags, load_int(record, flags) | SAMPLED | ((why + 1) << MASKED))
         return False
     store_int(frame, LEFT_EARLY, early)
     store_int(store, EVICTED, load_int(store, EVICTED) + 1)
@@ -79,11 +102,11 @@ def leave(frame: int, store: int, record: int, mask: int) -> bool:
 
 
 @kernel()
-def evict(frame: int, store: int, slot: int, mask: int) -> bool:
+def evict(frame: int, store: int, slot: int, mask: int, why: int) -> bool:
     row = slot_at(store, slot)
     if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0:
         return False
-    if not leave(frame, store, row, mask):
+    if not leave(frame, store, row, mask, why):
         return False
     remove_row(load_int(frame, INDEXES_AT), store, slot)
     return True

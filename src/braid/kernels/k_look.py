@@ -36,6 +36,7 @@ from braid.kernels.k_frame import (
     NOW,
 )
 from braid.kernels.k_join import JOINS, REFUSED, begin_instant, judged, note, store_of
+from braid.kernels.k_keys import note_keys
 from braid.kernels.k_leave import leave
 from braid.kernels.k_refuse import is_in_vain, refuse
 from braid.kernels.k_store import (
@@ -169,6 +170,7 @@ def _look_at(frame: int, driver: int, row: int) -> None:
     joins = verdict == JOINS
     if not joins and verdict != REFUSED:
         return
+    note_keys(frame, store, record)
     if not _meet(frame, driver, record, joins):
         return
     if not joins:
@@ -176,7 +178,7 @@ def _look_at(frame: int, driver: int, row: int) -> None:
         return
     store_int(frame, CAME, load_int(frame, CAME) + load_int(store, STRIDE))
     if is_in_vain(frame, driver, record) != 0:
-        leave(frame, store, record, np.int64(0))
+        leave(frame, store, record, np.int64(0), np.int64(0))
         refuse(frame, driver, record)
     else:
         add_row(load_int(frame, INDEXES_AT), store, record, 0)

@@ -1,7 +1,8 @@
 """Rows that will never be in a result, and what is remembered of them (the *No* of the article).
 
-Where a key is of one row at most and WHERE has refused that row, whoever waits for it waits in vain,
-and so does who waits for those. Of refused rows only bits of their keys are kept, in two filters of
+Where a key is of one row at most, of all that come and not only of those that WHERE keeps
+(`k_keys.py`), and WHERE has refused that row, whoever waits for it waits in vain, and so does who
+waits for those. Of refused rows only bits of their keys are kept, in two filters of
 which the older one is forgotten when the newer one is full. Where rows are dropped and a filter errs
 a result may be lost; so a key has bits in two words, which errs far less often than more words of one
 would: with two words of room for a key once in some millions, and once in ten thousand when a filter
@@ -25,17 +26,17 @@ from braid.kernels.k_frame import (
     INPUTS,
     STORES_AT,
 )
-from braid.kernels.k_leave import asked_by, evict
+from braid.kernels.k_leave import after_refusal, asked_by, evict
 from braid.kernels.k_store import (
     BASE,
     EDGES,
     INDEX_WORDS,
-    IS_ONE,
     MARKS,
     REFUSED_AT,
     REFUSED_BEFORE_AT,
     REFUSED_KEYS,
     REFUSED_MASK,
+    REFUSES,
     STORE_WORDS,
     WIDTH,
     find,
@@ -64,7 +65,7 @@ def _set(filter_: int, mask: int, hash_: int) -> None:
 @kernel()
 def _is_refused(index: int, hash_: int) -> bool:
     now = load_int(index, REFUSED_AT)
-    if now == 0 or load_int(index, IS_ONE) == 0:
+    if now == 0 or load_int(index, REFUSES) == 0:
         return False
     before, mask = load_int(index, REFUSED_BEFORE_AT), load_int(index, REFUSED_MASK)
     second = mix(hash_ ^ _SECOND)
@@ -84,7 +85,7 @@ def is_in_vain(frame: int, driver: int, record: int) -> int:
         index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
         if load_int(record, load_int(store, WIDTH) + MARKS + place) < 0:
             continue
-        if load_int(index, REFUSED_KEYS) == 0 or load_int(index, IS_ONE) == 0:
+        if load_int(index, REFUSED_KEYS) == 0 or load_int(index, REFUSES) == 0:
             continue
         own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
         if _is_refused(index, hash_key(record, load_int(store, BASE), own)):
@@ -102,7 +103,7 @@ def refuse(frame: int, driver: int, record: int) -> None:
         edge = edges + place * (8 * EDGE_WORDS)
         own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
         at = load_int(own, REFUSED_AT)
-        if at == 0 or load_int(own, IS_ONE) == 0:
+        if at == 0 or load_int(own, REFUSES) == 0:
             continue
         hash_ = hash_key(record, load_int(store, BASE), own)
         _set(at, load_int(own, REFUSED_MASK), hash_)
@@ -118,5 +119,6 @@ def refuse(frame: int, driver: int, record: int) -> None:
             following = following_of(index, other, slot, hash_)
             row = slot_at(other, slot)
             if load_int(row, mark) >= 0:
-                evict(frame, other, slot, asked_by(frame, back, other, row))
+                mask = asked_by(frame, back, other, row)
+                evict(frame, other, slot, mask, after_refusal(frame, load_int(edge, EDGE_OWN)))
             slot = following

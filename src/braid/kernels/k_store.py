@@ -83,7 +83,11 @@ WATCHED, DONE_WITH = 1, 2
 #: there, and how often rows came; whether a key is of one row at most; keys of rows that WHERE has
 #: refused, as filters: the newer one and the one before, their words less one, keys in the newer;
 #: how often it was probed, and rows found; of the first row that came whose key was there the number
-#: among the events, the time, and the first value of the key.
+#: among the events, the time, and the first value of the key; whether whoever waits for a row that
+#: WHERE has refused waits in vain; keys that have come, whatever became of their rows (`k_keys.py`):
+#: the newer and the older table (0: none), a third one to work with, their words less one, keys in the
+#: newer, one in so many less one, since when each reaches back, for how long they are to, whether that
+#: is a time, and whether they have.
 (
     INDEX_STORE,
     HEADS_AT,
@@ -106,8 +110,20 @@ WATCHED, DONE_WITH = 1, 2
     EQUAL_NUMBER,
     EQUAL_AT,
     EQUAL_VALUE,
+    REFUSES,
+    KEYS_AT,
+    KEYS_BEFORE_AT,
+    KEYS_SPARE_AT,
+    KEYS_MASK,
+    KEYS_HELD,
+    KEYS_OTHERS,
+    KEYS_SINCE,
+    KEYS_BEFORE_SINCE,
+    KEYS_SPAN,
+    KEYS_TIMED,
+    KEYS_PROVED,
     INDEX_WORDS,
-) = range(22)
+) = range(34)
 
 #: A key of one column, not a float, hashes to the mix of its value and this.
 KEY_SEED = np.int64(0x9E3779B97F4A7C)
@@ -266,6 +282,18 @@ def add_row(indexes: int, store: int, record: int, oldest: int) -> int:
 
 
 @kernel()
+def note_equal(index: int, store: int, row: int) -> None:
+    """A row has come whose key has been there: it is not of one row, and nobody relies on it."""
+    column = load_int(load_int(index, COLUMNS_AT), 0)
+    store_int(index, EQUALS, load_int(index, EQUALS) + 1)
+    store_int(index, EQUAL_NUMBER, load_int(row, load_int(store, WIDTH) + NUMBER))
+    store_int(index, EQUAL_AT, load_int(row, 1))
+    store_int(index, EQUAL_VALUE, load_int(row, load_int(store, BASE) + column))
+    store_int(index, IS_ONE, 0)
+    store_int(index, REFUSES, 0)
+
+
+@kernel()
 def _index(indexes: int, store: int, slot: int, row: int, count: int) -> None:
     first = load_int(store, FIRST_INDEX)
     heads = load_int(indexes + first * (8 * INDEX_WORDS), MASK) + 1
@@ -277,11 +305,7 @@ def _index(indexes: int, store: int, slot: int, row: int, count: int) -> None:
         hash_ = hash_key(row, load_int(store, BASE), index)
         store_int(index, SEEN, load_int(index, SEEN) + 1)
         if load_int(index, EQUALS) == 0 and find(index, store, hash_) >= 0:
-            column = load_int(load_int(index, COLUMNS_AT), 0)
-            store_int(index, EQUALS, load_int(index, EQUALS) + 1)
-            store_int(index, EQUAL_NUMBER, load_int(row, load_int(store, WIDTH) + NUMBER))
-            store_int(index, EQUAL_AT, load_int(row, 1))
-            store_int(index, EQUAL_VALUE, load_int(row, load_int(store, BASE) + column))
+            note_equal(index, store, row)
         _chain(index, store, slot, hash_)
 
 

@@ -174,9 +174,9 @@ class Pieces:
             self._filter_anew()
 
     def _filter_anew(self) -> None:
-        """Filters of what is still aside, with room for as much again."""
+        """Filters of what is still aside, with room for half as much again at least."""
         words = _LEAST_FILTER
-        while words * _CROWDED < 2 * int(self._store[stores.ASIDE]):
+        while 2 * words * _CROWDED < 3 * int(self._store[stores.ASIDE]):
             words *= 2
         waiting = self._waiting()
         for place, index in enumerate(self._indexes):

@@ -15,6 +15,12 @@ from braid.mops.join_plan import Key
 from braid.mops.values import Values, Words
 from braid.plan.constraint_join import ConstraintJoinSpec
 
+_KINDS = {
+    ConstraintKind.ASCENDING: kernel.ASCENDS,
+    ConstraintKind.DESCENDING: kernel.DESCENDS,
+    ConstraintKind.CLUSTERED: kernel.CLUSTERS,
+}
+
 
 class Breaks:
     """What has been broken of what was declared, and what of that has been told.
@@ -56,6 +62,30 @@ class Breaks:
         """What a column of an input is called in the stream that it is of."""
         name = self._spec.inputs[number].layout.names[column]
         return dict(self._spec.names[number][1]).get(name)
+
+    def says(self, constraint: Constraint, kind: int, input_: int, other: int) -> bool:
+        """Whether a declared constraint is about what a watch looks at: its kind, its input, and the
+        column or the input that waits."""
+        names = self._spec.names
+        if kind == kernel.WAITS:
+            if constraint.kind is not ConstraintKind.REFERENCES:
+                return False
+            if (constraint.stream, constraint.target) != (names[other][0], names[input_][0]):
+                return False
+            common = [k for k in self._keys if k.columns[other] and k.columns[input_]]
+            pairs = {
+                (
+                    self.attribute(other, key.columns[other][0]),
+                    self.attribute(input_, key.columns[input_][0]),
+                )
+                for key in common
+            }
+            return pairs == set(
+                zip(constraint.attributes, constraint.target_attributes, strict=True)
+            )
+        if _KINDS.get(constraint.kind) != kind or constraint.stream != names[input_][0]:
+            return False
+        return constraint.attributes == (self.attribute(input_, other),)
 
     def note_keys(self) -> bool:
         """Take note of keys of which two rows have been seen; whether there is a new one."""

@@ -29,6 +29,7 @@ from braid.mops.columns import Rows
 from braid.mops.constraint_change_aside import ChangesAside, Rest
 from braid.mops.constraint_change_state import SAVED, ChangeStores
 from braid.mops.constraint_change_watch import ChangesWatch
+from braid.mops.constraint_loss import Loss, Lossy
 from braid.mops.constraint_output import Output
 from braid.mops.constraint_report import Broken
 from braid.mops.constraint_state import STORES
@@ -67,6 +68,9 @@ class ChangesJoinLogic(OneForAll):
         self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
         self._frame[leaving.ONLY_COMING] = spec.only_coming and not self._exact
         self._watch = ChangesWatch(spec, self._held, self._keys, context.watching)
+        # Rows have no room to remember why they would have been dropped: all are given up together.
+        self._loss = Loss(self._frame, 1, context.watching)
+        self._lossy: list[Lossy] = []
         #: Rows that came or went since orders were chosen, and since what is held was gone through.
         self._since = self._unwalked = 0
         self._rest = Rest()
@@ -143,6 +147,9 @@ class ChangesJoinLogic(OneForAll):
 
     def _act(self) -> None:
         """Judge what has been observed; from time to time go through what is held."""
+        if not self._exact and self._is_lossy():
+            self._held.stores[:, stores.COVERS] = 0
+            return
         for number, store in enumerate(self._held.stores):
             self._judge(number, store)
         if self._unwalked > 2 * _ROUND and self._unwalked > self.instances:
@@ -155,6 +162,17 @@ class ChangesJoinLogic(OneForAll):
         if self._exact:
             for aside in self._aside:
                 aside.write()
+
+    def _is_lossy(self) -> bool:
+        """Whether more results were lost than may be: then rows are not dropped any more."""
+        self._loss.by[0] = self._frame[frames.LOST]
+        if self._loss.judge():
+            self._lossy.append(self._loss.lossy([self._lossy_words()]))
+        return bool(self._loss.given_up[0])
+
+    def _lossy_words(self) -> str:
+        names = [str(stream or number) for number, (stream, _) in enumerate(self._spec.names)]
+        return f"constraints on the join of {' and '.join(names)}"
 
     def _note_returns(self) -> None:
         """Let rows stay for a while if too many of those that left come back."""
@@ -192,6 +210,11 @@ class ChangesJoinLogic(OneForAll):
         """Declared constraints that were broken since this was last asked."""
         return self._watch.breaks.news(self._context.values)
 
+    def lossy(self) -> list[Lossy]:
+        """Constraints that were given up since this was last asked, for the results they lose."""
+        found, self._lossy = self._lossy, []
+        return found
+
     def uses(self, name: str) -> bool:
         """Whether a declared constraint is of use to it, or was."""
         return self._watch.breaks.uses(name)
@@ -228,6 +251,7 @@ class ChangesJoinLogic(OneForAll):
             state[f"rows{number}"] = self._held.records(number)
             state[f"aside{number}"] = aside.records()
         state |= self._watch.saved()
+        state["loss"] = self._loss.saved()
         budget = self._context.instance_budget
         state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
         return state
@@ -243,6 +267,8 @@ class ChangesJoinLogic(OneForAll):
             rows = checks.table(state, f"rows{number}", width)
             self._take(number, rows, checks.table(state, f"aside{number}", width))
         self._watch.take(state)
+        if "loss" in state:
+            self._loss.take(state["loss"])
         self.stopped = {}
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
@@ -312,8 +338,6 @@ class ChangesJoinLogic(OneForAll):
         names = [stores.COUNT, stores.ASIDE, stores.GONE_ASIDE]
         names += [stores.EVICTED, stores.RETURNS, stores.PEAK]
         covers = self._held.stores[:, stores.COVERS]
-        sampled = int(self._frame[frames.SAMPLES])
-        lost = int(self._frame[frames.LOST]) * (1024 - sampled) // max(sampled, 1)
         return {
             "mode": self._spec.mode.value,
             "watches": bool(self._frame[leaving.OBSERVES]),
@@ -332,7 +356,8 @@ class ChangesJoinLogic(OneForAll):
             "one_result": [bool(c == stores.DONE_WITH) for c in covers],
             "constraints": self._watch.describe(),
             "broken_keys": self._watch.broken_keys(),
-            "lost": 0 if self._exact else lost,
+            "lost": 0 if self._exact else self._loss.estimate(),
+            "lossy": [self._lossy_words()] if self._loss.given_up[0] else [],
         }
 
     def __del__(self) -> None:

@@ -10,8 +10,8 @@ took. A constraint that saves less than it costs is given up, and tried again la
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from time import perf_counter
+from collections.abc import Iterable, Sequence
+from time import thread_time
 
 import numpy as np
 
@@ -26,8 +26,12 @@ from braid.mops.values import Words
 EVALUATED = 16_384
 #: What costs less than this part of the time more than it saves is watched all the same.
 _LITTLE = 0.01
+#: How often in a row a constraint is found not to be worth its time before it is given up.
+_DOUBTS = 2
 #: Rows on which an observation is tried, and instants that are remembered.
 _TRIED, _PACES = 64, 64
+#: A k that is larger may not be used: at least.
+_LEAST_THRESHOLD = 1024
 
 
 class Paces:
@@ -54,6 +58,30 @@ class Paces:
         came = int(self._arrivals[-1][number] - self._arrivals[at][number])
         return came * size // (now - self._times[at])
 
+    def held(self, number: int, store: Words) -> int:
+        """About how many events of an input are in its window, which is by time."""
+        inside = self.inside(number, int(store[stores.SIZE]))
+        came = int(store[stores.ARRIVALS])
+        return came if inside is None else min(inside, came)
+
+    def set_thresholds(
+        self, watches: Words, held: Stores, inputs: Sequence[int], part: float
+    ) -> None:
+        """A constraint is of no use if rows have left their windows before it lets them go. `inputs`:
+        whose events each watch is about; `part`: of a window that k may be at most."""
+        for watch, number in zip(watches, inputs, strict=True):
+            store = held.stores[number]
+            size = int(store[stores.SIZE])
+            inside: int | None = size
+            if size < 0:
+                inside = int(store[stores.ARRIVALS])
+            elif not store[stores.BY_ROWS]:
+                inside = self.inside(number, size)
+            if inside is not None:
+                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, int(inside * part))
+            if size > 0 and not store[stores.BY_ROWS]:
+                watch[kernel.TIME_THRESHOLD] = max(1, int(size * part))
+
 
 class Choice:
     """What each watch of a join has saved and cost."""
@@ -70,6 +98,10 @@ class Choice:
         #: how often it was found not to be worth it.
         self.saved, self.cost = np.zeros((2, watches), np.float64)
         self.refused = np.zeros(watches, np.int64)
+        #: How often in a row it was found not to be worth it, whether it was used when this was last
+        #: measured, and since when it was.
+        self._doubts, self._proved_at = np.zeros((2, watches), np.int64)
+        self._proved = np.zeros(watches, np.bool_)
 
     def measured(self, number: int, width: int) -> Measured:
         saved, cost = float(self.saved[number]), float(self.cost[number])
@@ -113,27 +145,40 @@ class Choice:
 
     def _measure(self, watches: Words, counted: Words, came: Words) -> None:
         bytes_ = float((came * self._held.stores[:, stores.STRIDE]).sum())
+        proving = (watches[:, kernel.PHASE] == kernel.PROVES) & (
+            watches[:, kernel.K] < kernel.ENDLESS
+        )
         for number, watch in enumerate(watches):
             observed, saved = (int(word) for word in counted[number])
             # What only looks lets nobody go: what it costs is little, and to measure it is more.
             if not observed or not bytes_ or watch[kernel.PHASE] != kernel.PROVES:
+                self._doubts[number] = 0
                 continue
             took = observed * self._seconds_of(number) + self._walked[number]
             self.saved[number] = saved / bytes_
             self.cost[number] = min(took / self.seconds, 1.0)
-            if (
-                watch[kernel.DECLARED] != 1
-                and self.saved[number] + _LITTLE < self._worth * self.cost[number]
-            ):
+            worth = self.saved[number] + _LITTLE >= self._worth * self.cost[number]
+            # It takes a while until rows leave by what has just been found to hold.
+            began = self._proved[number] and watch[kernel.PROVED] == self._proved_at[number]
+            self._doubts[number] = 0 if worth or not began else self._doubts[number] + 1
+            if watch[kernel.DECLARED] != 1 and self._doubts[number] >= _DOUBTS:
                 kernel.give_up(self._held.frame, number, int(self.refused[number]))
                 self.refused[number] += 1
+                self._doubts[number] = 0
+        self._proved[:] = proving
+        self._proved_at[:] = watches[:, kernel.PROVED]
 
     def _seconds_of(self, number: int) -> float:
         """How long an observation takes, now and here: the shortest time of some, since others may
-        have had the processor in between. The first time of all, it is compiled."""
-        found = []
-        for _ in range(4):
-            started = perf_counter()
-            tried = arrivals.rehearse(self._held.frame, number, _TRIED)
-            found.append((perf_counter() - started) / tried if tried else 0.0)
-        return min(found)
+        have had the processor in between, less what it takes to ask for none. The first time of all,
+        it is compiled."""
+        times: list[float] = []
+        tried = 0
+        for rows in (0, _TRIED):
+            found = []
+            for _ in range(4):
+                started = thread_time()
+                tried = arrivals.rehearse(self._held.frame, number, rows)
+                found.append(thread_time() - started)
+            times.append(min(found))
+        return max(0.0, times[1] - times[0]) / tried if tried else 0.0

@@ -25,6 +25,12 @@ class Graph:
         record = self._held.indexes[index]
         return bool(record[stores.SEEN] >= _SEEN and not record[stores.EQUALS])
 
+    def refuses(self, index: int) -> bool:
+        """Whether nobody need wait for the row of a key once WHERE has refused one: the key was
+        declared, or all rows with it were observed for as long as others wait for them."""
+        proved = bool(self._held.indexes[index, stores.KEYS_PROVED])
+        return self.is_one(index, declared=not proved)
+
     def reached(self, number: int, *, declared: bool) -> set[int]:
         """The inputs of which a row of this one determines the row that it joins."""
         found, new = {number}, [number]

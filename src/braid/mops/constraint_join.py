@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from braid.mops.columns import Rows
 from braid.mops.constraint_aside import Aside
 from braid.mops.constraint_going import Going
 from braid.mops.constraint_look import Look
+from braid.mops.constraint_loss import Lossy
 from braid.mops.constraint_output import Output
 from braid.mops.constraint_report import Broken
 from braid.mops.constraint_resting import PLAIN, Resting
@@ -91,16 +92,16 @@ class ConstraintJoinLogic(OneForAll):
         width = self._spec.output.layout.width
         if self.stopped or self._never:
             return Batch(np.empty((0, width), np.int64))
-        started, came = perf_counter(), sum(len(batch.rows) for batch in inputs)
+        started, came = thread_time(), sum(len(batch.rows) for batch in inputs)
         if self._resting is not None:
             found = self._plain(self._resting, inputs, bound)
-            self._look.plain.note(came, perf_counter() - started)
+            self._look.plain.note(came, thread_time() - started)
             return found
         out = self._joined(inputs, bound)
         self._look.events += came
-        self._look.own.note(came, perf_counter() - started)
+        self._look.own.note(came, thread_time() - started)
         may_rest = self._spec.netted and not self._spec.declared and not self.stopped
-        if may_rest and not self._look.is_worth_it():
+        if may_rest and not self._look.is_worth_it(self.state_bytes):
             self._go_back()
         return Batch(out)
 
@@ -226,9 +227,9 @@ class ConstraintJoinLogic(OneForAll):
 
     def _run(self) -> None:
         while True:
-            started = perf_counter()
+            started = thread_time()
             status = run(self._frame, self._residual)
-            self._watch.choice.seconds += perf_counter() - started
+            self._watch.choice.seconds += thread_time() - started
             if status == 0:
                 return
             if status == 1:
@@ -274,6 +275,11 @@ class ConstraintJoinLogic(OneForAll):
     def broken(self) -> list[Broken]:
         """Declared constraints that were broken since this was last asked."""
         return self._watch.breaks.news(self._context.values)
+
+    def lossy(self) -> list[Lossy]:
+        """Constraints that were given up since this was last asked, for the results they lose."""
+        found, self._watch.lossy = self._watch.lossy, []
+        return found
 
     def uses(self, name: str) -> bool:
         """Whether a declared constraint is of use to it, or was."""
@@ -338,6 +344,7 @@ class ConstraintJoinLogic(OneForAll):
         resting.restore(state)
         self._held.stores[:, stores.ARRIVALS] = state[STORES][:-1].reshape(-1, len(SAVED))[:, 0]
         self._take_going(state)
+        self._watch.take_loss(state)
         if self._resting is None:
             self._wake(resting)
 

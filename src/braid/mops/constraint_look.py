@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 
@@ -108,14 +108,14 @@ class Look:
         self.events += sum(map(len, rows))
         if not self.is_on:
             self._begin()
-        started = perf_counter()
+        started = thread_time()
         for feed, own in zip(self._held.feeds, rows, strict=True):
             feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
             feed[frames.FEED_ROW] = 0
         look(self._frame)
         pass_time(self._frame, bound)
         self._held.tidy()
-        self._watch.look(perf_counter() - started)
+        self._watch.look(thread_time() - started)
         self._results += results
         return self._judge(counts)
 
@@ -151,7 +151,7 @@ class Look:
         total = float((widths * np.array(counts)).sum())
         arrived = self._held.stores[:, stores.ARRIVALS] - self._kept
         done = 0.0
-        for number in self._watch.graph.covering():
+        for number in self._watch.covering():
             share = float(widths[number]) * counts[number] / total if total else 0.0
             done += share * min(1.0, self._results / max(1, int(arrived[number])))
         return seen + done
@@ -182,23 +182,32 @@ class Look:
         self.own.forget()
         self._settled, self._doubts = self.events + max(SETTLED, 2 * rows), -1
 
-    def is_worth_it(self) -> bool:
-        """Whether the join as it is saves as much as it costs; True while that is not known."""
+    def is_worth_it(self, bytes_: int) -> bool:
+        """Whether the join as it is, which holds so many bytes, saves as much as it costs; True while
+        that is not known."""
         if self.events < self._settled or not self._bytes or not self._worth:
             return True
-        rows = int(self._held.stores[:, stores.COUNT].sum())
-        came, left = self._frame[[frames.CAME, frames.LEFT_EARLY]].tolist()
         self._settled = self.events + SETTLED
-        self._frame[[frames.CAME, frames.LEFT_EARLY]] = 0
-        if self._doubts < 0 or not came:
+        plain = self._bytes * self._plain_rows()
+        if self._doubts < 0 or not plain:
             # What leaves has come earlier: only now the one is to be compared with the other.
             self._doubts = 0
             return True
-        each = self._held.nbytes / rows if rows else self._bytes
-        saved = 1.0 - (1.0 - min(1.0, left / came)) * each / self._bytes
+        saved = 1.0 - bytes_ / plain
         worth = saved + _LITTLE >= self._worth * cost_of(self.plain, self.own)
         self._doubts = 0 if worth else self._doubts + 1
         return self._doubts < DOUBTS
+
+    def _plain_rows(self) -> float:
+        """The rows that the plain join would hold now: those of the windows that WHERE keeps."""
+        held = self._held.stores
+        arrived = held[:, stores.ARRIVALS] - self._kept
+        came = float(self._frame[frames.CAME])
+        self._frame[[frames.CAME, frames.LEFT_EARLY]] = 0
+        self._kept = held[:, stores.ARRIVALS].copy()
+        bytes_ = float((arrived * held[:, stores.STRIDE]).sum())
+        rows = sum(self._watch.paces.held(number, store) for number, store in enumerate(held))
+        return rows * min(1.0, came / bytes_) if bytes_ else 0.0
 
     # ---- state ----
 

@@ -16,7 +16,9 @@ from braid.errors import damaged
 from braid.kernels import k_watch as kernel
 from braid.mops import checks
 from braid.mops.columns import Rows, array_of
+from braid.mops.join_plan import Key, Lookup
 from braid.mops.values import Values, Words
+from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.keys import split_channel
 
 #: Values of k that are remembered.
@@ -164,6 +166,29 @@ def shown_value(word: int, type_: pa.DataType, values: Values) -> str:
     if kind_of(type_) in (Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN):
         return str(array_of(np.array([word], np.int64), None, type_, values)[0].as_py())
     return str(word)
+
+
+def reason_in_words(
+    spec: ConstraintJoinSpec,
+    keys: Sequence[Key],
+    what: Sequence[tuple[int, int, int]],
+    lookups: Sequence[Lookup],
+    reason: int,
+) -> str:
+    """Why rows of a join were dropped (`kernels/k_leave.py`): what was believed to hold. `what`: of each
+    watch its kind, its input, and the column or the input that waits."""
+    names = [split_channel(str(s or n))[0] for n, (s, _) in enumerate(spec.names)]
+    if reason < len(what):
+        kind, input_, other = what[reason]
+        if kind == kernel.WAITS:
+            return f"{names[other]} {_NAMES[kind]} {names[input_]}"
+        return f"{names[input_]} ({spec.inputs[input_].layout.names[other]}) {_NAMES[kind]}"
+    reason -= len(what)
+    if reason < len(names):
+        return f"a row of {names[reason]} has one result"
+    number, of_key = lookups[reason - len(names)]
+    shown = [spec.inputs[number].layout.names[keys[k].columns[number][0]] for k in of_key]
+    return f"{names[number]} ({', '.join(shown)}) key"
 
 
 def shown_watch(

@@ -16,6 +16,8 @@ _JUDGED = {ConstraintMode.EXACT: 64, ConstraintMode.MONITORED: 1000}
 _OFTEN = 2
 #: Events for which results of rows are not counted after they were in vain; two to this many times.
 _UNCOUNTED, _LONGEST_UNCOUNTED = 8192, 5
+#: Events after which it is believed that no row has another result, where windows hold more.
+_LONG = 65_536
 
 
 class OneResult:
@@ -47,6 +49,11 @@ class OneResult:
                 return
         if first + again < enough or resting:
             return
+        if self._mode is ConstraintMode.MONITORED and store[stores.COVERS] != stores.DONE_WITH:
+            # A second result may come at the end of a window: it is to be seen that none does.
+            long = min(2 * int(store[stores.COUNT]), _LONG)
+            if store[stores.ARRIVALS] - self._counted[number] < long:
+                return
         often = _OFTEN if self._mode is ConstraintMode.EXACT else 0
         if 100 * again <= often * first:
             store[stores.COVERS] = stores.DONE_WITH

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
 
-from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
+from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.types import Kind, kind_of
 from braid.kernels import k_arrivals as arrivals
 from braid.kernels import k_collect as ways
@@ -35,11 +35,14 @@ from braid.mops.base import State
 from braid.mops.constraint_broken import Breaks
 from braid.mops.constraint_choice import Choice, Paces
 from braid.mops.constraint_graph import Graph
+from braid.mops.constraint_keys import ObservedKeys
+from braid.mops.constraint_loss import Loss, Lossy
 from braid.mops.constraint_refused import RefusedKeys
 from braid.mops.constraint_report import (
     Broken,
     Found,
     check_watches,
+    reason_in_words,
     saved_history,
     shown_watch,
     take_history,
@@ -52,8 +55,9 @@ from braid.plan.constraint_join import ConstraintJoinSpec
 
 #: One row in so many events may come back.
 _RARELY = 500
-#: Rounds for which rows stay, at most.
-_LONGEST_REST = 64
+#: Events after which that is judged, at least; those for which rows stay then: so many times, at most.
+_JUDGED = 8192
+_REST, _LONGEST_REST = 2048, 64
 #: Events after which what is held is gone through, at least.
 _ROUND = 1024
 #: Events over which distances are taken into account: W.
@@ -62,8 +66,8 @@ _WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000, kerne
 _FACTOR = {kernel.WAITS: 1.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2, kernel.CLUSTERS: 1.2}
 #: Rows of tables.
 _RUNS, _VALUES, _MOST_VALUES = 128, 2048, 16_384
-#: A k that is larger is not used: at least, and before it is known what windows hold.
-_LEAST_THRESHOLD, _FIRST_THRESHOLD = 1024, 16_384
+#: A k that is larger is not used, before it is known what windows hold.
+_FIRST_THRESHOLD = 16_384
 
 #: Distances that are taken into account of some keys, at least, and for how many events what is held
 #: of them is not gone through, for each row.
@@ -81,11 +85,6 @@ _EQUALS = [
     stores.EQUAL_AT,
     stores.EQUAL_VALUE,
 ]
-_KINDS = {
-    ConstraintKind.ASCENDING: kernel.ASCENDS,
-    ConstraintKind.DESCENDING: kernel.DESCENDS,
-    ConstraintKind.CLUSTERED: kernel.CLUSTERS,
-}
 #: Kinds of values that have an order as words, floats as `k_watch.value_of` reads them.
 ORDERED = (
     Kind.INTEGER,
@@ -109,28 +108,36 @@ class Watch:
         held.frame[frames.SAMPLES] = round(1024 * watching.sample)
         self.is_awake = True
         self._since = np.zeros(len(spec.inputs), np.int64)
-        #: Of each input: rows that had come back and left in the last round, for how many rounds
-        #: none is to leave, and for how many it was the last time.
+        #: Of each input: rows that had come back when that was last judged, events since then, those for
+        #: which none is to leave, and how many it were the last time.
         self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
             4, -1
         )
+        drops = spec.mode is ConstraintMode.MONITORED
+        self._ones = ObservedKeys(held, needed=drops or any(spec.keeps))
         self._make_watches()
         self._found = [Found() for _ in self._what]
         self.breaks = Breaks(spec, held, keys, self._watches, self._found)
         self.graph = Graph(held, self.breaks)
-        self._paces = Paces()
+        self.paces = Paces()
         self.choice = Choice(held, len(self._what), watching.worth)
         self._results = OneResult(spec.mode, len(spec.inputs))
         #: Events after which it was last seen what comes of looking.
         self._looked = self._look_from = 0
+        #: Events until the next walk through what is held.
+        self._pause = 0
         #: Inputs whose rows that have been in a result have left.
         self._covered = np.zeros(len(spec.inputs), np.bool_)
         self._declare()
-        drops = spec.mode is ConstraintMode.MONITORED
         self._refused = RefusedKeys(held, needed=any(spec.keeps), drops=drops)
+        reasons = len(self._what) + len(spec.inputs) + len(held.indexes)
+        self.loss = Loss(held.frame, reasons, watching)
+        #: Constraints that were given up since results were lost, not told yet.
+        self.lossy: list[Lossy] = []
         if any(spec.keeps):
             for index, record in enumerate(held.indexes):
                 record[stores.IS_ONE] = self.graph.is_one(index, declared=True)
+                record[stores.REFUSES] = record[stores.IS_ONE]
 
     # ---- when ----
 
@@ -156,7 +163,8 @@ class Watch:
         until = self._watches[:, kernel.SLEEPS_UNTIL].copy()
         self._held.stores[:, stores.ITS_WATCHES] = 0
         self._watches[:, kernel.SLEEPS_UNTIL] = kernel.ENDLESS
-        yield
+        with self._ones.paused():
+            yield
         self._held.stores[:, stores.ITS_WATCHES] = kept
         self._watches[:, kernel.SLEEPS_UNTIL] = until
         self._watches[:, kernel.PROVED] = self._arrivals[self._watches[:, kernel.INPUT]]
@@ -231,7 +239,7 @@ class Watch:
         came = int(self._arrivals.sum())
         if came - self._looked >= _ROUND:
             self._looked = came
-            self._paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
+            self.paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
             kernel.judge_looking(self._held.frame)
         held = int(self._held.stores[:, stores.COUNT].sum())
         self._held.frame[frames.DUE] = 0
@@ -294,6 +302,7 @@ class Watch:
         for number in self._tables:
             self._tables[number] = np.empty((0, 2), np.int64)
             self._watches[number, kernel.ROOM] = 0
+        self._ones.drop()
         self._point()
 
     def make_tables(self) -> None:
@@ -303,6 +312,7 @@ class Watch:
                 rows = _VALUES if kind == kernel.CLUSTERS else _RUNS
                 self._tables[number] = np.full((rows, 2), -1, np.int64)
                 self._watches[number, kernel.ROOM] = rows
+        self._ones.make()
         self._point()
 
     def _point(self) -> None:
@@ -316,7 +326,7 @@ class Watch:
     def _declare(self) -> None:
         for constraint in self._spec.declared:
             for number, (kind, input_, other) in enumerate(self._what):
-                if self._says(constraint, kind, input_, other):
+                if self.breaks.says(constraint, kind, input_, other):
                     watch = self._watches[number]
                     watch[kernel.K], watch[kernel.DECLARED] = constraint.k, 1
                     watch[kernel.TIMED] = constraint.timed
@@ -327,29 +337,6 @@ class Watch:
             if len(self.graph.reached(number, declared=True)) == len(self._spec.inputs):
                 self._held.stores[number, stores.COVERS] = stores.DONE_WITH
 
-    def _says(self, constraint: Constraint, kind: int, input_: int, other: int) -> bool:
-        """Whether a declared constraint is about what a watch looks at."""
-        names = self._spec.names
-        if kind == kernel.WAITS:
-            if constraint.kind is not ConstraintKind.REFERENCES:
-                return False
-            if (constraint.stream, constraint.target) != (names[other][0], names[input_][0]):
-                return False
-            edge = next(e for e in self._held.edges[other] if e.second == input_)
-            pairs = {
-                (
-                    self.breaks.attribute(other, self._keys[k].columns[other][0]),
-                    self.breaks.attribute(input_, self._keys[k].columns[input_][0]),
-                )
-                for k in edge.keys
-            }
-            return pairs == set(
-                zip(constraint.attributes, constraint.target_attributes, strict=True)
-            )
-        if _KINDS.get(constraint.kind) != kind or constraint.stream != names[input_][0]:
-            return False
-        return constraint.attributes == (self.breaks.attribute(input_, other),)
-
     # ---- ways to leave ----
 
     def _ways(self, number: int) -> tuple[Words, bool]:
@@ -358,16 +345,16 @@ class Watch:
         edges = self._held.edges[number]
         for place, edge in enumerate(edges):
             waits = self._what.index((kernel.WAITS, edge.second, number))
-            found.append([waits, place, -1, ways.WAITING])
+            found.append([waits, place, -1, ways.WAITING, 0])
             for watch, own in self._of_values(edge.keys, edge.second, number, order=True):
-                found.append([watch, place, own, ways.WAITING])
+                found.append([watch, place, own, ways.WAITING, 0])
         found = [way for way in found if self._is_usable(way[0])]
         deciding, alone = self.graph.deciding(number)
         asked: list[list[int]] = []
         for place in deciding:
             edge = self._held.edges[number][place]
             own_ways = [
-                [watch, place, own, ways.ASKED]
+                [watch, place, own, ways.ASKED, 0]
                 for watch, own in self._of_values(edge.keys, edge.second, number, order=False)
                 if self._is_usable(watch)
             ]
@@ -380,6 +367,8 @@ class Watch:
         return np.array(found, np.int64).reshape(-1, ways.BY_WORDS), alone
 
     def _is_usable(self, number: int) -> bool:
+        if self.loss.given_up[number]:
+            return False
         watch = self._watches[number]
         threshold = kernel.TIME_THRESHOLD if watch[kernel.TIMED] else kernel.THRESHOLD
         return bool(watch[kernel.DECLARED] == 1 or watch[kernel.K] <= watch[threshold])
@@ -405,29 +394,54 @@ class Watch:
         if self.breaks.give_up(broken):
             self._held.stores[:, stores.COVERS] = stores.WATCHED
 
+    def _give_up_lossy(self) -> None:
+        """Do not use any more what loses more results than may be lost."""
+        chosen = self.loss.judge()
+        if chosen:
+            self.lossy.append(self.loss.lossy([self._words(reason) for reason in chosen]))
+            first = len(self._what) + len(self._spec.inputs)
+            self._held.indexes[self.loss.given_up[first:], stores.REFUSES] = 0
+
+    def _words(self, reason: int) -> str:
+        return reason_in_words(self._spec, self._keys, self._what, self._held.lookups, reason)
+
+    def covering(self) -> list[int]:
+        """The inputs whose rows may leave after their only result, as far as keys tell."""
+        given_up = self.loss.given_up[len(self._what) :]
+        return [number for number in self.graph.covering() if not given_up[number]]
+
     def act(self) -> None:
         """Judge what has been seen, and let rows leave."""
         if self.breaks.keyed and self.breaks.note_keys():
             # What they promised is watched now.
             self._held.stores[:, stores.COVERS] = stores.WATCHED
+        if self._spec.mode is ConstraintMode.MONITORED:
+            self._give_up_lossy()
         for number, store in enumerate(self._held.stores):
+            if self.loss.given_up[len(self._what) + number]:
+                store[stores.COVERS] = 0
+                continue
             self._results.judge(number, store, resting=bool(self._resting[number]))
         came = int(self._held.stores[:, stores.ARRIVALS].sum())
         if came - self._looked >= _ROUND:
             self._looked = came
-            self._paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
+            self.paces.note(int(self._held.frame[frames.NOW]), self._arrivals)
             kernel.judge_looking(self._held.frame)
             self._note_history()
-        held = self._held.stores[:, stores.COUNT].sum()
+        held = int(self._held.stores[:, stores.COUNT].sum())
         events = int(came - self._since.sum())
         due = bool(self._held.frame[frames.DUE])
         self._held.frame[frames.DUE] = 0
-        if events < max(_ROUND, held // 4 if due else held):
+        if events < max(_ROUND, held // 4 if due else min(held, self._pause)):
             if due:
                 self._make_room()
             return
         self._since = self._arrivals.copy()
         self.collect(events)
+        # What comes now is mostly what leaves next: half as many events are to come as rows are left. If
+        # few leave, since what they wait for is not known to hold just now, some more than before.
+        left = int(self._held.stores[:, stores.COUNT].sum())
+        self._pause = left // 2 if 4 * left < 3 * held else 3 * max(_ROUND, self._pause) // 2
 
     @property
     def _arrivals(self) -> Words:
@@ -444,10 +458,14 @@ class Watch:
 
     def _collect(self, events: int | None = None) -> None:
         """`events`: after how many, where rows may have come back."""
-        self._set_thresholds()
+        inputs = [input_ for _, input_, _ in self._what]
+        self.paces.set_thresholds(self._watches, self._held, inputs, self._watching.threshold)
+        first = len(self._what) + len(self._spec.inputs)
         for index, record in enumerate(self._held.indexes):
             record[stores.IS_ONE] = self.graph.is_one(index, declared=False)
-            if record[stores.IS_ONE]:
+            lossy = self.loss.given_up[first + index]
+            record[stores.REFUSES] = self.graph.refuses(index) and not lossy
+            if record[stores.REFUSES]:
                 self._refused.renew(index)
         for number, store in enumerate(self._held.stores):
             if events is not None and self._is_resting(number, store, events):
@@ -455,9 +473,9 @@ class Watch:
             open_, alone = self._ways(number)
             covered = store[stores.COVERS] == stores.DONE_WITH
             if store[stores.COUNT] and (len(open_) or (covered and not self._covered[number])):
-                started = perf_counter()
+                started = thread_time()
                 ways.collect(self._held.frame, number, open_, int(alone))
-                self.choice.walked(open_[:, ways.BY_WATCH].tolist(), perf_counter() - started)
+                self.choice.walked(open_[:, ways.BY_WATCH].tolist(), thread_time() - started)
             self._covered[number] = covered
 
     def _note_history(self) -> None:
@@ -466,34 +484,18 @@ class Watch:
             found.note(now, int(watch[kernel.K]))
 
     def _is_resting(self, number: int, store: Words, events: int) -> bool:
-        """Whether rows of an input are left where they are for some rounds, since too many of those
+        """Whether rows of an input are left where they are for some events, since too many of those
         that left came back: each costs as much time as some hundred events do."""
         returned = int(store[stores.RETURNS] - self._returned[number])
-        self._returned[number] = store[stores.RETURNS]
-        if returned * _RARELY > events:
+        self._left[number] += events
+        if returned * _RARELY > max(_JUDGED, self._left[number]):
             self._rests[number] = min(2 * self._rests[number] + 8, _LONGEST_REST)
-            self._resting[number] = self._rests[number]
+            self._resting[number] = self._rests[number] * _REST
             store[stores.COVERS] = min(store[stores.COVERS], stores.WATCHED)
-        if self._resting[number]:
-            self._resting[number] -= 1
-            return True
-        return False
-
-    def _set_thresholds(self) -> None:
-        """A constraint is of no use if rows have left their windows before it lets them go."""
-        part = self._watching.threshold
-        for watch, (_, number, _) in zip(self._watches, self._what, strict=True):
-            store = self._held.stores[number]
-            size = int(store[stores.SIZE])
-            inside: int | None = size
-            if size < 0:
-                inside = int(store[stores.ARRIVALS])
-            elif not store[stores.BY_ROWS]:
-                inside = self._paces.inside(number, size)
-            if inside is not None:
-                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, int(inside * part))
-            if size > 0 and not store[stores.BY_ROWS]:
-                watch[kernel.TIME_THRESHOLD] = max(1, int(size * part))
+        if self._left[number] >= _JUDGED or self._resting[number]:
+            self._returned[number], self._left[number] = store[stores.RETURNS], 0
+        self._resting[number] = max(0, self._resting[number] - events)
+        return bool(self._resting[number])
 
     def _make_room(self) -> None:
         """Forget clusters that are over and have been used; tables that are full all the same are
@@ -530,13 +532,14 @@ class Watch:
                 table[:] = -1
                 self._watches[number, kernel.ENTRIES] = 0
         self._refused.forget()
+        self._ones.forget()
 
     # ---- state ----
 
     @property
     def nbytes(self) -> int:
         tables = sum(table.nbytes for table in self._tables.values())
-        return self._watches.nbytes + tables + self._refused.nbytes
+        return self._watches.nbytes + tables + self._refused.nbytes + self._ones.nbytes
 
     def saved(self) -> State:
         tables = [t.ravel() for t in self._tables.values()]
@@ -549,6 +552,7 @@ class Watch:
             "history": saved_history(self._found),
             "measured": self.choice.state(),
             "broken_keys": self.breaks.saved(),
+            "loss": self.loss.saved(),
         }
 
     def take(self, state: State) -> None:
@@ -567,17 +571,22 @@ class Watch:
             self._tables[number] = np.ascontiguousarray(table).copy()
             at += 2 * rows
         self._held.indexes[:, _EQUALS] = state["equals"].reshape(-1, len(_EQUALS))
-        self._held.frame[frames.LOST] = state["lost"][0]
+        self.take_loss(state)
         take_history(self._found, state["history"])
         self.choice.take(state["measured"])
         self.breaks.take(state["broken_keys"])
         self._point()
         self._refused.forget()
+        self._ones.forget()
+
+    def take_loss(self, state: State) -> None:
+        """What has been lost, and what was given up for it."""
+        self._held.frame[frames.LOST] = state["lost"][0]
+        if "loss" in state:
+            self.loss.take(state["loss"])
 
     def describe(self) -> dict[str, Any]:
         covers = self._held.stores[:, stores.COVERS]
-        sampled = int(self._held.frame[frames.SAMPLES])
-        lost = int(self._held.frame[frames.LOST]) * (1024 - sampled) // max(sampled, 1)
         exact = self._spec.mode is ConstraintMode.EXACT
         return {
             "one_result": [bool(c == stores.DONE_WITH) for c in covers],
@@ -590,7 +599,8 @@ class Watch:
                 name: int(self._held.indexes[index, stores.EQUAL_AT])
                 for name, index in self.breaks.keys.items()
             },
-            "lost": 0 if exact else lost,
+            "lost": 0 if exact else self.loss.estimate(),
+            "lossy": [self._words(n) for n in np.flatnonzero(self.loss.given_up).tolist()],
         }
 
     def _shown(self, number: int, found: Found) -> dict[str, Any] | None:
