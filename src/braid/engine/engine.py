@@ -26,6 +26,7 @@ from braid.engine.pages import Delta
 from braid.engine.payload import to_json
 from braid.engine.results import Emission
 from braid.engine.shard import Shard
+from braid.engine.unreadable import with_news
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint
@@ -337,7 +338,7 @@ class Engine:
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
         taken = [
-            (names, self._ingest(names[0])(_as_table(data)))
+            (names, self._ingest(names[0])(_as_table(data), shard.documents))
             for key, data in tables.items()
             if (names := (key,) if isinstance(key, str) else tuple(key))
         ]
@@ -371,7 +372,8 @@ class Engine:
         self._emission = emission
         self.stats = emission.stats
         self.suspended = emission.suspended
-        self.notices.extend(emission.notices)
+        self.notices[:] = with_news(self.notices, emission.notices)
+        self.rejected = pa.concat_tables([self.rejected, *(t for _, t in emission.rejected)])
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}

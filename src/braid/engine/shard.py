@@ -22,16 +22,18 @@ from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
 from braid.engine.options import Options
 from braid.engine.ordering import NEVER, Ordering, Part, Progress
-from braid.engine.pages import Delta, Pages, read_array
+from braid.engine.pages import Delta, Pages, ipc, read_array, read_ipc
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
 from braid.engine.results import Emission, Paired, ResultGroup
+from braid.engine.unreadable import UnreadTexts, document_mops, with_news
 from braid.errors import CheckpointError, Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constraint_state import STORES
+from braid.mops.document_reader import DocumentReader
 from braid.mops.publish import Subscribers
 from braid.mops.values import Carried, Words
 from braid.optimizer.driver import Driver, shares_channels
@@ -91,6 +93,7 @@ class Shard:
         self.suspended: dict[str, str] = {}
         #: What was found while it ran that users should know.
         self.notices: list[Notice] = []
+        self._unread = UnreadTexts()
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
@@ -216,6 +219,11 @@ class Shard:
     def executor(self) -> Executor:
         return self._executor
 
+    @property
+    def documents(self) -> DocumentReader:
+        """Parses the documents of this shard."""
+        return self._context.documents
+
     @classmethod
     def load(
         cls,
@@ -310,21 +318,25 @@ class Shard:
         sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
+        rejected: list[tuple[str, pa.Table]] = []
         passed = self._has_time_passed()
         if sources or passed:
             feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            notices = broken_notices(self._executor)
-            self.notices.extend(notices)
+            units = [(s, self._unit(s)) for s in document_mops(self._executor)]
+            rejected, unread = self._unread.take(self._executor, units)
+            notices = [*broken_notices(self._executor), *unread]
+            self.notices = with_news(self.notices, notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
+            self._context.documents.settle()
         if self._leaving:
             for group in groups:
                 group.settle()  # before anybody goes
         self._bury()
         late, self._late = self._late, []
-        return Emission(groups, late, self._stats(groups), dict(self.suspended), notices)
+        return Emission(groups, late, self._stats(groups), dict(self.suspended), notices, rejected)
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""
@@ -449,7 +461,7 @@ class Shard:
         for chunk in ordering.chunks:
             key = f"chunk/{chunk.number}"
             if not pages.keep(key):
-                pages.put(key, _ipc(chunk.events.slice(chunk.released)))
+                pages.put(key, ipc(chunk.events.slice(chunk.released)))
         for signature, arrays in states.items():
             for name, array in arrays.items():
                 pages.put_array(f"mop/{signature}/{name}", array)
@@ -458,7 +470,7 @@ class Shard:
         pages.put_array("strings/bytes", strings.pool[: strings.size])
         pages.put_array("strings/holes", strings.holes)
         for number, store in enumerate(self._context.values.carried.values()):
-            pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
+            pages.put(f"carried/{number}", ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
 
     def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
@@ -509,7 +521,7 @@ class Shard:
         }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
         ordering.restore_chunks(
-            (number, part, _read_ipc(pages[f"chunk/{number}"]))
+            (number, part, read_ipc(pages[f"chunk/{number}"]))
             for number, channel in meta["chunks"]
             for part in self._channels_of(channel)
         )
@@ -519,7 +531,7 @@ class Shard:
             holes = read_array(pages, "strings/holes", np.dtype(np.int64))
             values.strings.load_pool(offsets, data, holes)
         for number in range(meta["carried"]):
-            array = _read_ipc(pages[f"carried/{number}"]).column(0)
+            array = read_ipc(pages[f"carried/{number}"]).column(0)
             store = Carried(array.type)
             store.values = array
             values.carried[array.type] = store
@@ -584,15 +596,3 @@ def _grouped(
 
 def _is_single(members: Members) -> bool:
     return len(members) == 1 and "/" not in members.ids[0].as_py()
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _read_ipc(page: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(page).read_next_batch()

@@ -65,6 +65,7 @@ def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
             tuple(joins),
             tuple(_window(binder, join.window, unit) for join in node.joins),
             () if node.places == tuple(range(len(node.places))) else node.places,
+            tuple(block.stream.name for block in node.blocks),
         ),
         label,
     )

@@ -12,7 +12,7 @@ from braid.algebra.documents import is_xml
 from braid.kernels.documents_frame import Found
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
-from braid.mops.document_reader import document_of
+from braid.mops.document_reader import DocumentReader
 from braid.mops.document_rows import DocumentRows
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore
 from braid.mops.values import Strings, Words
@@ -28,8 +28,9 @@ _FORGOTTEN = ""
 
 
 class DocumentOutput:
-    def __init__(self, strings: Strings) -> None:
+    def __init__(self, strings: Strings, reader: DocumentReader) -> None:
         self._strings = strings
+        self._reader = reader
 
     def batches(
         self,
@@ -120,7 +121,7 @@ class DocumentOutput:
             known, inverse = np.unique(
                 documents[missing] * _NODES + nodes[missing], return_inverse=True
             )
-            texts = [_value(text, node) for text, node in self._texts(known, store)]
+            texts = [self._value_of(text, node) for text, node in self._texts(known, store)]
             codes[missing] = self._strings.codes(pa.array(texts, pa.string()))[inverse]
         return codes
 
@@ -130,7 +131,13 @@ class DocumentOutput:
 
     def _shown(self, known: Words, store: DocumentStore) -> list[str]:
         """Nodes as documents."""
-        return [_shown(text, node) for text, node in self._texts(known, store)]
+        return [self._shown_of(text, node) for text, node in self._texts(known, store)]
+
+    def _value_of(self, text: str, node: int) -> str:
+        return self._reader.read(text).value(node) if text else _FORGOTTEN
+
+    def _shown_of(self, text: str, node: int) -> str:
+        return self._reader.read(text).shown(node) if text else _FORGOTTEN
 
     def _results(self, one: _Rows) -> Words:
         """The codes of results: what each block is about, below one root."""
@@ -152,14 +159,6 @@ class DocumentOutput:
             parts.append([shown[place] for place in places.tolist()])
         made = parts[0] if len(parts) == 1 else list(map(together, *parts))
         return self._strings.codes(pa.array(made, pa.string()))[inverse.ravel()]
-
-
-def _value(text: str, node: int) -> str:
-    return document_of(text).value(node) if text else _FORGOTTEN
-
-
-def _shown(text: str, node: int) -> str:
-    return document_of(text).shown(node) if text else _FORGOTTEN
 
 
 class _Rows(NamedTuple):

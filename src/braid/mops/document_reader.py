@@ -1,4 +1,11 @@
-"""Documents by their texts; the last ones are kept."""
+"""Documents by their texts: each is parsed once by whoever takes it in, and once by the shard.
+
+A `DocumentReader` belongs to one place that works on documents: an ingest task, or the shard of an
+engine. In process both are one, so that a document is parsed once on its whole way. Within a batch
+nothing is forgotten, however many documents it has. Between batches only the documents that were
+used last are kept, up to a number of characters: they may be waiting for their time, or be shown
+in results again.
+"""
 
 from __future__ import annotations
 
@@ -8,47 +15,50 @@ from braid.algebra.documents import is_xml
 from braid.mops.document_table import DocumentTable, Unreadable, read_xml
 from braid.mops.json_table import read_json
 
-#: How many documents that were just read are kept, for those who read them again, and their size.
-_KEPT, _KEPT_SIZE = 4096, 100_000
+#: How many characters of documents are kept between batches.
+KEPT_SIZE = 1 << 23
 
 
-class _Recent:
-    """The documents that were read last: ingest reads them first, the m-op right after it."""
+class DocumentReader:
+    """Parses documents, and knows those of the batch that is being worked on."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept_size: int = KEPT_SIZE) -> None:
+        self._kept_size = kept_size
+        #: In the order in which they were used last.
         self._known: OrderedDict[str, DocumentTable] = OrderedDict()
+        self._size = 0
 
-    def get(self, text: str) -> DocumentTable:
+    def read(self, text: str) -> DocumentTable:
+        """The nodes of a document in XML or JSON, which is told by how it begins.
+
+        Raises `Unreadable`.
+        """
         known = self._known.get(text)
         if known is None:
-            known = (read_xml if is_xml(text) else read_json)(text)
-            if len(text) <= _KEPT_SIZE:
-                self._known[text] = known
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
+            known = self._known[text] = (read_xml if is_xml(text) else read_json)(text)
+            self._size += len(text)
         else:
             self._known.move_to_end(text)
         return known
 
+    def refusal(self, text: str, *, json: bool) -> str | None:
+        """Why a text is not let in; None if it is a document of its kind."""
+        try:
+            if is_xml(text) is json:
+                (read_json if json else read_xml)(text)  # says why it is none
+            else:
+                self.read(text)
+        except Unreadable as error:
+            return str(error)
+        return None
 
-_RECENT = _Recent()
+    def settle(self) -> None:
+        """A batch is done: forget the documents that were not used for longest."""
+        while self._size > self._kept_size:
+            text, _ = self._known.popitem(last=False)
+            self._size -= len(text)
 
-
-def document_of(text: str) -> DocumentTable:
-    """The nodes of a document in XML or JSON, which is told by how it begins; raises `Unreadable`.
-
-    What was just read is not read again.
-    """
-    return _RECENT.get(text)
-
-
-def refusal(text: str, *, json: bool) -> str | None:
-    """Why a text is not let in; None if it is a document of its kind."""
-    try:
-        if is_xml(text) is json:
-            (read_json if json else read_xml)(text)  # says why it is none
-        else:
-            document_of(text)
-    except Unreadable as error:
-        return str(error)
-    return None
+    def clear(self) -> None:
+        """Forget all documents."""
+        self._known.clear()
+        self._size = 0

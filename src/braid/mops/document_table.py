@@ -16,9 +16,7 @@ from typing import Any, cast
 
 from lxml import etree
 
-#: Documents that are larger, or deeper, are refused.
-LARGEST = 10_000_000
-DEEPEST = 200
+from braid.algebra.documents import DEEPEST, LARGEST
 
 #: What may stand before the root, besides the document type, and how it ends.
 _PROLOG = {"<?": "?>", "<!--": "-->"}

@@ -56,6 +56,7 @@ class DocumentsSpec:
     One for all queries over the same streams. `columns`: where the documents of each input are, and
     the column with their ids, if there is one; None for rows of the join before. Channels differ in
     how many values they carry, `width`, and in whether they go on to another join, `partial`.
+    `names`: the channel that each input is, for messages; empty for rows of the join before.
     `views`: whether what is joined by value is worked out once for all templates; `in_order`: whether
     values that are compared by order are kept in order. `divided`: documents come by their values, and
     are joined by those that belong to this shard.
@@ -66,6 +67,7 @@ class DocumentsSpec:
     views: bool = True
     in_order: bool = True
     divided: bool = False
+    names: tuple[str, ...] = field(default=(), compare=False)
     width: int = field(default=0, compare=False)
     partial: bool = field(default=False, compare=False)
 

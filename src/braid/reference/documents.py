@@ -26,7 +26,9 @@ from typing import Any
 from lxml import etree
 
 from braid.algebra.documents import (
+    DEEPEST,
     FOLLOWED_BY,
+    LARGEST,
     PRECEDED_BY,
     TEXT,
     Axis,
@@ -92,9 +94,25 @@ class Match:
 
 @lru_cache(1024)
 def parsed(text: str) -> Any:
-    """A document that a stream has let in."""
+    """A document as a tree; None for a text that is none.
+
+    A declared stream lets only documents in, but a query may publish any text. What a document may
+    be is the same for both: well-formed, without entities, of limited size and depth.
+    """
+    if len(text) > LARGEST:
+        return None
+    if not is_xml(text):
+        return parsed_json(text, DEEPEST)
     parser = etree.XMLParser(remove_pis=True, **_OPTIONS)
-    return etree.ElementTree(etree.fromstring(text.encode(), parser))
+    try:
+        tree = etree.ElementTree(etree.fromstring(text.encode(), parser))
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+    dtd = tree.docinfo.internalDTD
+    if dtd is not None and any(True for _ in dtd.iterentities()):
+        return None
+    depth = max(len(list(element.iterancestors())) + 1 for element in tree.iter())
+    return tree if depth <= DEEPEST else None
 
 
 def evaluate_documents(node: Documents, inputs: list[list[Event]]) -> list[Event]:
@@ -169,7 +187,9 @@ def _matches(node: Documents, number: int, events: Iterable[Event]) -> Iterator[
             continue
         known = row.get("id")
         name = document_id(text, event.end) if known is None else str(known)
-        tree = parsed(text) if is_xml(text) else parsed_json(text)
+        tree = parsed(text)
+        if tree is None:
+            continue
         for nodes in _embeddings(node.blocks[number], tree, ()):
             yield Match(event, name, nodes)
 

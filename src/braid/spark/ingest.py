@@ -19,6 +19,7 @@ from braid.algebra.schema import Attribute, Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
 from braid.engine.ingest import END, START, Ingest, encoded, repeating
+from braid.mops.document_reader import DocumentReader
 from braid.plan.distribution import Routes
 from braid.plan.document_routes import ValueRoute, is_value_route
 from braid.plan.keys import FEED, SPREAD, WHOLE, channel
@@ -149,6 +150,8 @@ class _Task:
         self._seen = 0
         # Where events go that may go anywhere: task after task starts at another shard.
         self._next = _partition()
+        # Checking documents and routing them by their values parses each once.
+        self._reader = DocumentReader()
         # Columns that travel with a dictionary: as in the first batch, so that all batches of an
         # envelope have the same types.
         self._texts: frozenset[str] | None = None
@@ -170,7 +173,8 @@ class _Task:
             yield self._rows.batch()
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        ingested = self._job.ingest(spaced(batch, self._seen))
+        self._reader.clear()
+        ingested = self._job.ingest(spaced(batch, self._seen), self._reader)
         self._seen += batch.num_rows
         if ingested.rejected is not None and ingested.rejected.num_rows:
             rejected = ingested.rejected
@@ -191,7 +195,9 @@ class _Task:
     def _route(self, events: pa.RecordBatch) -> None:
         for key, name in self._ways.keys.items():
             if is_value_route(key):
-                rows, shards = document_shards(events, ValueRoute.parse(key), self._shards)
+                rows, shards = document_shards(
+                    events, ValueRoute.parse(key), self._shards, self._reader
+                )
                 copies = [events.take(pa.array(rows[shards == k])) for k in range(self._shards)]
                 self._add(name, events, list(copies))
             else:
