@@ -122,6 +122,7 @@ class Documents(Remembers):
     comparison is part of the join with the later of its blocks. `places`: where each block stands
     in the text, if that is another order; results have the order of the text. `streams`: what the
     sources are called, for messages: a source may have become the expression that is published.
+    `copied`: the variables whose nodes are put out as documents too, in columns of their own.
     References: none; all expressions are constants.
     """
 
@@ -132,6 +133,7 @@ class Documents(Remembers):
     joins: tuple[ValueJoin, ...] = ()
     windows: tuple[Expression, ...] = ()
     places: tuple[int, ...] = ()
+    copied: tuple[str, ...] = ()
     streams: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -154,6 +156,11 @@ class Documents(Remembers):
         return self.sources
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables, in the order of the text."""
+        return tuple(name for n in self.written for name, _ in self.blocks[n].variables)
+
+    @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The blocks that each comparison is between."""
         return tuple(join.blocks for join in self.joins)
@@ -173,6 +180,7 @@ class Documents(Remembers):
             joins=tuple(join for join in self.joins if join.blocks[1] < count),
             windows=self.windows[: count - 1],
             places=(),
+            copied=(),
             streams=self.streams[:count],
         )
 
@@ -187,10 +195,11 @@ class Documents(Remembers):
 
     @cached_property
     def schema(self) -> Schema:
-        """The ids of the documents, the values of the variables, the result as a document."""
+        """The ids of the documents, the values of the variables, the result as a document, and the
+        copies of nodes."""
         names = [self.document(number) for number in self.written]
-        names += [name for number in self.written for name, _ in self.blocks[number].variables]
-        return Schema.of((name, STRING) for name in (*names, RESULT))
+        copies = map(subtree_of, self.copied)
+        return Schema.of((name, STRING) for name in (*names, *self.variables, RESULT, *copies))
 
     def document(self, number: int) -> str:
         """The column with the id of a block's document."""
@@ -271,6 +280,15 @@ def order_of(text: str) -> tuple[int, float]:
         return NUMBER, number
     time = time_of(text)
     return (TEXT, 0.0) if time is None else (TIME, float(time))
+
+
+def subtree_of(variable: str) -> str:
+    """The column with what a variable is bound to, as part of a document; no variable is called so."""
+    return f"<{variable}>"
+
+
+def is_subtree(name: str) -> bool:
+    return name.startswith("<")
 
 
 def is_xml(text: str) -> bool:

@@ -25,6 +25,7 @@ _WORDS = {
     "QUOTED": "a name",
     "NUMBER": "a number",
     "STRING": "a string",
+    "MARKUP": "an element",
     "COMPARE": "a comparison",
     "DOLLAR": "$1, $2 or $",
     "ALIAS": "a name",

@@ -17,7 +17,7 @@ from braid.mops.document_rows import DocumentRows
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore
 from braid.mops.values import Strings, Words
 from braid.plan import layout
-from braid.plan.documents import NAME, NOTHING, OF_ROW, Column, Template
+from braid.plan.documents import CONTENT, NAME, NOTHING, OF_ROW, Column, Template
 from braid.plan.documents import TEXT as TEXT_OF
 from braid.plan.layout import Layout
 
@@ -111,7 +111,8 @@ class DocumentOutput:
         if what == TEXT_OF:
             return self._values(documents, nodes, one.store)
         known, inverse = np.unique(documents * _NODES + nodes, return_inverse=True)
-        return self._strings.codes(pa.array(self._shown(known, one.store), pa.string()))[inverse]
+        made = (self._copied if what == CONTENT else self._shown)(known, one.store)
+        return self._strings.codes(pa.array(made, pa.string()))[inverse]
 
     def _values(self, documents: Words, nodes: Words, store: DocumentStore) -> Words:
         """The codes of the string values of nodes."""
@@ -132,6 +133,13 @@ class DocumentOutput:
     def _shown(self, known: Words, store: DocumentStore) -> list[str]:
         """Nodes as documents."""
         return [self._shown_of(text, node) for text, node in self._texts(known, store)]
+
+    def _copied(self, known: Words, store: DocumentStore) -> list[str]:
+        """Nodes as the content of an element."""
+        return [self._copy_of(text, node) for text, node in self._texts(known, store)]
+
+    def _copy_of(self, text: str, node: int) -> str:
+        return self._reader.read(text).content(node) if text else _FORGOTTEN
 
     def _value_of(self, text: str, node: int) -> str:
         return self._reader.read(text).value(node) if text else _FORGOTTEN

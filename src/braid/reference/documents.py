@@ -42,6 +42,7 @@ from braid.algebra.documents import (
     order_of,
 )
 from braid.algebra.expressions import Expression, Literal
+from braid.algebra.markup import escaped_text
 from braid.reference.events import Event
 from braid.reference.json_documents import JsonFound, parsed_json
 
@@ -269,8 +270,17 @@ def _result(node: Documents, parts: tuple[Match, ...]) -> Event:
     values += [match.nodes[i].value for block, match in pairs for _, i in block.variables]
     shown = [match.nodes[block.root] for block, match in pairs]
     values.append(shown[0].shown if len(shown) == 1 else _together(shown))
+    nodes = {name: match.nodes[i] for block, match in pairs for name, i in block.variables}
+    values += [_copied(nodes[name]) for name in node.copied]
     start = min(match.event.start for match in parts)
     return Event(tuple(values), start, max(match.event.end for match in parts))
+
+
+def _copied(node: Found | JsonFound) -> str:
+    """A node as the content of an element: an element with all that is below it, else its text."""
+    if isinstance(node, Found) and node.attribute is None:
+        return node.shown
+    return escaped_text(node.value)
 
 
 def _together(nodes: list[Found | JsonFound]) -> str:
