@@ -131,7 +131,7 @@ def _expected(terminals: set[str]) -> str:
     words: list[str] = []
     if left >= _STARTS:
         words.append("an expression")
-        left -= _STARTS | {"NAME", "QUOTED", "PLUS", "MINUS", "NOT", "FALSE", "_LPAR"}
+        left -= _STARTS | {"NAME", "QUOTED", "PLUS", "MINUS", "NOT", "FALSE", "_LPAR", "MARKUP"}
         left -= _SOFT_TERMINALS
     elif "NAME" in left:
         left -= _SOFT_TERMINALS
