@@ -201,3 +201,17 @@ def test_ingest_leaves_what_it_has_parsed_to_its_reader() -> None:
         for text in ("<a/>", "<c/>"):
             reader.read(text)
     assert counts["xml"] == 3
+
+
+def test_documents_that_wait_for_their_time_do_not_pile_up() -> None:
+    """What is parsed is bounded also while nothing can be worked on."""
+    engine = braid.Engine(idle_timeout=None)
+    engine.execute("CREATE STREAM D (doc XML, ts BIGINT) TIME ts LATENESS 1000;")
+    engine.query("q", "D//a->x")
+    reader = engine._running().documents
+    with patch.object(reader, "_kept_size", 500):
+        for time in range(100):
+            engine.process({"D": {"doc": [f"<a>{time:03}</a>"], "ts": [time]}})
+        assert len(reader._known) == 50
+    engine.finish()
+    assert engine.results["q", None].num_rows == 100

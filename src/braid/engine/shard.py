@@ -330,11 +330,11 @@ class Shard:
             self.notices = with_news(self.notices, notices)
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
-            self._context.documents.settle()
         if self._leaving:
             for group in groups:
                 group.settle()  # before anybody goes
         self._bury()
+        self._context.documents.settle()
         late, self._late = self._late, []
         return Emission(groups, late, self._stats(groups), dict(self.suspended), notices, rejected)
 

@@ -16,7 +16,7 @@ from braid.mops.document_table import DocumentTable, Unreadable, read_xml
 from braid.mops.json_table import read_json
 
 #: How many characters of documents are kept between batches.
-KEPT_SIZE = 1 << 23
+KEPT_SIZE = 1 << 21
 
 
 class DocumentReader:
