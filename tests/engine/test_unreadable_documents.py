@@ -184,10 +184,16 @@ def test_what_is_kept_between_batches_is_bounded_by_its_size() -> None:
                 reader.read("<b/>")
             reader.settle()
     assert counts["xml"] == 1 + 40 + 2 * 30  # the last ten of a batch, and <b/>, fit 100 characters
-    reader.clear()
     with counted() as counts:
+        reader.work_on("<b/>")
+        reader.settle()  # of no more use
+        reader.work_on("<b/>")
+        reader.show("<b/>")
+        reader.settle()
+        reader.show("<b/>")
+        reader.clear()
         reader.read("<b/>")
-    assert counts["xml"] == 1
+    assert counts["xml"] == 2
 
 
 def test_ingest_leaves_what_it_has_parsed_to_its_reader() -> None:

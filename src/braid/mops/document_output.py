@@ -139,13 +139,13 @@ class DocumentOutput:
         return [self._copy_of(text, node) for text, node in self._texts(known, store)]
 
     def _copy_of(self, text: str, node: int) -> str:
-        return self._reader.read(text).content(node) if text else _FORGOTTEN
+        return self._reader.show(text).content(node) if text else _FORGOTTEN
 
     def _value_of(self, text: str, node: int) -> str:
-        return self._reader.read(text).value(node) if text else _FORGOTTEN
+        return self._reader.show(text).value(node) if text else _FORGOTTEN
 
     def _shown_of(self, text: str, node: int) -> str:
-        return self._reader.read(text).shown(node) if text else _FORGOTTEN
+        return self._reader.show(text).shown(node) if text else _FORGOTTEN
 
     def _results(self, one: _Rows) -> Words:
         """The codes of results: what each block is about, below one root."""

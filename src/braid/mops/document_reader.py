@@ -2,9 +2,9 @@
 
 A `DocumentReader` belongs to one place that works on documents: an ingest task, or the shard of an
 engine. In process both are one, so that a document is parsed once on its whole way. Within a batch
-nothing is forgotten, however many documents it has. Between batches only the documents that were
-used last are kept, up to a number of characters: they may be waiting for their time, or be shown
-in results again.
+nothing is forgotten, however many documents it has. Between batches documents are kept that wait for
+their time, and earlier ones that results show again and again, up to a number of characters; one that
+has been worked on, and that no result showed, is of no more use.
 """
 
 from __future__ import annotations
@@ -27,6 +27,19 @@ class DocumentReader:
         #: In the order in which they were used last.
         self._known: OrderedDict[str, DocumentTable] = OrderedDict()
         self._size = 0
+        #: Those of this batch that have been worked on, and those that results show.
+        self._done: set[str] = set()
+        self._shown: set[str] = set()
+
+    def work_on(self, text: str) -> DocumentTable:
+        """The nodes of a document whose time has come; raises `Unreadable`."""
+        self._done.add(text)
+        return self.read(text)
+
+    def show(self, text: str) -> DocumentTable:
+        """The nodes of a document that a result shows: others may show it again."""
+        self._shown.add(text)
+        return self.read(text)
 
     def read(self, text: str) -> DocumentTable:
         """The nodes of a document in XML or JSON, which is told by how it begins.
@@ -53,7 +66,12 @@ class DocumentReader:
         return None
 
     def settle(self) -> None:
-        """A batch is done: forget the documents that were not used for longest."""
+        """A batch is done: forget what is of no more use, and what was not used for longest."""
+        for text in self._done - self._shown:
+            if self._known.pop(text, None) is not None:
+                self._size -= len(text)
+        self._done.clear()
+        self._shown.clear()
         while self._size > self._kept_size:
             text, _ = self._known.popitem(last=False)
             self._size -= len(text)
@@ -61,4 +79,6 @@ class DocumentReader:
     def clear(self) -> None:
         """Forget all documents."""
         self._known.clear()
+        self._done.clear()
+        self._shown.clear()
         self._size = 0

@@ -284,7 +284,7 @@ class DocumentsLogic:
         texts = self._strings.array(about[real, TEXT], None).to_pylist()
         for place, text in zip(real.tolist(), texts, strict=True):
             try:
-                tables[place] = self._reader.read(text)
+                tables[place] = self._reader.work_on(text)
             except Unreadable as error:
                 unread[place] = str(error)
         found = self._matcher.witnesses(tables, about[:, SOURCE].copy())
