@@ -181,7 +181,7 @@ def test_what_is_kept_between_batches_is_bounded_by_its_size() -> None:
         for _ in range(3):
             for number in range(40):
                 reader.read(f"<a>{number:02}</a>")
-                reader.read("<b/>")
+                reader.show("<b/>")
             reader.settle()
     assert counts["xml"] == 1 + 40 + 2 * 30  # the last ten of a batch, and <b/>, fit 100 characters
     with counted() as counts:

@@ -9,8 +9,6 @@ has been worked on, and that no result showed, is of no more use.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from braid.algebra.documents import is_xml
 from braid.mops.document_table import DocumentTable, Unreadable, read_xml
 from braid.mops.json_table import read_json
@@ -24,8 +22,8 @@ class DocumentReader:
 
     def __init__(self, kept_size: int = KEPT_SIZE) -> None:
         self._kept_size = kept_size
-        #: In the order in which they were used last.
-        self._known: OrderedDict[str, DocumentTable] = OrderedDict()
+        #: In the order in which they came, or were shown last.
+        self._known: dict[str, DocumentTable] = {}
         self._size = 0
         #: Those of this batch that have been worked on, and those that results show.
         self._done: set[str] = set()
@@ -39,7 +37,9 @@ class DocumentReader:
     def show(self, text: str) -> DocumentTable:
         """The nodes of a document that a result shows: others may show it again."""
         self._shown.add(text)
-        return self.read(text)
+        found = self.read(text)
+        self._known[text] = self._known.pop(text)  # behind all others
+        return found
 
     def read(self, text: str) -> DocumentTable:
         """The nodes of a document in XML or JSON, which is told by how it begins.
@@ -50,8 +50,6 @@ class DocumentReader:
         if known is None:
             known = self._known[text] = (read_xml if is_xml(text) else read_json)(text)
             self._size += len(text)
-        else:
-            self._known.move_to_end(text)
         return known
 
     def refusal(self, text: str, *, json: bool) -> str | None:
@@ -72,9 +70,12 @@ class DocumentReader:
                 self._size -= len(text)
         self._done.clear()
         self._shown.clear()
-        while self._size > self._kept_size:
-            text, _ = self._known.popitem(last=False)
-            self._size -= len(text)
+        if self._size > self._kept_size:
+            for text in list(self._known):
+                del self._known[text]
+                self._size -= len(text)
+                if self._size <= self._kept_size:
+                    break
 
     def clear(self) -> None:
         """Forget all documents."""
