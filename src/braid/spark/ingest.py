@@ -36,6 +36,9 @@ from braid.spark.envelopes import (
 from braid.spark.routing import document_shards, shard_of
 from braid.spark.shipping import settle
 
+#: So many documents are checked and routed at a time.
+_DOCUMENTS = 1_024
+
 #: The time column of streams that are stamped on arrival.
 ARRIVAL = "__arrival"
 
@@ -160,7 +163,8 @@ class _Task:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self._take(batch)
+            for part in self._parts(batch):
+                self._take(part)
             for name, pending in self._pending.items():
                 if pending.is_full:
                     yield self._flush(name, pending)
@@ -171,6 +175,13 @@ class _Task:
             self._beat()
         if len(self._rows):
             yield self._rows.batch()
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch in pieces, if it has documents: those of a piece are held as they are parsed, and
+        memory that is used again costs less than parsing does."""
+        size = _DOCUMENTS if self._job.ingest.stream.documents else max(1, batch.num_rows)
+        for first in range(0, batch.num_rows, size):
+            yield batch.slice(first, size)
 
     def _take(self, batch: pa.RecordBatch) -> None:
         self._reader.clear()
