@@ -198,7 +198,7 @@ _SHAPES: dict[pa.DataType, list[Callable[[Draw, Part, pa.DataType], Expression]]
 
 
 def _case_mapping(draw: Draw, part: Part, type_: pa.DataType) -> Expression:
-    names = ["upper", "lower", "trim", "ltrim", "rtrim", "reverse"]
+    names = ["upper", "lower", "trim", "ltrim", "rtrim", "reverse", "xml_escape"]
     return call(draw(st.sampled_from(names)), part(STRING), type_=STRING)
 
 

@@ -11,15 +11,20 @@ from hypothesis import strategies as st
 
 from braid.engine import executor
 from braid.mops import document_order, document_store
-from tests.properties import document_joins, documents, json_documents, law
+from tests.properties import document_elements, document_joins, documents, json_documents, law
 from tests.properties.test_live import come_and_go
 
-#: Workloads over XML documents, over JSON documents alone and together with XML ones, and of several
-#: joins over both.
+#: Workloads over XML documents, over JSON documents alone and together with XML ones, of several
+#: joins over both, and of documents that queries build.
 KINDS = pytest.mark.parametrize(
     "workloads",
-    [documents.workloads, json_documents.workloads, document_joins.workloads],
-    ids=["xml", "json", "joins"],
+    [
+        documents.workloads,
+        json_documents.workloads,
+        document_joins.workloads,
+        document_elements.workloads,
+    ],
+    ids=["xml", "json", "joins", "elements"],
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -17,12 +18,15 @@ from braid.engine.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog, compile_query
 from braid.lang.load import load
-from braid.mops import document_order
+from braid.mops import document_order, document_reader
+from braid.mops.document_reader import DocumentReader
+from braid.mops.document_table import read_xml
 from braid.plan.distribution import Distribution, distribute
-from braid.plan.document_routes import ValueRoute
+from braid.plan.document_routes import ValueRoute, is_value_route
+from braid.plan.keys import split_channel
 from braid.spark import hosting
 from braid.spark.checkpoint import SavedPlan
-from braid.spark.envelopes import EVENTS, LATE, RESULT, open_payload, open_table
+from braid.spark.envelopes import EVENTS, LATE, REFUSED, RESULT, open_payload, open_table
 from braid.spark.ingest import IngestJob
 from braid.spark.processor import ShardProcessor
 from braid.spark.routing import document_shards
@@ -59,13 +63,15 @@ class Cluster:
         self._job = Shipped(ShardJob(self.distribution, LABELS, Options(idle_timeout=None), saved))
         self._stores = {label: Store() for label in LABELS}
         self.late: list[Any] = []
+        self.rejected: list[tuple[str, str]] = []
 
     def restart(self) -> None:
         hosting._LIVE = OrderedDict()
 
     def envelopes(self, table: pa.Table) -> list[pa.RecordBatch]:
         routes = self.distribution.routes
-        ingest = IngestJob(Ingest(self._catalog.streams["S"]), routes, LABELS, True)
+        (stream,) = self._catalog.streams.values()
+        ingest = IngestJob(Ingest(stream), routes, LABELS, True)
         return list(ingest(iter(table.to_batches())))
 
     def batch(self, table: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -83,6 +89,9 @@ class Cluster:
                         yield from map(_result, names, rows)
                     elif row.kind == LATE:
                         self.late += open_table(row.payload).column("id").to_pylist()
+                    elif row.kind == REFUSED:
+                        rows = open_table(row.payload).to_pylist()
+                        self.rejected += [(r["stream"], json.loads(r["row"])["doc"]) for r in rows]
 
 
 def _result(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
@@ -212,5 +221,71 @@ def test_what_is_published_is_located_by_the_value() -> None:
 
 def test_a_document_without_such_a_value_goes_to_one_shard() -> None:
     table = table_of([("<c>1</c>", 1), ("<r><a>1</a><a>1</a></r>", 2)])
-    rows, _ = document_shards(table, ValueRoute("doc", frozenset({"a"})), 16)
+    rows, _ = document_shards(table, ValueRoute("doc", frozenset({"a"})), 16, DocumentReader())
     assert rows.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("count", [4_097, 20_000])
+def test_ingest_parses_a_document_once(count: int) -> None:
+    """To check it and to route it by its values."""
+    cluster = Cluster(QUERIES)
+    assert any(is_value_route(split_channel(name)[1]) for name, _ in cluster.distribution.filled)
+    calls: Counter[str] = Counter()
+
+    def parse(text: str) -> Any:
+        calls[text] += 1
+        return read_xml(text)
+
+    with patch.object(document_reader, "read_xml", parse):
+        cluster.envelopes(table_of([(f"<r><a>{n}</a></r>", n) for n in range(count)]))
+    assert len(calls) == count
+    assert calls.total() == count
+
+
+def rejected_by(queries: dict[str, str], streams: str) -> list[tuple[str, str]]:
+    """What three shards reject together, of a document that is read and one that cannot be."""
+    with patch.dict(globals(), STREAMS=streams):
+        cluster = Cluster(queries)
+    ids, texts = ["d0", "d1", "d2"], ["<a>1</a>", "<a>A & B</a>", "<a>2</a>"]
+    table = pa.table({"id": ids, "doc": texts, "t": pa.array([1, 2, 3], pa.int64())})
+    for part in (table, table.slice(2)):
+        list(cluster.batch(part))
+    return sorted(cluster.rejected)
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        {"block": "SELECT x FROM T//a->x"},
+        {"keyed": "SELECT x FROM T//a->x FOLLOWED BY{x = y, 9} T//a->y"},
+        {"whole": "SELECT x FROM T//a->x FOLLOWED BY{x != y, 9} T//a->y"},
+        {
+            f"whole{n}": f"SELECT x FROM T//a->x FOLLOWED BY{{x != y, {n}}} T//a->y"
+            for n in range(9)
+        },
+        {
+            "whole": "SELECT x FROM T//a->x FOLLOWED BY{x != y, 9} T//a->y",
+            "keyed": "SELECT x FROM T//a->x FOLLOWED BY{x = y, 9} T//a->y",
+            "block": "SELECT x FROM T//a->x",
+            "ids": "SELECT id FROM T NEXT{$1.id = $2.id} T",
+        },
+        {
+            "whole": "SELECT x FROM T//a->x FOLLOWED BY{x != y, 9} T//a->y",
+            "ids": "SELECT doc FROM T NEXT{$1.id = $2.id} T",
+        },
+    ],
+)
+def test_shards_reject_a_text_that_is_no_document_once(queries: dict[str, str]) -> None:
+    """Whichever shards it comes to, and by however many channels."""
+    plain = STREAMS.replace("STREAM S", "STREAM T").replace("XML", "STRING")
+    assert rejected_by(queries, plain) == [("T", "<a>A & B</a>")]
+
+
+def test_shards_reject_what_is_published_and_no_document() -> None:
+    queries = {
+        "p": "SELECT doc, id FROM FILTER{id <> 'd0'}(T) PUBLISH P",
+        "z": "SELECT z FROM P//a->z",
+        "y": "SELECT z FROM P//a->z FOLLOWED BY{z = y, 9} P//a->y",
+    }
+    plain = STREAMS.replace("STREAM S", "STREAM T").replace("XML", "STRING")
+    assert rejected_by(queries, plain) == [("P", "<a>A & B</a>")]

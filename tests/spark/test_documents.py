@@ -116,3 +116,33 @@ def test_files_are_documents_and_state_survives_a_restart(
         for b in range(a + 1, min(a + 7, 15))  # the last document waits for time to pass it
         for x in authors[a] & authors[b]
     )
+
+
+def test_documents_that_queries_build_and_texts_that_are_none(spark: SparkSession) -> None:
+    """What is published and no document is rejected; what an element builds always is one."""
+    session = Session(spark, shards=2)
+    session.execute(STREAM)
+    rows = [
+        ("d1", "<book><author>A &amp; B</author></book>", 1),
+        ("d2", "<book><author>C</author></book>", 2),
+        ("d3", "<blog><author>C</author></blog>", 3),
+    ]
+    session.stream("S", spark.createDataFrame(rows, "id string, doc string, t bigint"))
+    session.query("p", "SELECT concat('<p>', x, '</p>') AS doc FROM S/book/author->x PUBLISH P")
+    session.query("z", "SELECT z FROM P/p->z")
+    session.query("y", "SELECT z FROM P/p->z FOLLOWED BY{z != y, 9} P/p->y")
+    session.query("e", "SELECT <p k='{x}'>{x}</p> FROM S/book/author->x PUBLISH E")
+    session.query("w", "SELECT v FROM E/p/author->v")
+    session.query(
+        "j", "SELECT <j>{x}{y}</j> FROM S/book/author->x FOLLOWED BY{x = y, 9} S/blog/author->y"
+    )
+    found = [(row["query"], row["payload"].toPython()) for row in session.matches().collect()]
+    assert sorted(p["z"] for q, p in found if q == "z") == ["C"]
+    assert sorted(p["v"] for q, p in found if q == "w") == ["A & B", "C"]
+    assert [p["result"] for q, p in found if q == "j"] == [
+        "<j><author>C</author><author>C</author></j>"
+    ]
+    rejected = [row.asDict() for row in session.rejected().collect()]
+    assert [(r["stream"], r["row"]) for r in rejected] == [
+        ("P", '{"start":1,"end":1,"doc":"<p>A & B</p>"}')
+    ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import cached_property
@@ -35,6 +35,13 @@ JOIN = "JOIN"
 PRECEDED_BY = "PRECEDED BY"
 
 RESULT = "result"
+#: Documents that are larger (in characters), or deeper, are refused.
+LARGEST = 10_000_000
+DEEPEST = 200
+#: Numbers in JSON with more places before or behind the point are refused: no double is so large or
+#: small.
+MOST_PLACES = 400
+
 #: What the node of a whole JSON document is called; no element of XML can be.
 DOCUMENT = "$"
 
@@ -113,8 +120,10 @@ class Documents(Remembers):
     `sources`: the stream that each block reads, `columns` the column with its documents. `kinds`
     and `windows` belong to the joins of each block but the first with those before it; a
     comparison is part of the join with the later of its blocks. `places`: where each block stands
-    in the text, if that is another order; results have the order of the text. References: none; all
-    expressions are constants.
+    in the text, if that is another order; results have the order of the text. `streams`: what the
+    sources are called, for messages: a source may have become the expression that is published.
+    `copied`: the variables whose nodes are put out as documents too, in columns of their own.
+    References: none; all expressions are constants.
     """
 
     sources: tuple[Node, ...]
@@ -124,6 +133,8 @@ class Documents(Remembers):
     joins: tuple[ValueJoin, ...] = ()
     windows: tuple[Expression, ...] = ()
     places: tuple[int, ...] = ()
+    copied: tuple[str, ...] = ()
+    streams: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         assert len(self.sources) == len(self.columns) == len(self.blocks)
@@ -137,11 +148,17 @@ class Documents(Remembers):
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple([self.__dict__[name] for name in self.__match_args__]))
+        said = (name for name in self.__match_args__ if name != "streams")
+        return hash(tuple([self.__dict__[name] for name in said]))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.sources
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables, in the order of the text."""
+        return tuple(name for n in self.written for name, _ in self.blocks[n].variables)
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -163,6 +180,8 @@ class Documents(Remembers):
             joins=tuple(join for join in self.joins if join.blocks[1] < count),
             windows=self.windows[: count - 1],
             places=(),
+            copied=(),
+            streams=self.streams[:count],
         )
 
     def place(self, number: int) -> int:
@@ -176,10 +195,11 @@ class Documents(Remembers):
 
     @cached_property
     def schema(self) -> Schema:
-        """The ids of the documents, the values of the variables, the result as a document."""
+        """The ids of the documents, the values of the variables, the result as a document, and the
+        copies of nodes."""
         names = [self.document(number) for number in self.written]
-        names += [name for number in self.written for name, _ in self.blocks[number].variables]
-        return Schema.of((name, STRING) for name in (*names, RESULT))
+        copies = map(subtree_of, self.copied)
+        return Schema.of((name, STRING) for name in (*names, *self.variables, RESULT, *copies))
 
     def document(self, number: int) -> str:
         """The column with the id of a block's document."""
@@ -260,6 +280,15 @@ def order_of(text: str) -> tuple[int, float]:
         return NUMBER, number
     time = time_of(text)
     return (TEXT, 0.0) if time is None else (TIME, float(time))
+
+
+def subtree_of(variable: str) -> str:
+    """The column with what a variable is bound to, as part of a document; no variable is called so."""
+    return f"<{variable}>"
+
+
+def is_subtree(name: str) -> bool:
+    return name.startswith("<")
 
 
 def is_xml(text: str) -> bool:

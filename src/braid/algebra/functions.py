@@ -30,6 +30,10 @@ cast that fails), the result is NULL: one bad event must not stop a pipeline.
 | upper lower trim ltrim rtrim reverse | STRING | STRING |
 | substring | STRING, BIGINT from (1-based, negative from the end), BIGINT length | STRING |
 | concat | STRING ... | STRING; NULL if one is |
+| xml_escape | STRING | STRING: as it can stand in XML; what no XML can hold is U+FFFD |
+| xml_text xml_attribute | STRING | the same for one of both places; empty if NULL |
+| xml_content | STRING | an XML document as it is, anything else as xml_text |
+| xml | STRING ... | STRING: the pieces of an element constructor, one after the other |
 | replace | STRING, STRING literal, STRING literal | STRING |
 | regexp_like | STRING, STRING literal | BOOLEAN |
 | year month day hour minute second dayofweek | TIMESTAMP or DATE | BIGINT (UTC); Sunday is 1 |
@@ -64,6 +68,7 @@ VECTOR = frozenset(
     {
         "upper", "lower", "trim", "ltrim", "rtrim", "reverse", "substring", "concat", "replace",
         "regexp_like", "get_field", "get_item",
+        "xml", "xml_escape", "xml_text", "xml_attribute", "xml_content",
     }
 )  # fmt: skip
 

@@ -38,6 +38,8 @@ def show(expression: Expression) -> str:
                 if _matters(expression)
                 else show(arg)
             )
+        case Call(function="xml"):
+            return "".join(map(_show_piece, expression.args))
         case Call(function="not", args=(arg,)):
             return f"NOT {_inner(arg)}"
         case Call(function="is_null", args=(arg,)):
@@ -48,6 +50,16 @@ def show(expression: Expression) -> str:
             return f" {_INFIX[expression.function]} ".join(map(_inner, expression.args))
         case _:
             return f"{expression.function}({', '.join(map(show, expression.args))})"
+
+
+def _show_piece(piece: Expression) -> str:
+    """A part of an element constructor: its text, or a value in braces."""
+    if isinstance(piece, Literal):
+        return str(piece.value).replace("{", "{{").replace("}", "}}")
+    if isinstance(piece, Ref):
+        return f"{{{piece.name[1:-1]}}}"  # a copy of what a variable is bound to
+    assert isinstance(piece, Call)
+    return f"{{{show(piece.args[0])}}}"
 
 
 def _matters(expression: Call) -> bool:

@@ -351,7 +351,7 @@ class Engine:
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
         taken = [
-            (names, self._ingest(names[0])(as_table(data)))
+            (names, self._ingest(names[0])(as_table(data), shard.documents))
             for key, data in tables.items()
             if (names := (key,) if isinstance(key, str) else tuple(key))
         ]
@@ -389,6 +389,7 @@ class Engine:
             self.totals[name] += emission.stats.get(name, 0)
         self.suspended = emission.suspended
         self.notices.tell(emission.notices)
+        self.rejected = pa.concat_tables([self.rejected, *(t for _, t in emission.rejected)])
         shard = self._running()
         self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}

@@ -17,7 +17,7 @@ from braid.algebra.streams import Stream
 from braid.algebra.types import Kind, canonical, kind_of, sql_name
 from braid.engine.payload import to_json
 from braid.errors import ConfigError
-from braid.mops.document_reader import refusal
+from braid.mops.document_reader import DocumentReader
 from braid.mops.document_table import Unreadable, decoded
 
 START = "__start"
@@ -99,15 +99,18 @@ class Ingest:
         #: How data looked that had all columns as they are declared, and where these were in it.
         self._fitting: tuple[pa.Schema, list[int]] | None = None
 
-    def __call__(self, data: pa.Table | pa.RecordBatch) -> Ingested:
+    def __call__(
+        self, data: pa.Table | pa.RecordBatch, reader: DocumentReader | None = None
+    ) -> Ingested:
+        """Canonical events; documents are parsed by `reader`, for whoever works on them next."""
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
         try:
-            return self._ingested(table)
+            return self._ingested(table, reader or DocumentReader())
         except KeyError:
             self._check_columns(table)
             raise
 
-    def _ingested(self, table: pa.Table) -> Ingested:
+    def _ingested(self, table: pa.Table, reader: DocumentReader) -> Ingested:
         reasons = _Reasons(table.num_rows)
         arrays, ends = self._times(table, reasons) if self.stream.time else ([], None)
         fitting = self._as_declared(table, arrays) if reasons.bad is None else None
@@ -123,7 +126,7 @@ class Ingest:
                 arrays.append(_decoded(column, name in json, reasons))
             else:
                 arrays.append(_fitted(column, name, attribute.type, reasons))
-            _check_documents(arrays[-1], name in json, reasons)
+            _check_documents(arrays[-1], name in json, reasons, reader)
         if arrays:
             events = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         else:
@@ -233,11 +236,13 @@ def _decoded(column: pa.Array, json: bool, reasons: _Reasons) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _check_documents(texts: pa.Array, json: bool, reasons: _Reasons) -> None:
+def _check_documents(
+    texts: pa.Array, json: bool, reasons: _Reasons, reader: DocumentReader
+) -> None:
     """Rows whose document is not let in: each reason is said once for all rows that it is against."""
     found: dict[str, list[int]] = {}
     for row, text in enumerate(texts.to_pylist()):
-        reason = refusal(text, json=json) if text is not None else None
+        reason = reader.refusal(text, json=json) if text is not None else None
         if reason is not None:
             found.setdefault(reason, []).append(row)
     for reason, rows in found.items():

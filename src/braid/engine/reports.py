@@ -41,6 +41,10 @@ class Reports:
         for kind in rows.group_by(["stream", "reason"]).aggregate([]).to_pylist():
             self._reject(kind["stream"], kind["reason"])
 
+    def count_rejected(self, rows: int) -> None:
+        """Rows that were rejected and told of elsewhere."""
+        self._rejected += rows
+
     def _reject(self, stream: str, reason: str) -> None:
         message = f"stream {stream} rejects rows because {reason}"
         if message in self._said:

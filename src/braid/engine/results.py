@@ -88,14 +88,16 @@ class ResultGroup:
 
 @dataclass
 class Emission:
-    """What a step gave: results, late events by channel, counters, suspended queries, and what else
-    users of queries should know."""
+    """What a step gave: results, late events by channel, counters, suspended queries, what else
+    users of queries should know, and what was rejected."""
 
     groups: list[ResultGroup] = field(default_factory=list)
     late: list[tuple[str, pa.Table]] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
     suspended: dict[str, str] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
+    #: Texts that are no documents, by the channel that they came by, as rows of `rejected`.
+    rejected: list[tuple[str, pa.Table]] = field(default_factory=list)
 
     def settle(self) -> None:
         """Work out whose every result is, while the queries are still the same."""

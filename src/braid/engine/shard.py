@@ -29,12 +29,14 @@ from braid.engine.released import Arrivals
 from braid.engine.reports import Reports
 from braid.engine.results import Emission, Paired, ResultGroup
 from braid.engine.state import Meta
+from braid.engine.unreadable import UnreadTexts, document_mops
 from braid.errors import Notice
 from braid.mops.arriving import Columns, rows_of
 from braid.mops.base import Context, State
 from braid.mops.batch import Batch
 from braid.mops.columns import Rows
 from braid.mops.constraint_state import STORES
+from braid.mops.document_reader import DocumentReader
 from braid.mops.publish import Subscribers
 from braid.mops.values import Words
 from braid.optimizer.driver import Driver, shares_channels
@@ -95,6 +97,7 @@ class Shard:
         #: What was found while it ran that users should know.
         self.notices: list[Notice] = []
         self.reports = Reports(self._context.failures, self.notices)
+        self._unread = UnreadTexts()
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
@@ -223,6 +226,11 @@ class Shard:
     def executor(self) -> Executor:
         return self._executor
 
+    @property
+    def documents(self) -> DocumentReader:
+        """Parses the documents of this shard."""
+        return self._context.documents
+
     @classmethod
     def load(
         cls,
@@ -331,12 +339,15 @@ class Shard:
         sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
+        rejected: list[tuple[str, pa.Table]] = []
         passed = self._has_time_passed()
         if sources or passed:
             feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            notices = constraint_notices(self._executor)
+            units = [(s, self._unit(s)) for s in document_mops(self._executor)]
+            rejected, unread = self._unread.take(self._executor, units)
+            notices = [*constraint_notices(self._executor), *unread]
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
         notices += self._clocks.notices(self.knows, ended=ended)
@@ -345,10 +356,12 @@ class Shard:
             for group in groups:
                 group.settle()  # before anybody goes
         self._bury()
+        self._context.documents.settle()
         late, self._late = self._late, []
+        self.reports.count_rejected(sum(table.num_rows for _, table in rejected))
         counts, told = self.reports.take()
         stats = {**self._stats(groups), **counts}
-        return Emission(groups, late, stats, dict(self.suspended), [*notices, *told])
+        return Emission(groups, late, stats, dict(self.suspended), [*notices, *told], rejected)
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""

@@ -16,6 +16,7 @@ from braid.lang.aggregates import bind_aggregates
 from braid.lang.casts import NUMERIC, coerce, kind
 from braid.lang.constants import Constants
 from braid.lang.detection import bind_detection
+from braid.lang.elements import with_subtrees
 from braid.lang.expressions import Expressions
 from braid.lang.functions import Functions
 from braid.lang.naming import default_name
@@ -122,7 +123,7 @@ class Binder:
                         raise Problem("E108", f"SELECT has {name!r} twice", item.at, hint)
                     found[name] = expression
         gather.check()
-        node = nodes.Project(input_.node, tuple(found.items()))
+        node = nodes.Project(with_subtrees(input_.node, found.values()), tuple(found.items()))
         kept = {a: t for a, t in input_.aliases.items() if a not in found} if keeps_all else {}
         return Bound(node, "the sub-query", kept)
 

@@ -28,7 +28,7 @@ LEFT_OUT = {
 }
 #: Kinds of tokens that are no words.
 _NAME_PART = re.compile(r"[\w.-]+")
-_MARKS = frozenset({"NUMBER", "STRING", "DOLLAR", "QUOTED", "UNKNOWN", "COMPARE"})
+_MARKS = frozenset({"NUMBER", "STRING", "DOLLAR", "QUOTED", "UNKNOWN", "COMPARE", "MARKUP"})
 
 
 def is_word(token: Token) -> bool:

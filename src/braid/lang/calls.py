@@ -17,10 +17,11 @@ from braid.lang.problems import Gather, Problem, listing, similar
 if TYPE_CHECKING:
     from braid.lang.expressions import Expressions
 
+_OF_TEXT = ("upper", "lower", "trim", "ltrim", "rtrim", "reverse", "xml_escape")
 #: name: function of the algebra, the arguments' types, how many are needed, the result's type.
 _PLAIN: dict[str, tuple[str, tuple[pa.DataType, ...], pa.DataType]] = {
     **{n: (n, (DOUBLE,), DOUBLE) for n in ("sqrt", "exp", "ln", "log10", "log2")},
-    **{n: (n, (STRING,), STRING) for n in ("upper", "lower", "trim", "ltrim", "rtrim", "reverse")},
+    **{n: (n, (STRING,), STRING) for n in _OF_TEXT},
     **{n: (n, (STRING, STRING), BOOLEAN) for n in ("contains", "starts_with", "ends_with")},
     "log": ("ln", (DOUBLE,), DOUBLE),
     "pow": ("pow", (DOUBLE, DOUBLE), DOUBLE),

@@ -25,6 +25,7 @@ _WORDS = {
     "QUOTED": "a name",
     "NUMBER": "a number",
     "STRING": "a string",
+    "MARKUP": "an element",
     "COMPARE": "a comparison",
     "DOLLAR": "$1, $2 or $",
     "ALIAS": "a name",
@@ -130,7 +131,7 @@ def _expected(terminals: set[str]) -> str:
     words: list[str] = []
     if left >= _STARTS:
         words.append("an expression")
-        left -= _STARTS | {"NAME", "QUOTED", "PLUS", "MINUS", "NOT", "FALSE", "_LPAR"}
+        left -= _STARTS | {"NAME", "QUOTED", "PLUS", "MINUS", "NOT", "FALSE", "_LPAR", "MARKUP"}
         left -= _SOFT_TERMINALS
     elif "NAME" in left:
         left -= _SOFT_TERMINALS

@@ -42,6 +42,7 @@ from braid.lang.casts import (
     widen,
 )
 from braid.lang.constants import Constants
+from braid.lang.elements import bind_markup
 from braid.lang.functions import Functions
 from braid.lang.problems import At, Gather, Problem, listing, similar
 from braid.lang.scopes import Scope
@@ -410,6 +411,7 @@ _BINDERS: dict[type, Callable[[Expressions, Any], Expression]] = {
     syntax.Name: Expressions._name,
     syntax.Number: Expressions._number,
     syntax.Text: Expressions._text,
+    syntax.Markup: bind_markup,
     syntax.Constant: Expressions._constant,
     syntax.Parameter: Expressions._parameter,
     syntax.Period: Expressions._period,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from braid.algebra.documents import RESULT
 from braid.lang import syntax
 
 
@@ -9,8 +10,8 @@ def default_name(expression: syntax.Scalar, position: int) -> str:
     """The name of a result without AS.
 
     An attribute keeps its name as written, a field its own; a call is named after the function
-    and its attribute (`max(Price)` is `max_Price`, `count(*)` is `count`); anything else is
-    called by its place (`col3`).
+    and its attribute (`max(Price)` is `max_Price`, `count(*)` is `count`); an element is
+    `result`, which is what blocks read; anything else is called by its place (`col3`).
     """
     match expression:
         case syntax.Name(name=name):
@@ -19,6 +20,8 @@ def default_name(expression: syntax.Scalar, position: int) -> str:
             return ident.name
         case syntax.Dur():
             return "dur"
+        case syntax.Markup():
+            return RESULT
         case syntax.Apply(function=function, args=(syntax.Name(name=name), *_)):
             return f"{function.name.lower()}_{name}"
         case syntax.Apply(function=function):

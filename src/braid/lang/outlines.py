@@ -42,6 +42,8 @@ _CUT = re.compile(
     re.VERBOSE,
 )
 _COMMENT, _OPEN = 5, 7
+#: Where an element constructor may begin.
+_MARKUP = re.compile(r"(?:,|\b(?i:SELECT|DISTINCT))(?:\s++|--[^\n]*+)*+<[^\W\d]")
 #: What stands for a constant in a key, by the group that found it. No text of a query that
 #: parses has this character.
 _MARKS = ("", "", "\0i", "\0f", "\0s")
@@ -125,6 +127,8 @@ def _outline(text: str, start: int) -> tuple[Outline | None, int]:
         if kind != _COMMENT:
             break
         part += " "
+    if text.find("<", start, position) >= 0 and _MARKUP.search(text, start, position):
+        return None, start  # what stands in an element is cut otherwise
     part = part.rstrip()
     tail = _TAIL.search(part)
     outline = Outline("", texts, start, end)

@@ -192,6 +192,12 @@ class _Builder(ConstraintBuilder):
     def item(self, expression: syntax.Scalar, name: syntax.Ident | None) -> syntax.Item:
         return syntax.Item(expression, name, _from_to(expression, name or expression))
 
+    def markup(self, *parts: Any) -> syntax.Markup:
+        pieces, values = parts[::2], parts[1::2]
+        texts = tuple(piece.text for piece in pieces)
+        inside = tuple(piece.in_attribute for piece in pieces[:-1])
+        return syntax.Markup(texts, values, inside, _from_to(pieces[0], pieces[-1]))
+
     def items(self, *items: Any) -> tuple[Any, ...]:
         return items
 

@@ -45,6 +45,19 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Markup:
+    """`<a id="{x}">text {y}</a>`: texts, and the values between them.
+
+    `inside`: of each value, whether it stands in an attribute.
+    """
+
+    texts: tuple[str, ...]
+    values: tuple[Scalar, ...]
+    inside: tuple[bool, ...]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     value: bool | None
     at: At
@@ -173,6 +186,7 @@ Scalar = (
     Name
     | Number
     | Text
+    | Markup
     | Constant
     | Period
     | Parameter

@@ -14,6 +14,7 @@ from itertools import pairwise
 from lark import Token
 
 from braid.errors import Span
+from braid.lang.markup import MarkupReader, begins_markup
 from braid.lang.problems import Problem
 
 #: Words with a meaning of their own; a terminal with an underscore is dropped from the tree.
@@ -61,6 +62,19 @@ _TOKEN = re.compile(
 )
 
 
+#: After these an item of SELECT begins, and with it perhaps an element constructor.
+_BEFORE_MARKUP = frozenset({"_SELECT", "DISTINCT", "_COMMA"})
+#: Where a statement surely ends whose element constructor is wrong.
+_LAST_LINE = re.compile(r";[ \t]*(?:\n|\Z)")
+
+
+class MarkupToken(Token):
+    """A piece of an element constructor: what it puts into the document is `text`."""
+
+    text: str
+    in_attribute: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """The tokens of one statement, its place in the text, and what the lexer found wrong in it."""
@@ -100,6 +114,58 @@ def piece_at(text: str, start: int) -> tuple[Piece | None, int]:
 
 
 def _scan(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
+    """All tokens from a place on; element constructors are read as what they are."""
+    while begin < len(text):
+        before = ""
+        for token in _plain_tokens(text, begin, problems):
+            if (
+                token == "<"
+                and before in _BEFORE_MARKUP
+                and begins_markup(text, token.start_pos or 0)
+            ):
+                made, begin = _markup(text, token.start_pos or 0, problems)
+                yield from made
+                break
+            before = token.type
+            yield token
+        else:
+            return
+
+
+def _markup(text: str, start: int, problems: list[Problem]) -> tuple[list[Token], int]:
+    """The tokens of an element constructor, and where it ends.
+
+    What is behind one that is wrong is left out, up to where a statement surely ends.
+    """
+    reader = MarkupReader(text, start)
+    made: list[Token] = []
+
+    def skip(begin: int) -> int:
+        """Where the expression that begins here ends; its tokens are among those that are made."""
+        made.append(Token("_LBRACE", "{", begin - 1, None, None, None, None, begin))
+        for token in _plain_tokens(text, begin, problems):
+            at = (token.start_pos or 0, token.end_pos or 0)
+            if token.type == "END_OF_STATEMENT" or token == "{":
+                raise Problem("E101", "this '{' is never closed", (begin - 1, begin))
+            made.append(token)
+            if token == "}":
+                return at[0]
+        raise Problem("E101", "this '{' is never closed", (begin - 1, begin))
+
+    try:
+        for piece in reader.pieces(skip):
+            value = text[slice(*piece.at)]
+            token = MarkupToken("MARKUP", value, piece.at[0], None, None, None, None, piece.at[1])
+            token.text, token.in_attribute = piece.text, piece.in_attribute
+            made.append(token)
+    except Problem as problem:
+        problems.append(problem)
+        end = _LAST_LINE.search(text, start)
+        return [], len(text) if end is None else end.start()
+    return made, reader.position
+
+
+def _plain_tokens(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
     keywords, symbols = KEYWORDS, SYMBOLS
     for match in _TOKEN.finditer(text, begin):
         kind = match.lastgroup

@@ -22,6 +22,7 @@ from braid.algebra.documents import (
     PatternNode,
     Test,
     ValueJoin,
+    is_subtree,
 )
 from braid.algebra.expressions import Expression, Literal
 from braid.algebra.nodes import Read
@@ -65,6 +66,7 @@ def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
             tuple(joins),
             tuple(_window(binder, join.window, unit) for join in node.joins),
             () if node.places == tuple(range(len(node.places))) else node.places,
+            streams=tuple(block.stream.name for block in node.blocks),
         ),
         label,
     )
@@ -232,7 +234,7 @@ class _Names:
                 if name in self._known:
                     hint = f"call one of them {name}'"
                     raise Problem("E225", f"two blocks have a variable {name!r}", word.at, hint)
-                if name in taken:
+                if name in taken or is_subtree(name):
                     message = f"{name!r} is a column of every result"
                     raise Problem("E225", message, word.at, "choose another name")
                 self._known[name] = number

@@ -19,6 +19,7 @@ from braid.kernels.runtime import address
 from braid.mops.batch import Batch, Later
 from braid.mops.columns import Rows
 from braid.mops.constants import Constants
+from braid.mops.document_reader import DocumentReader
 from braid.mops.membership import Origin, nobody
 from braid.mops.selection_choice import Choice
 from braid.mops.selection_settings import Selections
@@ -47,6 +48,7 @@ class Context:
     aside_above: int = ASIDE_ABOVE
     watching: Watching = field(default_factory=Watching)
     share: tuple[int, int] = (0, 1)
+    documents: DocumentReader = field(default_factory=DocumentReader)
 
     def addresses(self, parameters: Words) -> Words:
         """Where generated code finds its parameters and the strings."""

@@ -15,13 +15,13 @@ from braid.errors import damaged
 from braid.kernels.documents_frame import Found
 from braid.mops.batch import Batch
 from braid.mops.document_queries import DocumentQueries
-from braid.mops.document_reader import document_of
+from braid.mops.document_reader import DocumentReader
 from braid.mops.document_rows import DocumentRows
 from braid.mops.document_store import END, ID, START, TEXT, DocumentStore
 from braid.mops.document_table import Unreadable
 from braid.mops.values import Strings, Words
 from braid.plan import layout
-from braid.plan.documents import NAME, NOTHING, OF_ROW, Column, Template
+from braid.plan.documents import CONTENT, NAME, NOTHING, OF_ROW, Column, Template
 from braid.plan.documents import TEXT as TEXT_OF
 from braid.plan.layout import Layout
 
@@ -32,8 +32,9 @@ _FORGOTTEN = ""
 
 
 class DocumentOutput:
-    def __init__(self, strings: Strings) -> None:
+    def __init__(self, strings: Strings, reader: DocumentReader) -> None:
         self._strings = strings
+        self._reader = reader
 
     def batches(
         self,
@@ -114,7 +115,8 @@ class DocumentOutput:
         if what == TEXT_OF:
             return self._values(documents, nodes, one.store)
         known, inverse = np.unique(documents * _NODES + nodes, return_inverse=True)
-        return self._strings.codes(pa.array(self._shown(known, one.store), pa.string()))[inverse]
+        made = (self._copied if what == CONTENT else self._shown)(known, one.store)
+        return self._strings.codes(pa.array(made, pa.string()))[inverse]
 
     def _values(self, documents: Words, nodes: Words, store: DocumentStore) -> Words:
         """The codes of the string values of nodes."""
@@ -124,7 +126,7 @@ class DocumentOutput:
             known, inverse = np.unique(
                 documents[missing] * _NODES + nodes[missing], return_inverse=True
             )
-            texts = [_value(text, node) for text, node in self._texts(known, store)]
+            texts = [self._value_of(text, node) for text, node in self._texts(known, store)]
             codes[missing] = self._strings.codes(pa.array(texts, pa.string()))[inverse]
         return codes
 
@@ -134,7 +136,23 @@ class DocumentOutput:
 
     def _shown(self, known: Words, store: DocumentStore) -> list[str]:
         """Nodes as documents."""
-        return [_shown(text, node) for text, node in self._texts(known, store)]
+        return [self._shown_of(text, node) for text, node in self._texts(known, store)]
+
+    def _copied(self, known: Words, store: DocumentStore) -> list[str]:
+        """Nodes as the content of an element."""
+        return [self._copy_of(text, node) for text, node in self._texts(known, store)]
+
+    def _copy_of(self, text: str, node: int) -> str:
+        with _held():
+            return self._reader.show(text).content(node) if text else _FORGOTTEN
+
+    def _value_of(self, text: str, node: int) -> str:
+        with _held():
+            return self._reader.show(text).value(node) if text else _FORGOTTEN
+
+    def _shown_of(self, text: str, node: int) -> str:
+        with _held():
+            return self._reader.show(text).shown(node) if text else _FORGOTTEN
 
     def _results(self, one: _Rows) -> Words:
         """The codes of results: what each block is about, below one root."""
@@ -156,16 +174,6 @@ class DocumentOutput:
             parts.append([shown[place] for place in places.tolist()])
         made = parts[0] if len(parts) == 1 else list(map(together, *parts))
         return self._strings.codes(pa.array(made, pa.string()))[inverse.ravel()]
-
-
-def _value(text: str, node: int) -> str:
-    with _held():
-        return document_of(text).value(node) if text else _FORGOTTEN
-
-
-def _shown(text: str, node: int) -> str:
-    with _held():
-        return document_of(text).shown(node) if text else _FORGOTTEN
 
 
 @contextmanager

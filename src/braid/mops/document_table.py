@@ -16,9 +16,8 @@ from typing import Any, cast
 
 from lxml import etree
 
-#: Documents that are larger, or deeper, are refused.
-LARGEST = 10_000_000
-DEEPEST = 200
+from braid.algebra.documents import DEEPEST, LARGEST
+from braid.algebra.markup import escaped_text
 
 #: What may stand before the root, besides the document type, and how it ends.
 _PROLOG = {"<?": "?>", "<!--": "-->"}
@@ -74,6 +73,10 @@ class DocumentTable(ABC):
     def shown(self, number: int) -> str:
         """A node as a document."""
 
+    def content(self, number: int) -> str:
+        """A node as the content of an element of XML: its text, if it is no element itself."""
+        return escaped_text(self.value(number))
+
 
 class XmlTable(DocumentTable):
     """Elements and, after them, attributes."""
@@ -109,6 +112,9 @@ class XmlTable(DocumentTable):
 
     def _texts(self, number: int) -> Iterable[str]:
         return cast("Iterable[str]", self.elements[number].itertext())
+
+    def content(self, number: int) -> str:
+        return self.shown(number) if number < len(self.elements) else super().content(number)
 
     def shown(self, number: int) -> str:
         """A node as a document; an attribute becomes an element of its name."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,6 @@ from braid.mops.document_order import DocumentOrder
 from braid.mops.document_output import DocumentOutput
 from braid.mops.document_paths import DocumentPaths
 from braid.mops.document_queries import DocumentQueries
-from braid.mops.document_reader import document_of
 from braid.mops.document_rows import Arrived, DocumentRows, arrived, merged, spans
 from braid.mops.document_signs import renumbered
 from braid.mops.document_store import END, ID, SOURCE, START, TEXT, DocumentStore
@@ -63,6 +62,17 @@ _MUCH = 1 << 17
 _PIECE = 256
 
 
+class Unread(NamedTuple):
+    """A text that came where documents are read and is none."""
+
+    channel: str
+    column: str
+    start: int
+    end: int
+    text: str
+    reason: str
+
+
 class DocumentsLogic:
     """One m-op for all queries over the documents of some streams."""
 
@@ -77,6 +87,9 @@ class DocumentsLogic:
         self.stopped: dict[int, int] = {}
         self._strings = context.values.strings
         self._share = context.share
+        self._reader = context.documents
+        #: Texts of the last batches that are no documents, until somebody takes them.
+        self.unread: list[Unread] = []
         self.nodes = Nodes()
         self._paths = DocumentPaths(len(spec.inputs))
         self._queries = DocumentQueries()
@@ -88,7 +101,7 @@ class DocumentsLogic:
         #: The rows of the join before, if this is not the first.
         self._rows = DocumentRows(width) if has_rows else None
         self._store = DocumentStore(spec.views)
-        self._output = DocumentOutput(self._strings)
+        self._output = DocumentOutput(self._strings, self._reader)
         self._order = DocumentOrder()
 
     # ---- members ----
@@ -192,7 +205,7 @@ class DocumentsLogic:
         output: dict[str, Batch] = {}
         if len(about):
             first = self._store.count
-            self._remember(about, groups, came)
+            self._note_unread(about, self._remember(about, groups, came))
             found = self._joined()
             output = self._output.batches(found, self._queries, self._store, self._rows)
             self._upkeep.drop(self._store.about[first : self._store.count])
@@ -264,12 +277,17 @@ class DocumentsLogic:
             names = [n if g is None else g for g, n in zip(given, names, strict=True)]
         return self._strings.codes(pa.array(names, pa.string()))
 
-    def _remember(self, about: Words, groups: Words, came: Arrived | None) -> None:
+    def _remember(self, about: Words, groups: Words, came: Arrived | None) -> dict[int, str]:
+        """Keep documents; why some of them could not be read, by their place."""
         tables: list[DocumentTable | None] = [None] * len(about)
+        unread: dict[int, str] = {}
         real = np.flatnonzero(groups < 0)
         texts = self._strings.array(about[real, TEXT], None).to_pylist()
         for place, text in zip(real.tolist(), texts, strict=True):
-            tables[place] = _read(text)
+            try:
+                tables[place] = self._reader.work_on(text)
+            except Unreadable as error:
+                unread[place] = str(error)
         found = self._matcher.witnesses(tables, about[:, SOURCE].copy())
         if self._rows is not None:
             assert came is not None
@@ -283,6 +301,19 @@ class DocumentsLogic:
             self._store.leave_to_others(first, self._strings, self._share)
         if self._queries.compares:
             self._store.order_values(self._strings)
+        return unread
+
+    def _note_unread(self, about: Words, unread: Mapping[int, str]) -> None:
+        """What a stream publishes, or holds in a column of plain text, need not be a document."""
+        places = list(unread)
+        texts = self._strings.array(about[places, TEXT], None).to_pylist() if places else []
+        for text, (place, reason) in zip(texts, unread.items(), strict=True):
+            source = int(about[place, SOURCE])
+            column = self._spec.columns[source]
+            assert column is not None
+            start, end = int(about[place, START]), int(about[place, END])
+            channel = self._spec.names[source]
+            self.unread.append(Unread(channel, column[0], start, end, text, reason))
 
     def _joined(self) -> Found:
         """All results of the documents that were not joined yet.
@@ -447,13 +478,6 @@ def _constants(view: View) -> Iterator[Constant]:
             yield from (constant_of(test.constant) for test in node.tests)
     if view.window is not None:
         yield constant_of(view.window)
-
-
-def _read(text: str) -> DocumentTable | None:
-    try:
-        return document_of(text)
-    except Unreadable:
-        return None
 
 
 def _bare(query: Documents) -> Documents:

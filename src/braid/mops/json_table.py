@@ -13,9 +13,8 @@ from decimal import Decimal, InvalidOperation
 from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
-from braid.algebra.documents import DOCUMENT
+from braid.algebra.documents import DEEPEST, DOCUMENT, MOST_PLACES
 from braid.mops.document_table import (
-    DEEPEST,
     DocumentTable,
     Unreadable,
     check_depth,
@@ -23,8 +22,6 @@ from braid.mops.document_table import (
 )
 
 ITEM = "item"
-#: Numbers with more places before or behind the point are refused: no double is so large or small.
-_MOST_PLACES = 400
 #: In place of a part of a document: there is only the text before it.
 _NOTHING = object()
 
@@ -144,14 +141,14 @@ def _decimal(text: str) -> Number:
         raise _too_long(text) from None
     if not number:
         return Number("0")
-    if abs(number.adjusted()) > _MOST_PLACES:
+    if abs(number.adjusted()) > MOST_PLACES:
         raise _too_long(text)
     plain = format(number, "f")
     return Number(plain.rstrip("0").rstrip(".") if "." in plain else plain)
 
 
 def _too_long(text: str) -> Unreadable:
-    return Unreadable(f"the number {text[:40]} has more than {_MOST_PLACES} places")
+    return Unreadable(f"the number {text[:40]} has more than {MOST_PLACES} places")
 
 
 def _no_number(name: str) -> NoReturn:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from braid.algebra.casts import cast
 from braid.algebra.expressions import Call, Expression, Literal, Ref
 from braid.algebra.functions import UDF_PREFIX
+from braid.algebra.markup import ATTRIBUTE_ESCAPES, NOT_IN_XML, REPLACEMENT, TEXT_ESCAPES
 from braid.algebra.types import Kind, kind_of
 from braid.mops.base import Context
 from braid.mops.columns import Rows, column_to_arrow
@@ -131,6 +132,27 @@ def _concat(call: Call, args: list[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*args, "", null_handling="emit_null")
 
 
+def _escape(escapes: tuple[tuple[str, str], ...], nothing: str | None = None) -> Any:
+    """Text as it can stand in XML; `nothing`: what stands for NULL."""
+    special = f"[{''.join(character for character, _ in escapes)}]|{NOT_IN_XML}"
+
+    def apply(call: Call, args: list[pa.Array]) -> pa.Array:
+        texts = args[0] if nothing is None else pc.fill_null(args[0], nothing)
+        if not pc.any(pc.match_substring_regex(texts, special), min_count=0).as_py():
+            return texts
+        for character, escape in escapes:
+            texts = pc.replace_substring(texts, character, escape)
+        return pc.replace_substring_regex(texts, NOT_IN_XML, REPLACEMENT)
+
+    return apply
+
+
+def _content(call: Call, args: list[pa.Array]) -> pa.Array:
+    """Documents as they are, other texts escaped."""
+    markup = pc.starts_with(pc.fill_null(args[0], ""), "<")
+    return pc.if_else(markup, args[0], _TEXT(call, args))
+
+
 def _replace(call: Call, args: list[pa.Array]) -> pa.Array:
     _, search, replacement = (getattr(a, "value", None) for a in call.args)
     if search is None or replacement is None:
@@ -166,6 +188,7 @@ def _get_item(call: Call, args: list[pa.Array]) -> pa.Array:
 
 
 _SPACE = " "
+_TEXT = _escape(TEXT_ESCAPES, "")
 _FUNCTIONS: dict[str, Callable[[Call, list[pa.Array]], Any]] = {
     "upper": _by_value(str.upper, pc.ascii_upper),
     "lower": _by_value(str.lower, pc.ascii_lower),
@@ -175,6 +198,11 @@ _FUNCTIONS: dict[str, Callable[[Call, list[pa.Array]], Any]] = {
     "reverse": lambda call, args: pc.utf8_reverse(args[0]),
     "substring": _substring,
     "concat": _concat,
+    "xml": _concat,
+    "xml_escape": _escape(ATTRIBUTE_ESCAPES),
+    "xml_text": _TEXT,
+    "xml_attribute": _escape(ATTRIBUTE_ESCAPES, ""),
+    "xml_content": _content,
     "replace": _replace,
     "regexp_like": _regexp_like,
     "get_field": _get_field,

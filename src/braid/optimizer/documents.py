@@ -51,6 +51,12 @@ def _is_divided(query: Documents) -> bool:
     )
 
 
+def _channel(query: Documents, number: int) -> str:
+    """The channel that the documents of a block are read from."""
+    source = query.sources[number]
+    return source.stream if isinstance(source, Read) else query.streams[number]
+
+
 def _joined(
     walk: _Walk,
     query: Documents,
@@ -68,6 +74,7 @@ def _joined(
         source: (query.columns[n], "id" if "id" in source.shape.schema.names else None)
         for source, n in zip(sources, own, strict=True)
     }
+    known = {source: _channel(query, n) for source, n in zip(sources, own, strict=True)}
     if before is not None:
         sources = [before[0], *sources]
         columns[before[0]] = None
@@ -80,7 +87,9 @@ def _joined(
     views, in_order = walk.has_rule("xml_views"), walk.has_rule("xml_order")
     partial = handed is not None
     shapes = tuple(i.shape for i in inputs)
-    spec = DocumentsSpec(shapes, places, views, in_order, _is_divided(query), width, partial)
+    known_as = tuple(known.get(i, "") for i in inputs)
+    divided = _is_divided(query)
+    spec = DocumentsSpec(shapes, places, views, in_order, divided, known_as, width, partial)
     mop = signature((sharing.key, views, in_order))
     recipe = DocumentsRecipe(
         query,

@@ -11,11 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from braid.algebra.documents import RESULT, Axis, Block, Documents, PatternNode, ValueJoin
+from braid.algebra.documents import (
+    RESULT,
+    Axis,
+    Block,
+    Documents,
+    PatternNode,
+    ValueJoin,
+    subtree_of,
+)
 from braid.algebra.expressions import Expression
 
-#: What is handed on of a block's match: the document's id, what the block is about, a node's value.
-DOCUMENT, PART, VALUE = 0, 1, 2
+#: What is handed on of a block's match: the document's id, what the block is about, a node's value,
+#: a node as the content of an element.
+DOCUMENT, PART, VALUE, COPY = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, order=True)
@@ -35,7 +44,13 @@ def carried(query: Documents, count: int, wanted: frozenset[str]) -> tuple[Carri
         found += [Carried(PART, number) for number, _ in blocks]
     values = {(n, node) for n, b in blocks for name, node in b.variables if name in wanted}
     values |= {(j.blocks[0], j.first) for j in query.joins if j.blocks[0] < count <= j.blocks[1]}
-    return (*found, *(Carried(VALUE, *place) for place in sorted(values)))
+    copies = [
+        Carried(COPY, n, node)
+        for n, b in blocks
+        for name, node in b.variables
+        if subtree_of(name) in wanted
+    ]
+    return (*found, *(Carried(VALUE, *place) for place in sorted(values)), *copies)
 
 
 @dataclass(frozen=True)

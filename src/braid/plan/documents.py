@@ -21,11 +21,12 @@ from braid.algebra.documents import (
     Block,
     Documents,
     ValueJoin,
+    subtree_of,
 )
 from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, STRING
-from braid.plan.document_stages import DOCUMENT, PART, VALUE, Carried, View, view_of
+from braid.plan.document_stages import COPY, DOCUMENT, PART, VALUE, Carried, View, view_of
 from braid.plan.predicates import Constant
 from braid.plan.specs import Shape
 
@@ -45,8 +46,8 @@ FIRST_DOCUMENT, SECOND_DOCUMENT = "document_1", "document_2"
 GROUP = "group"
 
 #: What a value that is put out is: nothing, the id of a document, a node as a document, a node's
-#: value, a value of a row.
-NOTHING, NAME, SHOWN, TEXT, OF_ROW = -1, 0, 1, 2, 3
+#: value, a value of a row, a node as the content of an element.
+NOTHING, NAME, SHOWN, TEXT, OF_ROW, CONTENT = -1, 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class DocumentsSpec:
     One for all queries over the same streams. `columns`: where the documents of each input are, and
     the column with their ids, if there is one; None for rows of the join before. Channels differ in
     how many values they carry, `width`, and in whether they go on to another join, `partial`.
+    `names`: the channel that each input is, for messages; empty for rows of the join before.
     `views`: whether what is joined by value is worked out once for all templates; `in_order`: whether
     values that are compared by order are kept in order. `divided`: documents come by their values, and
     are joined by those that belong to this shard.
@@ -66,6 +68,7 @@ class DocumentsSpec:
     views: bool = True
     in_order: bool = True
     divided: bool = False
+    names: tuple[str, ...] = field(default=(), compare=False)
     width: int = field(default=0, compare=False)
     partial: bool = field(default=False, compare=False)
 
@@ -120,7 +123,14 @@ def final_values(query: Documents) -> list[tuple[str, Carried]]:
         for name, node in block.variables
     ]
     more = range(2, len(query.blocks))
-    return [*found, *((query.document(number), Carried(DOCUMENT, number)) for number in more)]
+    found += [(query.document(number), Carried(DOCUMENT, number)) for number in more]
+    copies = [
+        (subtree_of(name), Carried(COPY, number, node))
+        for number, block in enumerate(query.blocks)
+        for name, node in block.variables
+        if name in query.copied
+    ]
+    return [*found, *copies]
 
 
 def width_of(count: int) -> int:
@@ -239,8 +249,9 @@ def keeps_documents(recipe: DocumentsRecipe) -> bool:
     earlier = earlier_blocks(recipe.query)
     variables = [v for number in earlier for v, _ in recipe.query.blocks[number].variables]
     wanted = sum(v in recipe.wanted for v in variables)
+    copied = any(subtree_of(v) in recipe.wanted for v in variables)
     has_result = bool(earlier) and RESULT in recipe.wanted
-    return has_result or len(shown_leaves(recipe)) < wanted
+    return has_result or copied or len(shown_leaves(recipe)) < wanted
 
 
 @lru_cache(4096)
@@ -371,6 +382,8 @@ def _template(
             return (NAME, side, 0)
         if value.what == PART:
             return (SHOWN, side, slots[side, view.sides[side].block.root])
+        if value.what == COPY:
+            return (CONTENT, side, slots[side, value.node])
         return (TEXT, side, slots[side, value.node])
 
     blocks = range(len(query.blocks))

@@ -75,8 +75,10 @@ def _needs_lowering(node: Node) -> bool:
 
 def _lower(node: Node) -> Node:
     match node:
-        case Read() | Documents():
+        case Read():
             return node
+        case Documents():  # may read what a query publishes
+            return node.over(tuple(_lower(source) for source in node.sources))
         case Select():
             return _lower_select(replace(node, input=_lower(node.input)))
         case Project():

@@ -26,7 +26,9 @@ from typing import Any
 from lxml import etree
 
 from braid.algebra.documents import (
+    DEEPEST,
     FOLLOWED_BY,
+    LARGEST,
     PRECEDED_BY,
     TEXT,
     Axis,
@@ -40,6 +42,7 @@ from braid.algebra.documents import (
     order_of,
 )
 from braid.algebra.expressions import Expression, Literal
+from braid.algebra.markup import escaped_text
 from braid.reference.events import Event
 from braid.reference.json_documents import JsonFound, parsed_json
 
@@ -92,9 +95,25 @@ class Match:
 
 @lru_cache(1024)
 def parsed(text: str) -> Any:
-    """A document that a stream has let in."""
+    """A document as a tree; None for a text that is none.
+
+    A declared stream lets only documents in, but a query may publish any text. What a document may
+    be is the same for both: well-formed, without entities, of limited size and depth.
+    """
+    if len(text) > LARGEST:
+        return None
+    if not is_xml(text):
+        return parsed_json(text, DEEPEST)
     parser = etree.XMLParser(remove_pis=True, **_OPTIONS)
-    return etree.ElementTree(etree.fromstring(text.encode(), parser))
+    try:
+        tree = etree.ElementTree(etree.fromstring(text.encode(), parser))
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+    dtd = tree.docinfo.internalDTD
+    if dtd is not None and any(True for _ in dtd.iterentities()):
+        return None
+    depth = max(len(list(element.iterancestors())) + 1 for element in tree.iter())
+    return tree if depth <= DEEPEST else None
 
 
 def evaluate_documents(node: Documents, inputs: list[list[Event]]) -> list[Event]:
@@ -169,7 +188,9 @@ def _matches(node: Documents, number: int, events: Iterable[Event]) -> Iterator[
             continue
         known = row.get("id")
         name = document_id(text, event.end) if known is None else str(known)
-        tree = parsed(text) if is_xml(text) else parsed_json(text)
+        tree = parsed(text)
+        if tree is None:
+            continue
         for nodes in _embeddings(node.blocks[number], tree, ()):
             yield Match(event, name, nodes)
 
@@ -249,8 +270,17 @@ def _result(node: Documents, parts: tuple[Match, ...]) -> Event:
     values += [match.nodes[i].value for block, match in pairs for _, i in block.variables]
     shown = [match.nodes[block.root] for block, match in pairs]
     values.append(shown[0].shown if len(shown) == 1 else _together(shown))
+    nodes = {name: match.nodes[i] for block, match in pairs for name, i in block.variables}
+    values += [_copied(nodes[name]) for name in node.copied]
     start = min(match.event.start for match in parts)
     return Event(tuple(values), start, max(match.event.end for match in parts))
+
+
+def _copied(node: Found | JsonFound) -> str:
+    """A node as the content of an element: an element with all that is below it, else its text."""
+    if isinstance(node, Found) and node.attribute is None:
+        return node.shown
+    return escaped_text(node.value)
 
 
 def _together(nodes: list[Found | JsonFound]) -> str:

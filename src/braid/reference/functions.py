@@ -22,6 +22,7 @@ import pyarrow as pa
 from braid.algebra.calendar import PARTS, calendar_part
 from braid.algebra.casts import WIDE, cast, fit
 from braid.algebra.expressions import Call
+from braid.algebra.markup import escaped_attribute, escaped_text
 from braid.algebra.types import Kind, kind_of
 from braid.reference.ordering import compare, equal, is_nan, order_key
 
@@ -96,6 +97,10 @@ def _eq_null_safe(arguments: list[Any]) -> bool:
     return equal(left, right)
 
 
+def _xml_content(text: str) -> str:
+    return text if text.startswith("<") else escaped_text(text)
+
+
 LENIENT: dict[str, Callable[[list[Any]], Any]] = {
     "and": _and,
     "or": _or,
@@ -107,6 +112,9 @@ LENIENT: dict[str, Callable[[list[Any]], Any]] = {
     "eq_null_safe": _eq_null_safe,
     "is_null": lambda arguments: arguments[0] is None,
     "is_nan": lambda arguments: is_nan(arguments[0]),
+    "xml_text": lambda arguments: escaped_text(arguments[0] or ""),
+    "xml_attribute": lambda arguments: escaped_attribute(arguments[0] or ""),
+    "xml_content": lambda arguments: _xml_content(arguments[0] or ""),
 }
 
 
@@ -284,6 +292,8 @@ STRICT: dict[str, Callable[..., Any]] = {
     "reverse": lambda text: text[::-1],
     "substring": _substring,
     "concat": lambda *texts: "".join(texts),
+    "xml": lambda *texts: "".join(texts),
+    "xml_escape": escaped_attribute,
     "replace": _replace,
     "regexp_like": lambda text, pattern: re.search(pattern, text) is not None,
     "get_field": lambda struct, name: struct.get(name),

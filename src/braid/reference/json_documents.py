@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
-from braid.algebra.documents import DOCUMENT, Axis
+from braid.algebra.documents import DOCUMENT, MOST_PLACES, Axis
 
 _ITEM = "item"
 
@@ -98,14 +98,32 @@ def _written(content: Any) -> str:
 
 def _number(text: str) -> _Number:
     """In decimals, without an exponent, and without zeros that say nothing."""
-    plain = format(Decimal(text), "f")
+    number = Decimal(text)
+    if number and abs(number.adjusted()) > MOST_PLACES and not text.lstrip("-").isdigit():
+        raise ValueError("a number with too many places")
+    plain = format(number, "f")
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
     return _Number("0" if plain == "-0" else plain)
 
 
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
 @lru_cache(1024)
-def parsed_json(text: str) -> JsonFound:
-    """The node `$` of a document that a stream has let in."""
-    content = json.loads(text, object_pairs_hook=_Object, parse_int=_number, parse_float=_number)
-    return JsonFound((), DOCUMENT, content)
+def parsed_json(text: str, deepest: int) -> JsonFound | None:
+    """The node `$` of a document; None for a text that is none, or that is too deep."""
+    try:
+        content = json.loads(
+            text,
+            object_pairs_hook=_Object,
+            parse_int=_number,
+            parse_float=_number,
+            parse_constant=_no_number,
+        )
+        made = JsonFound((), DOCUMENT, content)
+        "".join(one.name + one.value for one in [made, *made.descendants]).encode()
+    except (ValueError, ArithmeticError, RecursionError):
+        return None
+    return made if all(len(one.path) < deepest for one in made.descendants) else None

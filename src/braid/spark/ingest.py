@@ -19,6 +19,7 @@ from braid.algebra.schema import Attribute, Schema
 from braid.algebra.streams import ARRIVAL, Stream
 from braid.algebra.types import TIMESTAMP
 from braid.engine.ingest import END, START, Ingest, encoded, repeating
+from braid.mops.document_reader import DocumentReader
 from braid.plan.distribution import Routes
 from braid.plan.document_routes import ValueRoute, is_value_route
 from braid.plan.keys import FEED, SPREAD, WHOLE, channel
@@ -34,6 +35,9 @@ from braid.spark.envelopes import (
 )
 from braid.spark.routing import document_shards, shard_of
 from braid.spark.shipping import settle
+
+#: So many documents are checked and routed at a time.
+_DOCUMENTS = 1_024
 
 
 def stamped(stream: Stream) -> Stream:
@@ -146,6 +150,8 @@ class _Task:
         self._seen = 0
         # Where events go that may go anywhere: task after task starts at another shard.
         self._next = _partition()
+        # Checking documents and routing them by their values parses each once.
+        self._reader = DocumentReader()
         # Columns that travel with a dictionary: as in the first batch, so that all batches of an
         # envelope have the same types.
         self._texts: frozenset[str] | None = None
@@ -154,7 +160,8 @@ class _Task:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self._take(batch)
+            for part in self._parts(batch):
+                self._take(part)
             for name, pending in self._pending.items():
                 if pending.is_full:
                     yield self._flush(name, pending)
@@ -166,8 +173,16 @@ class _Task:
         if len(self._rows):
             yield self._rows.batch()
 
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch in pieces, if it has documents: those of a piece are held as they are parsed, and
+        memory that is used again costs less than parsing does."""
+        size = _DOCUMENTS if self._job.ingest.stream.documents else max(1, batch.num_rows)
+        for first in range(0, batch.num_rows, size):
+            yield batch.slice(first, size)
+
     def _take(self, batch: pa.RecordBatch) -> None:
-        ingested = self._job.ingest(spaced(batch, self._seen))
+        self._reader.clear()
+        ingested = self._job.ingest(spaced(batch, self._seen), self._reader)
         self._seen += batch.num_rows
         if ingested.rejected is not None and ingested.rejected.num_rows:
             rejected = ingested.rejected
@@ -188,7 +203,9 @@ class _Task:
     def _route(self, events: pa.RecordBatch) -> None:
         for key, name in self._ways.keys.items():
             if is_value_route(key):
-                rows, shards = document_shards(events, ValueRoute.parse(key), self._shards)
+                rows, shards = document_shards(
+                    events, ValueRoute.parse(key), self._shards, self._reader
+                )
                 copies = [events.take(pa.array(rows[shards == k])) for k in range(self._shards)]
                 self._add(name, events, list(copies))
             else:

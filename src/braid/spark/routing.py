@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braid.engine.ingest import plain
-from braid.mops.document_reader import document_of
+from braid.mops.document_reader import DocumentReader
 from braid.mops.document_table import DocumentTable, Unreadable
 from braid.plan.document_routes import ValueRoute
 from braid.plan.hashing import MAX_HASHED_BYTES, hash_values, shard_of
@@ -23,11 +23,11 @@ _Words = npt.NDArray[np.int64]
 
 
 def document_shards(
-    events: pa.RecordBatch | pa.Table, route: ValueRoute, shards: int
+    events: pa.RecordBatch | pa.Table, route: ValueRoute, shards: int, reader: DocumentReader
 ) -> tuple[_Words, _Words]:
     """Pairs of a row and a shard that it goes to, in order; one without such a value goes to one."""
     texts = _column(events, route.column)
-    rows, values = _values(texts, route)
+    rows, values = _values(texts, route, reader)
     found = shard_of(pa.array(values, pa.string()), shards).astype(np.int64)
     lonely = np.setdiff1d(np.arange(len(texts)), rows)
     own = shard_of(texts, shards).astype(np.int64)[lonely]
@@ -42,13 +42,13 @@ def _column(events: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     return plain(column)
 
 
-def _values(texts: pa.Array, route: ValueRoute) -> tuple[_Words, list[str]]:
+def _values(texts: pa.Array, route: ValueRoute, reader: DocumentReader) -> tuple[_Words, list[str]]:
     """The values that count, and the rows that have them; ingest has just read the documents."""
     rows: list[int] = []
     values: list[str] = []
     names = route.names
     for row, text in enumerate(texts.to_pylist()):
-        table = _read(text)
+        table = _read(text, reader)
         if table is None:
             continue
         for number, name in enumerate(table.names):
@@ -58,9 +58,9 @@ def _values(texts: pa.Array, route: ValueRoute) -> tuple[_Words, list[str]]:
     return np.array(rows, np.int64), values
 
 
-def _read(text: str | None) -> DocumentTable | None:
+def _read(text: str | None, reader: DocumentReader) -> DocumentTable | None:
     """A document; None for what is none: a column of plain text may hold anything."""
     try:
-        return None if text is None else document_of(text)
+        return None if text is None else reader.read(text)
     except Unreadable:
         return None

@@ -10,12 +10,15 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from braid.algebra.documents import Documents
+from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.schema import MICROSECONDS
 from braid.algebra.streams import ARRIVAL
 from braid.algebra.templates import Members
@@ -26,9 +29,10 @@ from braid.engine.results import Emission
 from braid.engine.shard import Shard
 from braid.engine.statistics import statistics
 from braid.lang import Catalog
+from braid.mops.document_reader import DocumentReader
 from braid.plan.distribution import Distribution, ShardPlan, channels_for
 from braid.plan.document_routes import ValueRoute, is_value_route
-from braid.plan.keys import FEED, split_channel
+from braid.plan.keys import FEED, WHOLE, channel, split_channel
 from braid.spark.checkpoint import SavedPlan
 from braid.spark.control import NAME, Change, open_changes
 from braid.spark.envelopes import (
@@ -159,12 +163,41 @@ class ShardJob:
                 count = sum(batch.num_rows for batch in part)
                 rows.add(LATE, split_channel(name)[0], count, batches=part)
 
+        for name, table in emission.rejected:
+            if self._shows_unread(label, name):
+                stream = split_channel(name)[0]
+                rows.add(REFUSED, stream, table.num_rows, batches=table.to_batches())
+
+    def _shows_unread(self, label: int, name: str) -> bool:
+        """Whether this shard says that texts of a channel are no documents: of a declared stream they
+        may come by several channels, and to several shards."""
+        stream, route = split_channel(name)
+        if not route or stream not in self._unread_at:
+            return True  # published where it is read
+        chosen, first = self._unread_at[stream]
+        several = route == WHOLE or channel(stream, WHOLE) in self.distribution.along
+        return name == chosen and (not several or self.shard(label) == first)
+
+    @cached_property
+    def _unread_at(self) -> dict[str, tuple[str, int]]:
+        """Of each stream that is read as documents one channel, and the first shard that does."""
+        found: dict[str, tuple[bool, bool, str, int]] = {}
+        for shard in range(len(self.labels)):
+            for members in channels_for(self.distribution, shard).queries:
+                for name in _documents_of(members):
+                    stream, route = split_channel(name)
+                    place = (route == WHOLE, is_value_route(route), name, shard)
+                    found[stream] = min(place, found.get(stream, place))
+        return {stream: place[2:] for stream, place in found.items()}
+
     def _late_here(self, label: int, name: str, table: pa.Table) -> pa.Table:
         """Documents come to several shards: the first of them says that they are late."""
         route = split_channel(name)[1]
         if not is_value_route(route):
             return table
-        rows, shards = document_shards(table, ValueRoute.parse(route), len(self.labels))
+        rows, shards = document_shards(
+            table, ValueRoute.parse(route), len(self.labels), DocumentReader()
+        )
         _, first = np.unique(rows, return_index=True)
         return table.filter(pa.array(shards[first] == self.shard(label)))
 
@@ -179,6 +212,18 @@ class ShardJob:
         }
         part = pa.RecordBatch.from_pydict(columns)
         rows.add(REFUSED, NAME, part.num_rows, batches=[part])
+
+
+def _documents_of(members: Members) -> set[str]:
+    """The channels that queries of a template read as documents."""
+    return {
+        source.stream
+        for output in members.template.outputs
+        for node in walk_nodes(output.node)
+        if isinstance(node, Documents)
+        for source in node.sources
+        if isinstance(source, Read)
+    }
 
 
 def _without(roster: bytes, names: frozenset[str]) -> bytes:

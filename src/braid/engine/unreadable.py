@@ -1,0 +1,123 @@
+"""Texts that queries read as documents and that are none: rows of `rejected`, and a notice.
+
+Ingest checks the documents of declared streams before they come in. What a query publishes, and
+what a column of plain text holds, is seen only where it is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from braid.algebra.schema import TICKS
+from braid.algebra.types import BIGINT, TIMESTAMP
+from braid.engine.executor import Executor
+from braid.engine.ingest import REJECTED
+from braid.engine.payload import to_json
+from braid.errors import Notice
+from braid.mops.documents import DocumentsLogic, Unread
+from braid.plan.keys import split_channel
+
+#: The notice of this module.
+CODE = "W209"
+#: How many readers of a stream a message names.
+_MOST_READERS = 3
+_PUBLISHED = (
+    "build them as SELECT <name>{x}</name>, which escapes what it puts in, "
+    "or use xml_escape(x) inside concat"
+)
+_DECLARED = "declare the column as XML or JSON, so that such rows are not let in at all"
+
+
+class UnreadTexts:
+    """Which channels have had texts that could not be read."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def take(
+        self, executor: Executor, units: Iterable[tuple[str, str]]
+    ) -> tuple[list[tuple[str, pa.Table]], list[Notice]]:
+        """The rows of `rejected` since this was last asked, by channel, and a notice for each channel
+        that has not had any before.
+
+        `units`: what the time of each m-op that reads documents counts.
+        """
+        found: dict[str, Counter[Unread]] = {}
+        readers: dict[str, list[str]] = {}
+        clocks: dict[str, str] = {}
+        for signature, unit in units:
+            logic = executor.logics[signature]
+            assert isinstance(logic, DocumentsLogic)
+            unread, logic.unread = logic.unread, []
+            for channel in dict.fromkeys(one.channel for one in unread):
+                own = Counter(one for one in unread if one.channel == channel)
+                # Several m-ops may read the same texts: each is rejected once.
+                found[channel] = found.get(channel, Counter()) | own
+                readers.setdefault(channel, []).append(signature)
+                clocks[channel] = unit
+        rejected = [(c, _table(c, list(own.elements()), clocks[c])) for c, own in found.items()]
+        notices = []
+        for channel, own in found.items():
+            if channel not in self._told:
+                self._told.add(channel)
+                notices.append(_notice(executor, next(iter(own)), readers[channel]))
+        return rejected, notices
+
+
+def document_mops(executor: Executor) -> list[str]:
+    """The m-ops that read documents and have met others."""
+    return [s for s, o in executor.logics.items() if isinstance(o, DocumentsLogic) and o.unread]
+
+
+def _table(channel: str, unread: Sequence[Unread], unit: str) -> pa.Table:
+    """As rows of `rejected`: with the time, and the text in its column."""
+    time = BIGINT if unit == TICKS else TIMESTAMP
+    times = [pa.array([t[n] for t in unread], BIGINT).cast(time) for n in (2, 3)]
+    columns = {"start": times[0], "end": times[1]}
+    rows: list[str] = []
+    for number, one in enumerate(unread):
+        text = {one.column: pa.array([one.text], pa.string())}
+        row = {name: array.slice(number, 1) for name, array in columns.items()}
+        rows += to_json(pa.table({**row, **text})).to_pylist()
+    stream = split_channel(channel)[0]
+    return pa.table(
+        {
+            "stream": pa.array([stream] * len(unread), pa.string()),
+            "reason": pa.array([one.reason for one in unread], pa.string()),
+            "row": pa.array(rows, pa.string()),
+        },
+        schema=REJECTED,
+    )
+
+
+def _notice(executor: Executor, first: Unread, mops: Sequence[str]) -> Notice:
+    stream = split_channel(first.channel)[0]
+    readers = _readers(executor, mops)
+    publisher = _publisher(executor, first.channel)
+    message = (
+        f"texts in {stream}.{first.column} are no documents: the first because "
+        f"{first.reason}; {', '.join(readers)} did not see them, `rejected` has them; "
+        f"{_DECLARED if publisher is None else _PUBLISHED}"
+    )
+    return Notice(CODE, publisher or readers[0], message)
+
+
+def _readers(executor: Executor, mops: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for admitted, rows in executor.census.living():
+        if not {stage.mop for stage in admitted.route.stages}.isdisjoint(mops):
+            if len(found) == _MOST_READERS:
+                return [*found, "others"]
+            found.append(executor.census.id_of(admitted.first + int(rows[0])))
+    return found or ["a query that reads it"]
+
+
+def _publisher(executor: Executor, channel: str) -> str | None:
+    """A query that publishes into a stream; None if the stream is declared."""
+    for admitted, rows in executor.census.living():
+        if any(exit_.stream == channel for exit_ in admitted.route.exits):
+            return executor.census.id_of(admitted.first + int(rows[0]))
+    return None
