@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+#: How much of a long line an error shows, and how much of it before the place.
+_SHOWN, _BEFORE = 160, 60
 
 
 class BraidError(Exception):
@@ -77,10 +81,9 @@ class QueryError(BraidError):
         line = self.origin.line + self.span.line - 1
         column = self.span.column + (self.origin.column - 1 if self.span.line == 1 else 0)
         place = f"{self.origin.name}:{line}:{column}" if self.origin.name else f"{line}:{column}"
-        lines = self.text.splitlines()
-        source = lines[self.span.line - 1] if self.span.line <= len(lines) else ""
+        source, indent, length = _shown_line(self.text, self.span)
         gutter = f"{line:>4}"
-        caret = " " * (self.span.column - 1) + "^" * max(1, self.span.length)
+        caret = " " * indent + "^" * length
         shown = f"error[{self.code}]{where} ({place}): {self.message}\n{gutter} | {source}\n"
         shown += f"{' ' * len(gutter)} | {caret}"
         return f"{shown} {self.hint}" if self.hint else shown
@@ -90,6 +93,35 @@ class QueryError(BraidError):
             _query_error,
             (self.code, self.message, self.text, self.span, self.origin, self.hint),
         )
+
+
+@lru_cache(maxsize=1)
+def line_starts(text: str) -> list[int]:
+    """Where the lines of a text begin. Remembered for the last text: a file has many errors."""
+    starts, place = [0], text.find("\n")
+    while place >= 0:
+        starts.append(place + 1)
+        place = text.find("\n", place + 1)
+    return starts
+
+
+def _shown_line(text: str, span: Span) -> tuple[str, int, int]:
+    """The line of an error, how far in the caret stands, and how long it is. Of a long line only
+    the surroundings of the place are shown."""
+    starts = line_starts(text)
+    if span.line > len(starts):
+        return "", 0, 1
+    begin = starts[span.line - 1]
+    stop = text.find("\n", begin)
+    stop = len(text) if stop < 0 else stop
+    first = begin
+    if stop - begin > _SHOWN:
+        first = max(begin, begin + span.column - 1 - _BEFORE)
+        stop = min(stop, first + _SHOWN)
+    before = "…" if first > begin else ""
+    source = before + text[first:stop].replace("\r", "")
+    indent = len(before) + span.column - 1 - (first - begin)
+    return source, indent, max(1, min(span.length, stop - first - indent + len(before)))
 
 
 def _query_error(

@@ -30,6 +30,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
 _WHITESPACE = "".join(map(chr, range(33)))
 
+_MOST_DIGITS = 40
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"([+-]?)(inf|infinity|nan)", re.IGNORECASE)
@@ -123,7 +124,13 @@ def _parse_boolean(text: str) -> bool | None:
 
 
 def _parse_integer(text: str) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text) else None
+    if not _INTEGER.fullmatch(text):
+        return None
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _MOST_DIGITS:  # no integer type has so many, and `int` may refuse them
+        return None
+    value = int(digits or "0")
+    return -value if text[0] == "-" else value
 
 
 def _parse_float(text: str) -> float | None:

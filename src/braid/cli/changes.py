@@ -23,6 +23,7 @@ from braid.cli import places
 from braid.cli.job import Job
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query
+from braid.lang.limits import quoted, whole_number
 
 #: What Spark is told that the lines have, besides `at`.
 SCHEMA = "seq BIGINT, op STRING, id STRING, text STRING"
@@ -106,7 +107,9 @@ def event_time(text: str | None, unit: str) -> str | int | None:
     """`--at`: a date and time (UTC unless it says otherwise) or a number: ticks, or microseconds."""
     if text is None:
         return None
-    number = int(text) if text.removeprefix("-").isdecimal() else None
+    number = whole_number(text)
+    if number is not None and not -(2**63) <= number < 2**63:
+        raise ConfigError("E465", f"--at {quoted(text)} is out of the range of times")
     if unit == TICKS:
         if number is None:
             hint = "the streams of this job count ticks: give a number"

@@ -138,7 +138,9 @@ def load_job(path: str | Path) -> Job:
         raise ConfigError("E451", f"there is no job file {file}", "give the path of a .toml file")
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError("E452", f"{file} is nested too deeply") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise ConfigError("E452", f"{file} is not TOML: {error}") from None
     return _Reader(file).job(data)
 

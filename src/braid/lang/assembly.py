@@ -17,9 +17,9 @@ from braid.algebra.templates import Output, map_expressions
 from braid.lang.fragments import Cut, cut
 from braid.lang.functions import Function
 from braid.lang.lifting import Outputs
+from braid.lang.limits import MAX_DEPTH
 from braid.lang.notices import Warnings, warnings_about
 from braid.lang.outlines import Outline
-from braid.lang.parser import MAX_DEPTH
 from braid.lang.parts import WRONG, BoundFragment, BoundFrame, Fragments, Frame, Hole, Variant
 from braid.lang.replay import Replay
 

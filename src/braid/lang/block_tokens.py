@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import isinf
 
 from lark import Token
 
+from braid.lang.limits import quoted
 from braid.lang.problems import At, Problem
 from braid.lang.tokens import unquote
 from braid.lang.xml_syntax import Literal, Word
@@ -89,7 +91,11 @@ class BlockTokens:
         if token.type == "NUMBER" or negative:
             self.position += 1 + negative
             text = ("-" if negative else "") + str(self._tokens[self.position - 1])
-            return Literal(float(text), False, self._since(start))
+            number = float(text)
+            if isinf(number):
+                message = f"{quoted(text)} is too large for a number"
+                raise Problem("E112", message, self._since(start))
+            return Literal(number, False, self._since(start))
         if token == ":":
             self.position += 1
             return Literal(self._word("a parameter").name, True, self._since(start))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
+from math import isinf
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ from braid.algebra.types import (
 from braid.errors import ConfigError
 from braid.lang import syntax
 from braid.lang.durations import parse_duration
+from braid.lang.limits import MAX_QUOTED, quoted, whole_number
 from braid.lang.problems import At, Problem
 from braid.lang.tracing import Declared, derived
 
@@ -62,20 +64,25 @@ def number(node: syntax.Number) -> Literal:
     """A number as it stands alone: whole ones are BIGINT, those with a point DOUBLE."""
     text = node.text
     if "." in text or "e" in text or "E" in text:
-        return Literal(float(text), DOUBLE)
-    value = int(text)
-    if not -_INT64 <= value < _INT64:
-        hint = f"write {text}.0 for a DOUBLE"
-        raise Problem("E112", f"{text} is too large for BIGINT", node.at, hint)
+        real = float(text)
+        if isinf(real):
+            message = f"{quoted(text)} is too large for DOUBLE"
+            raise Problem("E112", message, node.at, "the largest DOUBLE is about 1.8e308")
+        return Literal(real, DOUBLE)
+    value = whole_number(text)
+    if value is None or not -_INT64 <= value < _INT64:
+        hint = f"write {text}.0 for a DOUBLE" if len(text) <= MAX_QUOTED else "write a DOUBLE"
+        raise Problem("E112", f"{quoted(text)} is too large for BIGINT", node.at, hint)
     return Literal(value, BIGINT)
 
 
 def decimal_number(node: syntax.Number) -> Literal | None:
     """A number beside a DECIMAL: exactly as written; None if it has too many digits for that."""
+    if "e" in node.text.lower():
+        return None
     value = Decimal(node.text)
     _, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or "e" in node.text.lower():
-        return None
+    assert isinstance(exponent, int)
     scale = max(0, -exponent)
     precision = max(len(digits), scale + 1)
     if precision > MAX_KERNEL_DIGITS:

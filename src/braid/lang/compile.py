@@ -28,7 +28,7 @@ from braid.lang.ranges import ranges_of, warnings_of
 from braid.lang.scopes import Bound as BoundStream
 from braid.lang.skeletons import Bound, Known
 from braid.lang.tables import Table
-from braid.lang.tokens import Piece, pieces, span_of
+from braid.lang.tokens import Piece, piece_at, span_of
 from braid.lang.views import View, bind_view, view_names
 from braid.lang.xml_templates import has_documents
 
@@ -193,7 +193,11 @@ def _plain_node(node: Node) -> Node:
 
 
 def only_query(text: str) -> tuple[syntax.AnyQuery | syntax.CreateQuery, Piece]:
-    found = pieces(text)
+    found: list[Piece] = []
+    position = 0
+    while position < len(text) and len(found) < 2:
+        piece, position = piece_at(text, position)
+        found += [] if piece is None else [piece]
     if not found:
         raise Problem("E138", "there is no query in this text", (0, 1))
     if len(found) > 1:

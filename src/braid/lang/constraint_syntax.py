@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from lark import Token, Transformer, v_args
 
 from braid.lang import syntax
-from braid.lang.durations import microseconds
+from braid.lang.durations import in_all, microseconds
 from braid.lang.problems import At, Problem
 
 #: Terminals by word.
@@ -97,15 +97,13 @@ class ConstraintBuilder(Transformer[Token, Any]):
         at: At = (amounts[0].at[0], units[-1].end_pos or 0)
         if len(parts) == 2 and units[0].lower() in _TICKS:
             return syntax.Within(amounts[0], "ticks", at)
-        total = 0
+        found: list[int] = []
         for amount, unit in zip(amounts, units, strict=True):
             if amount.text.startswith("-"):
                 raise Problem("E198", "a constraint cannot be missed by less than nothing", at)
             place = (unit.start_pos or 0, unit.end_pos or 0)
-            total += microseconds(amount.text, str(unit), place)
-        if total >= 2**63:
-            raise Problem("E112", "this length of time is too large", at)
-        return syntax.Within(syntax.Period(total, at), "time", at)
+            found.append(microseconds(amount.text, str(unit), place))
+        return syntax.Within(syntax.Period(in_all(found, at), at), "time", at)
 
     def create_constraint(
         self, name: syntax.Ident, on: _Attributes, kind: _Kind

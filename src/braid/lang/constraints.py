@@ -18,6 +18,7 @@ from braid.algebra.types import Kind, common_type, kind_of, sql_name
 from braid.errors import ConfigError
 from braid.lang import syntax
 from braid.lang.durations import parse_duration
+from braid.lang.limits import quoted, whole_number
 from braid.lang.notices import Warnings
 from braid.lang.problems import Gather, Problem, Problems, alternatives
 
@@ -115,8 +116,7 @@ def _read_within(within: int | str | None) -> syntax.Within | None:
     words = str(within).split()
     unit = words[1].lower() if len(words) == 2 else "rows" if len(words) == 1 else ""
     known = {"row": "rows", "rows": "rows", "tick": "ticks", "ticks": "ticks"}
-    whole = words[0].lstrip("-").isdigit() if words else False
-    if whole and unit in known:
+    if words and whole_number(words[0]) is not None and unit in known:
         return syntax.Within(syntax.Number(words[0], _NOWHERE), known[unit], _NOWHERE)
     length = syntax.Period(parse_duration(str(within)), _NOWHERE)
     return syntax.Within(length, "time", _NOWHERE)
@@ -212,12 +212,14 @@ def _within(within: syntax.Within | None, stream: _Source) -> tuple[int, bool]:
 
 
 def _whole(amount: syntax.Number) -> int:
-    if not amount.text.removeprefix("-").isdigit():
-        raise Problem("E198", f"{amount.text} is not a whole number", amount.at)
-    k = int(amount.text)
+    k = whole_number(amount.text)
+    if k is None:
+        raise Problem("E198", f"{quoted(amount.text)} is not a whole number", amount.at)
     if not 0 <= k < _HIGHEST:
         hint = "0 is kept strictly; a larger number says by how much it may be missed"
-        raise Problem("E198", f"a constraint cannot be kept within {k}", amount.at, hint)
+        raise Problem(
+            "E198", f"a constraint cannot be kept within {quoted(str(k))}", amount.at, hint
+        )
     return k
 
 

@@ -68,7 +68,12 @@ def _written(array: pa.Array, type_: pa.DataType) -> pa.Array | None:
         return array
     if pattern is None or not pc.all(pc.match_substring_regex(array, pattern)).as_py():
         return None
-    return array.cast(type_) if type_ != pa.float32() else None
+    if type_ == pa.float32():
+        return None
+    made = array.cast(type_)
+    # A number that is too large is not exactly the one that is written.
+    too_large = pa.types.is_floating(type_) and pc.any(pc.is_inf(made)).as_py()
+    return None if too_large else made
 
 
 def _typed(array: pa.Array, type_: pa.DataType) -> pa.Array | None:

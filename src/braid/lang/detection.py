@@ -40,7 +40,9 @@ from braid.algebra.schema import TICKS
 from braid.algebra.text import show
 from braid.algebra.types import Kind, kind_of
 from braid.lang import syntax
+from braid.lang.durations import LONGEST
 from braid.lang.grouping import check_groupable
+from braid.lang.limits import exact_number, quoted
 from braid.lang.problems import At, Problem, listing
 from braid.lang.relations import bind_join
 from braid.lang.scopes import Bound
@@ -54,6 +56,10 @@ _BYTES = {"B": 1, "BYTES": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _ALTERNATIVES = (("PACKING", "VERIFY"), ("BUCKETS", "MEMORY"), ("COUNTS", "BITMAPS"))
 #: More inputs than this are surely a mistake, and their paths are too many to look through.
 _MOST_INPUTS = 16
+#: More events than this never come together, and no batch would ever end.
+MOST_IN_BATCH = 2**31 - 1
+#: In any unit; a MEMORY of so many bytes is larger than any machine's.
+MOST_MEMORY = 2**40
 
 
 def bind_detection(binder: Binder, query: syntax.Detect) -> Bound:
@@ -267,6 +273,9 @@ class _Reader:
         number = _number(size)
         if number < 1:
             raise Problem("E205", "a batch has at least one event", size.at, "write e.g. BATCH 100")
+        if number > MOST_IN_BATCH:
+            message = f"a batch has at most {MOST_IN_BATCH:,} events"
+            raise Problem("E205", message, size.at, "write e.g. BATCH 100")
         return int(number), self._within(given.length)
 
     def _within(self, length: syntax.Period | syntax.Number | None) -> int | None:
@@ -282,6 +291,8 @@ class _Reader:
         number = _number(length)
         if number < 0:
             raise Problem("E205", "WITHIN takes no negative length", length.at)
+        if number > LONGEST:
+            raise Problem("E112", "this length of time is longer than can be counted", length.at)
         return int(number)
 
     def _buckets(self, demand: Demand) -> tuple[int, ...]:
@@ -297,7 +308,7 @@ class _Reader:
         numbers = []
         for value in given.values:
             number = _number(value)
-            if number != int(number) or not 1 <= number <= MOST_BUCKETS:
+            if not 1 <= number <= MOST_BUCKETS or number != int(number):
                 message = f"BUCKETS are whole numbers from 1 to {MOST_BUCKETS:,}"
                 raise Problem("E206", message, value.at)
             numbers.append(int(number))
@@ -319,7 +330,10 @@ class _Reader:
         if size is None:
             hint = "units: bytes, KB, MB, GB"
             raise Problem("E207", f"{unit.name!r} is not a unit of memory", unit.at, hint)
-        return int(Decimal(_number(amount)) * size)
+        number = _number(amount)
+        if number > MOST_MEMORY:
+            raise Problem("E207", "no machine has so much memory", amount.at)
+        return int(number * size)
 
     def _fitting(self, given: syntax.Setting, demand: Demand) -> int:
         """The most buckets with which what is planned to be held takes no more than the limit."""
@@ -335,7 +349,10 @@ class _Reader:
 
 def _number(value: object) -> Decimal:
     if isinstance(value, syntax.Number):
-        return Decimal(value.text)
+        number = exact_number(value.text)
+        if number is None:
+            raise Problem("E112", f"{quoted(value.text)} is too large, or too small", value.at)
+        return number
     at = value.at if isinstance(value, syntax.Parameter | syntax.Ident) else (0, 1)
     hint = "parameters of FOR EACH stand in WHERE and in windows"
     raise Problem("E205", "how a DETECT is answered takes numbers", at, hint)

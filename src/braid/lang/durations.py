@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from collections.abc import Iterable
 
 from braid.errors import ConfigError
+from braid.lang.limits import exact_number, quoted
 from braid.lang.problems import At, Problem, similar
 
 _SECOND = 1_000_000
@@ -30,7 +31,8 @@ _REFUSED = {
     "years": "a year has no fixed length: write days or weeks",
 }
 
-_LONGEST = 2**63 - 1
+#: In microseconds, which are 64 bits.
+LONGEST = 2**63 - 1
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([^\W\d]+)\s*")
 
 
@@ -39,26 +41,38 @@ def microseconds(amount: str, unit: str, at: At) -> int:
     size = _MICROSECONDS.get(unit.lower())
     if size is None:
         raise Problem("E113", f"{unit!r} is not a unit of time", at, _unit_hint(unit))
-    ticks = int(amount) * size if amount.isdecimal() else Decimal(amount) * size
-    if ticks > _LONGEST:
-        raise Problem("E112", f"{amount} {unit} is longer than can be counted", at)
-    return ticks if isinstance(ticks, int) else int(ticks.to_integral_value())
+    number = exact_number(amount)
+    if number is None or number * size > LONGEST:
+        raise Problem("E112", f"{quoted(amount)} {unit} is longer than can be counted", at)
+    if amount.isdecimal():
+        return int(amount) * size
+    return int((number * size).to_integral_value())
+
+
+def in_all(parts: Iterable[int], at: At) -> int:
+    """A duration of several parts."""
+    total = sum(parts)
+    if total > LONGEST:
+        raise Problem("E112", "this length of time is longer than can be counted", at)
+    return total
 
 
 def parse_duration(text: str | int) -> int:
     """A duration in microseconds: `parse_duration("1h 30min")` is 5400000000; a number is itself."""
     if isinstance(text, int):
         return text
-    total, position = 0, 0
-    while position < len(text) and (part := _PART.match(text, position)):
-        try:
-            total += microseconds(part[1], part[2], part.span())
-        except Problem as problem:
-            raise ConfigError(problem.code, problem.message, problem.hint) from None
-        position = part.end()
+    parts: list[int] = []
+    position = 0
+    try:
+        while position < len(text) and (part := _PART.match(text, position)):
+            parts.append(microseconds(part[1], part[2], part.span()))
+            position = part.end()
+        total = in_all(parts, (0, len(text)))
+    except Problem as problem:
+        raise ConfigError(problem.code, problem.message, problem.hint) from None
     if position < len(text) or not text.strip():
         hint = "a duration is a number and a unit, such as 10 seconds, 30s, 5min, 1h 30min"
-        raise ConfigError("E113", f"{text!r} is not a duration", hint)
+        raise ConfigError("E113", f"{quoted(text)!r} is not a duration", hint)
     return total
 
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from lark import Token, UnexpectedToken
 
+from braid.lang.limits import quoted
 from braid.lang.problems import At, Problem, similar
+from braid.lang.sql_joins import sql_join
 from braid.lang.tokens import KEYWORDS, SYMBOLS
 from braid.lang.words import DETECTION, RELATIONAL, SETTINGS
 
@@ -48,6 +50,7 @@ def explain(error: UnexpectedToken, tokens: Sequence[Token]) -> Problem:
     return (
         _bracket(tokens, index)
         or _nested_decorator(tokens, index)
+        or sql_join(tokens, index)
         or _unexpected(error, tokens, at_end)
     )
 
@@ -106,7 +109,7 @@ def _unexpected(error: UnexpectedToken, tokens: Sequence[Token], at_end: bool) -
         hint = f"did you mean {guess}?" if guess else None
     elif error.token.upper() in KEYWORDS and _only_a_name(error.accepts):
         hint = f"{error.token.upper()} is a word of the language: write `{error.token}` as a name"
-    found = f"'{error.token}'"
+    found = f"'{quoted(error.token)}'"
     return Problem("E100", f"unexpected {found}: expected {expected}", _at(error.token), hint)
 
 

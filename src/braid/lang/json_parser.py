@@ -27,20 +27,23 @@ class JsonPaths(BlockTokens):
         """A path from `$` on."""
         start = self._at()
         self.position += 1
-        return self._rest(Axis.CHILD, Word(DOCUMENT, False, self._since(start)), start[0])
+        first = self._rest(Axis.CHILD, Word(DOCUMENT, False, self._since(start)), start[0])
+        return (first, *self._members())
 
     def _members(self) -> tuple[Step, ...]:
         """A path from a node on; nothing if none begins here."""
-        if self._now == "[" and not self._is_name_in_brackets():
-            raise self._problem()
-        if self._now not in (".", "["):
-            return ()
-        start = self._at()
-        axis, name = self._member()
-        return self._rest(axis, name, start[0])
+        steps: list[Step] = []
+        while True:
+            if self._now == "[" and not self._is_name_in_brackets():
+                raise self._problem()
+            if self._now not in (".", "["):
+                return tuple(steps)
+            start = self._at()
+            axis, name = self._member()
+            steps.append(self._rest(axis, name, start[0]))
 
-    def _rest(self, axis: Axis, name: Word | None, start: int) -> tuple[Step, ...]:
-        """What belongs to a step, and the steps after it."""
+    def _rest(self, axis: Axis, name: Word | None, start: int) -> Step:
+        """A step, with what belongs to it."""
         variable = self._variable()
         predicates: list[Predicate] = []
         while self._now in ("[", "[?") and not self._is_name_in_brackets():
@@ -50,7 +53,7 @@ class JsonPaths(BlockTokens):
         step = Step(axis, name, variable, tuple(predicates), self._since((start, start)))
         if self._now in ("/", "//", "@"):
             raise self._outside(f"XPath ({self._now}) behind JSONPath")
-        return (step, *self._members())
+        return step
 
     def _is_name_in_brackets(self) -> bool:
         place = self.position + 1

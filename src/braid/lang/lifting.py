@@ -9,6 +9,7 @@ different templates.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -124,8 +125,9 @@ class Places:
     def of(self, trace: Trace) -> tuple[int, ...]:
         """Which constants of the text a bound constant was read from."""
         start, end = trace.at
-        inside = (i for i, (a, b) in enumerate(self._spans) if start <= a and b <= end)
-        return tuple(inside)
+        first = bisect_left(self._spans, (start, -1))
+        last = bisect_right(self._spans, end, lo=first, key=lambda span: span[1])
+        return tuple(range(first, last))
 
     def units(self, places: Sequence[int]) -> list[str]:
         return [self._units[place] for place in places]

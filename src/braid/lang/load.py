@@ -10,6 +10,7 @@ its constants which query of the shape it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -18,7 +19,7 @@ from pathlib import PurePath
 from braid.algebra.constraints import Constraint
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
-from braid.errors import BraidError, Notice, Origin, QueryErrors
+from braid.errors import BraidError, Notice, Origin, QueryError, QueryErrors
 from braid.lang import syntax
 from braid.lang.catalog import Catalog
 from braid.lang.compile import (
@@ -32,6 +33,7 @@ from braid.lang.compile import (
 )
 from braid.lang.constraints import bind_constraint
 from braid.lang.dependencies import Dependencies, dependencies
+from braid.lang.limits import MAX_ERRORS
 from braid.lang.outlines import Outline, outlines
 from braid.lang.parser import parse
 from braid.lang.prepared import Prepared, bind_prepared
@@ -152,8 +154,15 @@ class _File:
         origin = Origin(self.name, query)
         problems = error.problems if isinstance(error, Problems) else (error,)
         shown = [p for p in problems if not p.silent]
+        if self.full:
+            return
         for problem, made in zip(shown, query_errors(error, self.text, origin), strict=True):
             self.errors.append((problem.at[0], made))
+
+    @property
+    def full(self) -> bool:
+        """Whether there are more errors than anybody reads."""
+        return len(self.errors) >= MAX_ERRORS
 
 
 def load(text: str, catalog: Catalog, *, name: str | None = None) -> Loaded:
@@ -178,7 +187,11 @@ def _load(file: _File) -> Loaded:
                 _drop(file, statement)
     if file.errors:
         file.errors.sort(key=lambda placed: placed[0])
-        raise QueryErrors([error for _, error in file.errors])
+        shown = [error for _, error in file.errors]
+        if file.full:
+            message = f"there are {len(shown):,} errors: what follows was not looked at"
+            shown.append(QueryError("E128", message, origin=Origin(file.name)))
+        raise QueryErrors(shown)
     written = dict.fromkeys(s.id for s in statements if isinstance(s, _Job))
     queries = [file.queries[id_] for id_ in written if id_ in file.queries]
     return Loaded(
@@ -207,6 +220,8 @@ def _statements(file: _File) -> Iterator[_Parsed]:
                 yield _job(file, ids, outline, None, shape)
                 continue
         piece = _piece(file.text, found)
+        if file.full:
+            return
         try:
             statement = parse(piece)
         except (Problem, Problems) as error:
@@ -249,20 +264,17 @@ class _Ids:
 
     def __init__(self, file: _File) -> None:
         self._stem = PurePath(file.name).stem if file.name else None
-        self._taken: set[str] = set()
+        self._taken: Counter[str] = Counter()
         self._count = 0
 
     def next(self, text: str) -> str:
         self._count += 1
         if self._stem is not None:
             return f"{self._stem}:{self._count}"
-        base, number = derived_id(text), 1
-        found = base
-        while found in self._taken:
-            number += 1
-            found = f"{base}_{number}"
-        self._taken.add(found)
-        return found
+        base = derived_id(text)
+        self._taken[base] += 1
+        number = self._taken[base]
+        return base if number == 1 else f"{base}_{number}"
 
 
 def _job(
@@ -358,6 +370,8 @@ def _bind_jobs(file: _File, jobs: Sequence[_Job]) -> None:
             known[job.id] = job
             makers.update(dict.fromkeys(job.publishes, job))
     for job in _ordered(file, known, makers):
+        if file.full:
+            return
         try:
             _bind(file, job)
         except (Problem, Problems) as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from braid.lang.limits import MAX_DIGITS, MAX_OUTLINE
 from braid.lang.problems import At
 from braid.lang.tokens import KEYWORDS, Piece, piece_at, unquote
 
@@ -26,11 +27,12 @@ _TAIL = re.compile(rf"(?<!\w)(?i:PUBLISH)\s+({_NAME})\Z")
 #: A quote right after a word is a prime of it (`x5'`), unless that is one that a string can follow.
 _PRIME = r"(?<=\w)" + "".join(rf"(?<!\b(?i:{word}))" for word in KEYWORDS) + "'"
 #: Everything up to the next constant, and that: a whole number, another number, a string; or a
-#: comment, the end of the statement, or a quote that is never closed.
+#: comment, the end of the statement, or a quote that is never closed (or a character that stands
+#: for constants in keys).
 _CUT = re.compile(
     rf"""
-    ( [^\d'"`;.$\-]*+
-      (?: (?: (?<=\w)\d++ | {_PRIME} | -(?!-) | \.(?!\d) | \$\d*+ | `(?:[^`\n]|``)++` ) [^\d'"`;.$\-]*+ )*+ )
+    ( [^\d'"`;.$\-\0]*+
+      (?: (?: (?<=\w)\d++ | {_PRIME} | -(?!-) | \.(?!\d) | \$\d*+ | `(?:[^`\n]|``)++` ) [^\d'"`;.$\-\0]*+ )*+ )
     (?: (\d++(?!\.\d|[eE][+-]?\d))
       | ((?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)
       | ('(?:[^'\n]|'')*+'|"(?:[^"\n]|"")*+")
@@ -41,7 +43,7 @@ _CUT = re.compile(
     """,
     re.VERBOSE,
 )
-_COMMENT, _OPEN = 5, 7
+_STRING, _COMMENT, _OPEN = 4, 5, 7
 #: Where an element constructor may begin.
 _MARKUP = re.compile(r"(?:,|\b(?i:SELECT|DISTINCT))(?:\s++|--[^\n]*+)*+<[^\W\d]")
 #: What stands for a constant in a key, by the group that found it. No text of a query that
@@ -113,7 +115,11 @@ def _outline(text: str, start: int) -> tuple[Outline | None, int]:
     for match in _CUT.finditer(text, begin):
         kind = match.lastindex or 0
         position = match.end()
+        if position - start > MAX_OUTLINE:
+            return None, start
         if 1 < kind < _COMMENT:
+            if kind < _STRING and len(match[kind]) > MAX_DIGITS:
+                return None, start
             parts.append(part + match[1] + marks[kind])
             texts.append(match[kind])
             end, part = position, ""

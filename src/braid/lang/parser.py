@@ -20,26 +20,31 @@ from lark.lexer import Lexer
 from braid.algebra.functions import AGGREGATES
 from braid.lang import syntax
 from braid.lang.constraint_syntax import ConstraintBuilder
-from braid.lang.durations import microseconds
+from braid.lang.durations import in_all, microseconds
 from braid.lang.expectations import explain
+from braid.lang.limits import MAX_DEPTH, MAX_HELD, MAX_INPUTS
 from braid.lang.problems import At, Problem, Problems
-from braid.lang.tokens import Piece, unquote
+from braid.lang.tokens import TOO_DEEP, Piece, unquote
 from braid.lang.words import with_relational_words
 from braid.lang.xml_syntax import Documents
 from braid.lang.xml_words import DocumentsToken, with_documents
 
-#: How deep a text may be nested: everything that walks a query does so by recursion.
-MAX_DEPTH = 100
-
 
 class _Feed(Lexer):
-    """Hands the tokens that the lexer has already made to the parser."""
+    """Hands the tokens that the lexer has already made to the parser, as long as it does not hold
+    more than nesting can need: NOT NOT NOT ... has no brackets."""
+
+    __future_interface__ = 1
 
     def __init__(self, conf: object) -> None:
         pass
 
-    def lex(self, tokens: Any, parser_state: Any = None) -> Iterator[Token]:
-        return iter(tokens)
+    def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[Token]:
+        held = parser_state.state_stack
+        for token in lexer_state.text:
+            if len(held) > MAX_HELD:
+                raise _too_deep(_at(token))
+            yield token
 
 
 def _at(token: Token) -> At:
@@ -96,7 +101,7 @@ class _Builder(ConstraintBuilder):
     def period(self, *tokens: Token) -> syntax.Period:
         at = _from_to(tokens[0], tokens[-1])
         parts = zip(tokens[::2], tokens[1::2], strict=True)
-        return syntax.Period(sum(microseconds(n.value, u.value, _at(u)) for n, u in parts), at)
+        return syntax.Period(in_all([microseconds(n, u, _at(u)) for n, u in parts], at), at)
 
     def text(self, token: Token) -> syntax.Text:
         return syntax.Text(unquote(token), _at(token))
@@ -249,6 +254,10 @@ class _Builder(ConstraintBuilder):
     # --- relations ---
 
     def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
+        if len(inputs) > MAX_INPUTS:
+            message = f"FROM has {len(inputs):,} inputs: {MAX_INPUTS} are the most"
+            hint = "publish a part of the join as a stream of its own"
+            raise Problem("E127", message, inputs[MAX_INPUTS].at, hint)
         return inputs
 
     def input(self, stream: syntax.Stream, window: Any, alias: Any) -> syntax.Input:
@@ -303,15 +312,13 @@ class _Builder(ConstraintBuilder):
         return amount
 
     def length_of_time(self, *parts: Any) -> syntax.Period:
-        total = 0
+        found: list[int] = []
         for amount, unit in zip(parts[::2], parts[1::2], strict=True):
             if amount.text.startswith("-"):
                 raise Problem("E177", "a window cannot have a negative length", amount.at)
-            total += microseconds(amount.text, str(unit), _at(unit))
+            found.append(microseconds(amount.text, str(unit), _at(unit)))
         at = _from_to(parts[0], parts[-1])
-        if total >= 2**63:
-            raise Problem("E112", "this length of time is too large", at)
-        return syntax.Period(total, at)
+        return syntax.Period(in_all(found, at), at)
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)
@@ -516,8 +523,11 @@ def _check_depth(statement: syntax.Statement) -> None:
     """Refuse what recursion could not walk. Depth costs at least a token, so few need a look."""
     deepest, part = depth_of(statement)
     if deepest > MAX_DEPTH:
-        hint = "publish a part of it as a stream of its own and read that"
-        raise Problem("E122", f"more than {MAX_DEPTH} levels of nesting", part.at, hint)
+        raise _too_deep(part.at)
+
+
+def _too_deep(at: At) -> Problem:
+    return Problem("E122", f"more than {MAX_DEPTH} levels of nesting", at, TOO_DEEP)
 
 
 def depth_of(whole: Any) -> tuple[int, Any]:

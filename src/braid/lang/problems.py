@@ -5,8 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from braid.lang.limits import MAX_PROBLEMS
+
 #: With how many names a misspelt one is compared: of a million queries, not all.
 _COMPARED = 2_000
+#: A longer name is no misspelling; comparing takes the square of its length.
+_MISSPELT = 100
+#: A message or a hint is cut here: names in it may be as long as the text.
+_LONGEST = 1_000
 
 #: From which to which character of the text.
 At = tuple[int, int]
@@ -22,11 +28,12 @@ class Problem(Exception):
     def __init__(
         self, code: str, message: str, at: At, hint: str | None = None, *, silent: bool = False
     ) -> None:
+        message = _cut(message)
         super().__init__(message)
         self.code = code
         self.message = message
         self.at = at
-        self.hint = hint
+        self.hint = None if hint is None else _cut(hint)
         self.silent = silent
 
 
@@ -48,13 +55,12 @@ class Gather:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, Problem):
-            self._found.append(error)
-            return True
-        if isinstance(error, Problems):
-            self._found.extend(error.problems)
-            return True
-        return False
+        if not isinstance(error, Problem | Problems):
+            return False
+        self._found.extend(error.problems if isinstance(error, Problems) else (error,))
+        if len(self._found) >= MAX_PROBLEMS:
+            raise Problems(self._found[:MAX_PROBLEMS]) from None  # nobody reads more of them
+        return True
 
     def check(self) -> None:
         """Raise what was found, if anything was."""
@@ -64,8 +70,14 @@ class Gather:
             raise Problems(self._found)
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
 def similar(name: str, known: Iterable[str]) -> str | None:
     """The one known name that was probably meant."""
+    if len(name) > _MISSPELT:
+        return None
     choices = list(known)
     folded = {choice.lower(): choice for choice in choices}
     if name.lower() in folded:

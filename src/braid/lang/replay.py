@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import isinf
 from sys import intern
 from typing import Any
 
@@ -53,7 +54,7 @@ def _read(trace: Trace, step: Step, places: Sequence[int], units: Sequence[str])
         case "number" if step.outcome == BIGINT:
             return _whole(place, -1 if trace.negative else 1)
         case "number":
-            return lambda texts: float(sign + texts[place])
+            return _float(place, sign)
         case "text":
             return lambda texts: intern(unquote(texts[place]))
         case "period":
@@ -74,6 +75,16 @@ def _number(text: str) -> syntax.Number:
 
 def _text(text: str) -> syntax.Text:
     return syntax.Text(unquote(text), _NOWHERE)
+
+
+def _float(place: int, sign: str) -> Replay:
+    def read(texts: Sequence[str]) -> float:
+        value = float(sign + texts[place])
+        if isinf(value):
+            raise Misfit
+        return value
+
+    return read
 
 
 def _whole(place: int, sign: int) -> Replay:

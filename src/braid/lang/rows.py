@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from braid.errors import ConfigError
+from braid.lang.limits import quoted
 
 #: A column: as Arrow has it, or as plain values of several types.
 Column: TypeAlias = pa.Array | list[Any]
@@ -28,11 +29,14 @@ class Rows:
 
     def shown(self, row: int, names: Iterable[str]) -> str:
         """Some columns of one row, for a message."""
-        return ", ".join(f"{name}={_plain(self.columns[name][row])!r}" for name in names)
+        return ", ".join(f"{name}={_shown(self.columns[name][row])}" for name in names)
 
 
-def _plain(value: Any) -> Any:
-    return value.as_py() if isinstance(value, pa.Scalar) else value
+def _shown(value: Any) -> str:
+    value = value.as_py() if isinstance(value, pa.Scalar) else value
+    if isinstance(value, int) and abs(value) >> 1024:
+        return "a number of very many digits"  # which Python may refuse to write out
+    return quoted(repr(value))
 
 
 def read_rows(rows: Any) -> Rows:

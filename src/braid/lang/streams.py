@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,9 +14,12 @@ from braid.algebra.types import Kind, canonical, kind_of, sql_name
 from braid.errors import ConfigError
 from braid.lang import syntax
 from braid.lang.durations import parse_duration
+from braid.lang.limits import whole_number
 from braid.lang.problems import At, Gather, Problem, alternatives
 from braid.lang.typenames import bind_type
 
+#: Times are 64 bits, and so is a time less a lateness.
+_LATEST = 2**62
 _TIME_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.INTEGER})
 
 
@@ -39,7 +43,7 @@ def stream_from_schema(
 
 
 def _columns(name: str, schema: pa.Schema) -> Schema:
-    twice = sorted({n for n in schema.names if schema.names.count(n) > 1})
+    twice = sorted(n for n, count in Counter(schema.names).items() if count > 1)
     if twice:
         raise ConfigError("E108", f"stream {name!r} has columns of the same name: {twice}")
     ours = [n for n in schema.names if n.startswith("__")]
@@ -90,14 +94,16 @@ def _lateness(stream: Stream, lateness: str | int | None) -> int:
     ticks = _ticks(stream, lateness)
     if ticks < 0:
         raise ConfigError("E152", f"stream {stream.name!r}: a lateness cannot be negative")
+    if ticks >= _LATEST:
+        raise ConfigError("E152", f"stream {stream.name!r}: this lateness is longer than all time")
     return ticks
 
 
 def _ticks(stream: Stream, lateness: str | int) -> int:
     if isinstance(lateness, int):
         return lateness
-    if lateness.strip().isdigit():
-        return int(lateness)
+    if (number := whole_number(lateness)) is not None:
+        return number
     if stream.unit == TICKS:
         message = f"stream {stream.name!r} counts ticks: its lateness is a whole number of them"
         raise ConfigError("E152", message)

@@ -7,13 +7,21 @@ grammar, so that an error in one statement cannot hide those of the next.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lark import Token
 
-from braid.errors import Span
+from braid.errors import Span, line_starts
+from braid.lang.limits import (
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_PROBLEMS,
+    MAX_TOKENS,
+)
 from braid.lang.markup import MarkupReader, begins_markup
 from braid.lang.problems import Problem
 
@@ -48,13 +56,13 @@ _BEFORE_STRING = "|".join(KEYWORDS)
 
 _TOKEN = re.compile(
     rf"""
-      (?P<skip>(?:\s+|--[^\n]*)+)
+      (?P<skip>(?:\s++|--[^\n]*+)++)
     | (?P<NAME>(?!(?i:{_BEFORE_STRING})\b)[^\W\d]\w*'*|[^\W\d]\w*)
     | (?P<NUMBER>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<symbol><=>|\[\?|<=|>=|<>|!=|==|\|\||->|//|[≤≥≠]|[-+*/%=<>(){{}}\[\],;.:@])
     | (?P<DOLLAR>\$\d*)
-    | (?P<STRING>'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*")
-    | (?P<QUOTED>`(?:[^`\n]|``)+`)
+    | (?P<STRING>'(?:[^'\n]++|'')*'|"(?:[^"\n]++|"")*")
+    | (?P<QUOTED>`(?:[^`\n]++|``)+`)
     | (?P<open>['"`][^\n]*)
     | (?P<bad>.)
     """,
@@ -100,17 +108,65 @@ def piece_at(text: str, start: int) -> tuple[Piece | None, int]:
     """The statement that begins here, None if there is no token in it, and where it ends."""
     tokens: list[Token] = []
     problems: list[Problem] = []
+    size = _Size(problems)
     end = len(text)
     for token in _scan(text, start, problems):
         if token.type == "END_OF_STATEMENT":
             end = token.end_pos or 0
             break
-        tokens.append(token)
+        if size.takes(token):
+            tokens.append(token)
     if not tokens and not problems:
         return None, end
     starts = [t.start_pos or 0 for t in tokens[:1]] + [p.at[0] for p in problems]
     ends = [t.end_pos or 0 for t in tokens[-1:]] + [p.at[1] for p in problems]
     return Piece(tokens, min(starts), max(ends), tuple(problems)), end
+
+
+class _Size:
+    """Whether a statement is still one that is looked at: of others only the end is found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self._problems = problems
+        self._first: Token | None = None
+        self._count = self._open = 0
+        self._over = False
+
+    def takes(self, token: Token) -> bool:
+        if self._over:
+            return False
+        self._first = self._first or token
+        self._count += 1
+        self._open += _NESTING.get(token, 0)
+        at = (token.start_pos or 0, token.end_pos or 0)
+        if self._open > MAX_DEPTH:
+            self._stop("E122", f"more than {MAX_DEPTH} brackets are open here", at, TOO_DEEP)
+        elif self._count > MAX_TOKENS:
+            message = f"this statement has more than {MAX_TOKENS:,} words and symbols"
+            self._stop("E125", message, at, _TOO_LONG)
+        elif at[1] - (self._first.start_pos or 0) > MAX_CHARACTERS:
+            message = f"this statement has more than {MAX_CHARACTERS:,} characters"
+            self._stop("E125", message, at, _TOO_LONG)
+        elif token.type == "NUMBER" and len(token) > MAX_DIGITS:
+            message = f"a number of {len(token):,} digits: {MAX_DIGITS} are the most"
+            self._note("E126", message, at, "a DOUBLE is written with an exponent: 1e300")
+        return not self._over
+
+    def _stop(self, code: str, message: str, at: tuple[int, int], hint: str) -> None:
+        self._over = True
+        self._note(code, message, at, hint)
+
+    def _note(self, code: str, message: str, at: tuple[int, int], hint: str) -> None:
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(Problem(code, message, at, hint))
+
+
+_NESTING = {"(": 1, "{": 1, "[": 1, "[?": 1, ")": -1, "}": -1, "]": -1}
+TOO_DEEP = "publish a part of it as a stream of its own and read that"
+_TOO_LONG = (
+    "publish parts of it as streams of their own; "
+    "constants that many queries differ in are rows of a prepared query (FOR EACH)"
+)
 
 
 def _scan(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
@@ -178,12 +234,22 @@ def _plain_tokens(text: str, begin: int, problems: list[Problem]) -> Iterator[To
         elif kind == "symbol":
             kind = symbols.get(value, "UNKNOWN")
         elif kind in ("open", "bad"):
-            problems.append(_lexical(kind, value, start, end))
+            _note_lexical(problems, kind, value, start, end)
             if kind == "bad" or not value.rstrip().endswith(";"):
                 continue
             # The line of an unclosed string ends its statement where the line says so.
             kind = "END_OF_STATEMENT"
         yield Token(kind or "", value, start, None, None, None, None, end)
+
+
+def _note_lexical(problems: list[Problem], kind: str, value: str, start: int, end: int) -> None:
+    """One problem for a run of characters, and no more of them than anybody reads."""
+    last = problems[-1] if problems else None
+    if kind == "bad" and last is not None and last.code == "E104" and last.at[1] == start:
+        last.at = (last.at[0], end)
+        last.message = "these characters have no meaning here"
+    elif len(problems) < MAX_PROBLEMS:
+        problems.append(_lexical(kind, value, start, end))
 
 
 def _lexical(kind: str, value: str, start: int, end: int) -> Problem:
@@ -205,11 +271,11 @@ def unquote(value: str) -> str:
 def span_of(text: str, at: tuple[int, int]) -> Span:
     """Offsets as line and column; what goes over several lines is shown to the end of the first."""
     start, end = at
-    line = text.count("\n", 0, start) + 1
-    begin = text.rfind("\n", 0, start) + 1
+    starts = line_starts(text)
+    line = bisect_right(starts, start)
     stop = text.find("\n", start)
     stop = len(text) if stop < 0 else stop
-    return Span(line, start - begin + 1, max(1, min(end, stop) - start))
+    return Span(line, start - starts[line - 1] + 1, max(1, min(end, stop) - start))
 
 
 def _is_view(token: Token, tokens: Sequence[Token]) -> bool:

@@ -60,6 +60,8 @@ class _Words:
         self._places = [_Place.ELSEWHERE]
         #: How many brackets are open where a DETECT is under way.
         self._detects: set[int] = set()
+        #: Whether a SELECT or FROM has been seen.
+        self._in_query = False
 
     def run(self) -> list[Token]:
         for index, token in enumerate(self._tokens):
@@ -80,6 +82,7 @@ class _Words:
 
     def _move(self, index: int) -> None:
         kind = self._done[index].type
+        self._in_query = self._in_query or kind in ("_SELECT", "_FROM")
         if kind in _OPENING:
             self._places.append(self._inside(kind, index))
         elif kind in _CLOSING:
@@ -142,8 +145,7 @@ class _Words:
         named = self._type(index + 1) in _NAMES and self._type(index + 2) == "_FROM"
         if not named and self._type(index + 1) != "_FROM":
             return False
-        before = {str(token.type) for token in self._done}
-        after_create = self._type(index - 1) == "_AS" and not before & {"_SELECT", "_FROM"}
+        after_create = self._type(index - 1) == "_AS" and not self._in_query
         return index == 0 or after_create or self._type(index - 1) == "_LPAR"
 
     def _setting(self, index: int, word: str) -> str | None:

@@ -16,6 +16,7 @@ from braid.algebra.documents import FOLLOWED_BY, JOIN, Axis
 from braid.lang.block_tokens import LEFT_OUT, OPERATORS, is_word
 from braid.lang.durations import microseconds
 from braid.lang.json_parser import JsonPaths
+from braid.lang.limits import MAX_INPUTS, whole_number
 from braid.lang.problems import At, Problem
 from braid.lang.xml_syntax import (
     Block,
@@ -83,6 +84,10 @@ class XmlParser(JsonPaths):
         while joins_at(self._tokens, self.position):
             join = self._join()
             found = _joined(found, join, self._part())
+            if len(found.blocks) > MAX_INPUTS:
+                hint = "publish some of them, and join what they publish"
+                message = f"more than {MAX_INPUTS} blocks are joined here"
+                raise Problem("E127", message, join.at, hint)
         return replace(found, at=self._since(start))
 
     def _part(self) -> Documents:
@@ -129,21 +134,24 @@ class XmlParser(JsonPaths):
             return Window(None, False, None, self._since(start))
         if self._take(":") or (self._now and is_word(self._tokens[self.position])):
             return Window(None, False, self._word("a parameter").name, self._since(start))
-        total, ticks = 0, False
+        found: list[int] = []
+        ticks = False
         while self._now and self._tokens[self.position].type == "NUMBER":
             amount = self._now
             self.position += 1
             if self._now and is_word(self._tokens[self.position]):
-                total += microseconds(amount, self._now, self._at())
+                found.append(microseconds(amount, self._now, self._at()))
                 self.position += 1
                 continue
-            if not amount.isdigit():
+            number = whole_number(amount)
+            if number is None:
                 raise Problem("E223", f"{amount} is not a length of time", self._since(start))
-            total, ticks = int(amount), True
+            found, ticks = [number], True
             break
         if self.position and self._since(start)[1] <= start[0]:
             hint = "write e.g. FOLLOWED BY{x = y, 1 day}, or unbounded"
             raise Problem("E223", "the window of a join is a length of time", start, hint)
+        total = sum(found)
         if total >= 2**61:
             raise Problem("E223", "this window is too long; write unbounded", self._since(start))
         return Window(total, ticks, None, self._since(start))

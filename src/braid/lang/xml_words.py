@@ -6,7 +6,7 @@ or the name of a stream, without FROM.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lark import Token
 
@@ -29,17 +29,27 @@ def with_documents(tokens: Sequence[Token]) -> list[Token]:
     done: list[Token] = []
     place = 0
     body = _body(tokens)
+    closing: dict[int, int] | None = None
+    may_start = False  # whether a stream can stand here
     while place < len(tokens):
         if place == body and _is_bare(tokens, place):
             done.append(Token("_FROM", "FROM", tokens[place].start_pos))
-        if _may_start(done) and starts_block(tokens, _first_block(tokens, place)):
+            may_start = True
+        if may_start and tokens[place] == "(" and closing is None:
+            closing = _closing(tokens)
+        if may_start and starts_block(tokens, _first_block(tokens, place, closing or {})):
             parser = XmlParser(tokens, place)
             documents = parser.documents()
             _check_end(tokens, parser.position)
             done.append(_token(documents, tokens[place], tokens[parser.position - 1]))
             place = parser.position
+            may_start = False
             continue
         done.append(tokens[place])
+        # In parentheses of a stream another one can stand.
+        may_start = tokens[place].type in (
+            _BEFORE_STREAM | {"_LPAR"} if may_start else _BEFORE_STREAM
+        )
         place += 1
     return done
 
@@ -83,16 +93,23 @@ def _is_bare(tokens: Sequence[Token], place: int) -> bool:
     return named and (not rest or (len(rest) == 2 and rest[0].type == "_PUBLISH"))
 
 
-def _first_block(tokens: Sequence[Token], place: int) -> int:
+def _closing(tokens: Sequence[Token]) -> dict[int, int]:
+    """Where the parenthesis that opens at each place is closed."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for place, token in enumerate(tokens):
+        if token == "(":
+            opened.append(place)
+        elif token == ")" and opened:
+            found[opened.pop()] = place
+    return found
+
+
+def _first_block(tokens: Sequence[Token], place: int, closing: Mapping[int, int]) -> int:
     """Where the first block of an expression would be: inside parentheses only if these are joined."""
     if tokens[place] != "(":
         return place
-    depth, end = 0, place
-    while end < len(tokens):
-        depth += {"(": 1, ")": -1}.get(str(tokens[end]), 0)
-        if depth == 0:
-            break
-        end += 1
+    end = closing.get(place, len(tokens))
     return _inner(tokens, place) if joins_at(tokens, end + 1) else len(tokens)
 
 
@@ -102,11 +119,3 @@ def _inner(tokens: Sequence[Token], place: int) -> int:
     while inner < len(tokens) and tokens[inner] == "(":
         inner += 1
     return inner
-
-
-def _may_start(done: Sequence[Token]) -> bool:
-    """Whether a stream can stand after these tokens."""
-    before = len(done) - 1
-    while before >= 0 and done[before].type == "_LPAR":
-        before -= 1
-    return before >= 0 and done[before].type in _BEFORE_STREAM
