@@ -7,7 +7,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from braid.engine.statistics import counted, merged
 from braid.errors import BraidError, CheckpointError, ConfigError, Notice
 from braid.plan.distribution import Standing
 from braid.spark import emit
+from braid.spark.control import Taken
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
 from braid.spark.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
@@ -64,6 +65,14 @@ class Progress:
 Outputs = Mapping[str, tuple[Callable[[DataFrame], DataFrame], Sink]]
 
 
+class Beside(Protocol):
+    """What a run leaves beside its checkpoint."""
+
+    def write_statistics(self, figures: Mapping[str, Any]) -> None: ...
+
+    def write_changes(self, batch: int, taken: Sequence[Taken]) -> None: ...
+
+
 class BatchWriter:
     """Writes every output of one batch from one computation of it."""
 
@@ -82,17 +91,18 @@ class BatchWriter:
         #: By shard, the engine that ran it last.
         self._engines: dict[str, str] = {}
         self._changes: dict[str, Any] = {}
+        self._taken: list[Taken] = []
         self._time: str | None = None
         self._wanted: tuple[int, frozenset[Standing]] | None = None
-        self._write_statistics: Callable[[Mapping[str, Any]], None] | None = None
+        self._beside: Beside | None = None
         self.has_begun = False
         self._is_first = True
 
-    def begin(self, write_statistics: Callable[[Mapping[str, Any]], None]) -> None:
+    def begin(self, beside: Beside) -> None:
         """A run begins, perhaps not the first: its first batch may replace one."""
         with self._lock:
             self.has_begun, self._is_first = True, True
-            self._write_statistics = write_statistics
+            self._beside = beside
 
     def restarted(self) -> None:
         """The pipeline was started again with the routes that were wanted."""
@@ -133,6 +143,11 @@ class BatchWriter:
             return dict(self._suspended)
 
     @property
+    def changes(self) -> tuple[Taken, ...]:
+        with self._lock:
+            return tuple(self._taken)
+
+    @property
     def notices(self) -> tuple[Notice, ...]:
         with self._lock:
             return tuple(self._notices.values())
@@ -147,6 +162,8 @@ class BatchWriter:
         try:
             rows = emit.figures(packed).collect()
             counts = _counts(rows)
+            stats = open_stats([r.payload for r in rows if r.kind == STATS])
+            taken = self._log_changes(batch_id, stats)
             for name, (view, sink) in self._outputs.items():
                 # Only the first batch can be a replay of one that was written before, perhaps
                 # with other queries: that one is replaced even by nothing.
@@ -155,15 +172,28 @@ class BatchWriter:
         finally:
             packed.unpersist()
         self._is_first = False
-        self._count(batch_id, rows, time.monotonic() - began)
-        if self._write_statistics is not None:
-            self._write_statistics(self.statistics())
+        self._count(batch_id, stats, counts, time.monotonic() - began, taken)
+        if self._beside is not None:
+            self._beside.write_statistics(self.statistics())
         if self._on_progress is not None:
             self._on_progress(self.progress)
 
-    def _count(self, batch_id: int, rows: list[Any], seconds: float) -> None:
-        stats = open_stats([r.payload for r in rows if r.kind == STATS])
-        counts = _counts(rows)
+    def _log_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> list[Taken]:
+        """What became of the changes of a batch, written down before any sink shows an effect."""
+        said = [one for shard in stats for one in shard.get("changes", {}).pop("taken", ())]
+        taken = [replace(Taken.from_json(one), batch=batch_id) for one in said]
+        if taken and self._beside is not None:
+            self._beside.write_changes(batch_id, taken)
+        return taken
+
+    def _count(
+        self,
+        batch_id: int,
+        stats: list[dict[str, Any]],
+        counts: dict[str, int],
+        seconds: float,
+        taken: list[Taken],
+    ) -> None:
         numbers: dict[str, int] = {}
         for shard in stats:
             for name, value in shard["numbers"].items():
@@ -195,6 +225,8 @@ class BatchWriter:
                 by_stream=counts,
             )
             self._note_changes(batch_id, stats)
+            # A batch that runs again replaces what it said.
+            self._taken = [one for one in self._taken if one.batch != batch_id] + taken
             self._changed.notify_all()
 
     def _note_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> None:
@@ -276,6 +308,11 @@ class Running:
     def notices(self) -> tuple[Notice, ...]:
         """What was found while it ran that users of queries should know, each once."""
         return self._writer.notices
+
+    @property
+    def changes(self) -> tuple[Taken, ...]:
+        """What became of the changes that this run has taken, and from which event time they hold."""
+        return self._writer.changes
 
     @property
     def is_active(self) -> bool:

@@ -43,7 +43,7 @@ from braid.plan.distribution import Distribution, Kept, Standing, distribute
 from braid.plan.distribution import explain as explain_distribution
 from braid.spark import emit
 from braid.spark.checkpoint import SavedPlan
-from braid.spark.control import control_columns
+from braid.spark.control import CHANGES, Taken, control_columns
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
 from braid.spark.ingest import stamped
@@ -251,7 +251,7 @@ class Session:
 
         Columns: `op` ("add" or "drop"), `id`, `text` (of an added query), `at`: the event time
         from which an added query sees events and at which a dropped one ends, a TIMESTAMP or, on
-        streams that count ticks, a BIGINT; NULL is "from now on". A column `seq`, if there is
+        streams that count ticks, a BIGINT; NULL is where time stands; `Running.changes` says when that is. A column `seq`, if there is
         one, orders the changes that come together.
         """
         control_columns(frame)
@@ -453,7 +453,7 @@ class _Launch:
             for sink in self.sinks.values():
                 sink.prepare(spark, resumes=store.is_used)
         store.write(pipeline.saved)
-        self.writer.begin(store.write_statistics)
+        self.writer.begin(store)
         packed = replace(pipeline, wanted=_wanted(self.sinks)).packed()
         stream = packed.writeStream.foreachBatch(self.writer)
         stream = stream.option("checkpointLocation", self.checkpoint).outputMode("append")
@@ -504,6 +504,11 @@ class _Checkpoint:
 
     def write_statistics(self, figures: Mapping[str, Any]) -> None:
         self._files.write_text(f"{self.path}/braid-stats.json", json.dumps(figures, indent=1))
+
+    def write_changes(self, batch: int, taken: Sequence[Taken]) -> None:
+        """A file for each batch that has changes; a batch that is run again replaces its own."""
+        lines = [json.dumps(one.to_json()) + "\n" for one in taken]
+        self._files.write_text(f"{self.path}/{CHANGES}/{batch:020d}.json", "".join(lines))
 
 
 def arrow_schema(stream: str, schema: StructType) -> pa.Schema:
