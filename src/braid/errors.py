@@ -121,6 +121,11 @@ class CheckpointError(BraidError):
     """A checkpoint that does not fit what is being started."""
 
 
+class PipelineError(BraidError):
+    """A pipeline that was lost while it ran: a process of it is gone, or it is stuck. What it had
+    committed is good, and the next run goes on from there."""
+
+
 @dataclass(frozen=True)
 class Notice:
     """Something that runs but that the user should know: shown when a query is registered, or when

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 #: What a process of a job is: Spark's JVM, the process that workers are forked from, a worker.
 JVM, DAEMON, WORKER = "jvm", "daemon", "worker"
 
 
-def _stat(pid: int) -> tuple[str, int] | None:
-    """The name and the parent of a process; None if it is gone or has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    state, parent = rest.split()[:2]
-    return None if state == "Z" else (name, int(parent))
+@dataclass(frozen=True)
+class Process:
+    name: str
+    parent: int
+    group: int
 
 
-def processes_of(root: int) -> dict[str, list[int]]:
-    """The JVM, daemons and workers among the descendants of a process."""
-    pids = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
-    known = {pid: found for pid in pids if (found := _stat(pid)) is not None}
-    kinds: dict[str, list[int]] = {JVM: [], DAEMON: [], WORKER: []}
-    for pid, (name, parent) in sorted(known.items()):
-        if not _descends(pid, root, known):
-            continue
-        if name == "java":
-            kinds[JVM].append(pid)
-        elif name.startswith("python") and parent in known:
-            above = known[parent]
-            if above[0] == "java":
-                kinds[DAEMON].append(pid)
-            elif above[0].startswith("python") and known.get(above[1], ("", 0))[0] == "java":
-                kinds[WORKER].append(pid)
-    return kinds
+def _table() -> dict[int, Process]:
+    """Every process that has not ended."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            name, _, rest = text.partition("(")[2].rpartition(")")
+            state, parent, group = rest.split()[:3]
+            if state != "Z":
+                found[int(entry.name)] = Process(name, int(parent), int(group))
+    return found
 
 
-def _descends(pid: int, root: int, known: dict[int, tuple[str, int]]) -> bool:
-    while pid in known:
-        pid = known[pid][1]
-        if pid == root:
-            return True
-    return False
+@dataclass
+class Job:
+    """The processes below a driver. A daemon leads a group of its own, and its workers stay in it
+    when the daemon itself is gone: so they are found by the daemons that were ever seen."""
+
+    root: int
+    _daemons: set[int] = field(default_factory=set)
+
+    def processes(self) -> dict[str, list[int]]:
+        known = _table()
+        jvms = [pid for pid, p in known.items() if p.name == "java" and self._is_below(pid, known)]
+        daemons = [
+            pid for pid, p in known.items() if p.parent in jvms and p.name.startswith("python")
+        ]
+        self._daemons.update(daemons)
+        workers = [
+            pid for pid, p in known.items() if p.group in self._daemons and pid not in daemons
+        ]
+        return {JVM: sorted(jvms), DAEMON: sorted(daemons), WORKER: sorted(workers)}
+
+    def _is_below(self, pid: int, known: dict[int, Process]) -> bool:
+        while pid in known:
+            pid = known[pid].parent
+            if pid == self.root:
+                return True
+        return False

@@ -11,7 +11,14 @@ from typing import Annotated
 import typer
 
 from braid.cli import show
-from braid.errors import BraidError, CheckpointError, ConfigError, QueryError, QueryErrors
+from braid.errors import (
+    BraidError,
+    CheckpointError,
+    ConfigError,
+    PipelineError,
+    QueryError,
+    QueryErrors,
+)
 
 #: Exit codes; docs/operations.md and `braid --help` list them.
 BAD_QUERIES = 1
@@ -197,6 +204,8 @@ def exit_code(error: BraidError) -> int:
         return BAD_QUERIES
     if isinstance(error, CheckpointError):
         return BAD_CHECKPOINT
+    if isinstance(error, PipelineError):
+        return FAILED
     if isinstance(error, ConfigError):
         return BAD_CONFIGURATION
     return BAD_QUERIES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +12,27 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from braid.engine.statistics import counted, merged
-from braid.errors import BraidError, CheckpointError, ConfigError, Notice
+from braid.errors import Notice, PipelineError
 from braid.plan.distribution import Standing
 from braid.spark import emit
 from braid.spark.control import Taken
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
+from braid.spark.liveness import SILENT, STOPPING, Guard, translated, within
 from braid.spark.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
 
 _LOG = logging.getLogger("braid")
 
-#: Seconds between looks at whether a pipeline has to be started again, and a long time.
-_POLL, _LONG = 0.2, 3600.0
+#: Seconds between looks at whether a pipeline has to be started again.
+_POLL = 0.2
+#: Seconds that Spark is asked to wait at a time: what is found out meanwhile is seen then.
+_SPELL = 1.0
+#: Seconds within which a JVM whose connections are broken is seen to have ended.
+_ENDING = 5.0
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,11 @@ class BatchWriter:
     def notices(self) -> tuple[Notice, ...]:
         with self._lock:
             return tuple(self._notices.values())
+
+    def wake(self) -> None:
+        """Something beside the figures has changed: whoever waits looks again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def wait_for(self, ready: Callable[[Progress], bool], timeout: float) -> bool:
         with self._changed:
@@ -276,9 +285,16 @@ class Running:
     """What `Session.start` returns."""
 
     def __init__(
-        self, writer: BatchWriter, query: StreamingQuery | None, launch: Launch | None = None
+        self,
+        writer: BatchWriter,
+        query: StreamingQuery | None,
+        launch: Launch | None = None,
+        spark: SparkSession | None = None,
+        stall: float | None = None,
     ) -> None:
-        """`launch`: how to start again for a change that needs a route which is not in place."""
+        """`launch`: how to start again for a change that needs a route which is not in place.
+        `spark`: where it runs, and `stall`: seconds without progress in a batch after which it is
+        given up."""
         self._writer = writer
         #: Spark's own handle; None for a batch job, which is done when `start` returns. Another
         #: one after the pipeline has started itself again.
@@ -287,6 +303,10 @@ class Running:
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
         self._watching: threading.Thread | None = None
+        self._guard: Guard | None = None
+        if query is not None and spark is not None:
+            self._guard = Guard(spark, self, stall)
+            self._guard.start()
         if launch is not None and query is not None:
             self._watching = threading.Thread(target=self._watch, daemon=True)
             self._watching.start()
@@ -316,34 +336,48 @@ class Running:
 
     @property
     def is_active(self) -> bool:
-        return self.query is not None and (self.query.isActive or self._is_restarting)
+        if self.query is None or self._failure is not None:
+            return False
+        try:
+            return self.query.isActive or self._is_restarting
+        except SILENT as silence:
+            if self._gone(silence) is None:
+                raise
+            return False
 
     @property
     def exception(self) -> BaseException | None:
         """Why the pipeline ended, if it failed."""
-        if self._failure is not None:
+        if self._failure is not None or self.query is None:
             return self._failure
-        failure = self.query.exception() if self.query is not None else None
+        try:
+            failure = self.query.exception()
+        except SILENT as silence:
+            return self._gone(silence) or silence
         return None if failure is None else translated(failure)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the pipeline ends (True) or seconds have passed (False); raises its failure."""
+        """Wait until the pipeline ends (True) or seconds have passed (False); raises its failure.
+
+        A pipeline whose JVM is gone has ended, and so has one that is stuck (`stall_timeout`).
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
-
-        def left() -> float | None:
-            return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-        while self.query is not None:
-            if not _awaited(self.query, left()):
+        while self.query is not None and self._failure is None:
+            left = _SPELL if deadline is None else min(_SPELL, deadline - time.monotonic())
+            if left <= 0:
                 return False
-            if not self._is_restarting:
-                break
-            patience = left()
-            again = self._writer.wait_for(
-                lambda _: not self._is_restarting, _LONG if patience is None else patience
-            )
-            if not again:
-                return False
+            try:
+                if _awaited(self.query, left) and not self._is_restarting:
+                    break
+                if self._is_restarting:
+                    self._writer.wait_for(lambda _: not self._is_restarting, left)
+            except SILENT as silence:
+                gone = self._gone(silence)
+                if gone is None:
+                    raise
+                raise gone from silence
+        if self._guard is not None:
+            self._guard.finish()
         if self._failure is not None:
             raise self._failure
         return True
@@ -355,10 +389,44 @@ class Running:
     def stop(self) -> None:
         """Stop between batches where possible; what was committed stays, the rest is replayed."""
         self._stopped.set()
+        if self._guard is not None:
+            self._guard.finish()
         if self._watching is not None:
             self._watching.join()
-        if self.query is not None:
+        if self.query is None or isinstance(self._failure, PipelineError):
+            return
+        try:
             self.query.stop()
+        except SILENT as silence:
+            if self._gone(silence) is None:
+                raise
+
+    # ---- what may happen to it ----
+
+    def _gone(self, silence: BaseException) -> BaseException | None:
+        """Why Spark does not answer, if that is because its JVM is gone."""
+        if isinstance(silence, StreamingQueryException) or self._guard is None:
+            return None
+        if not self._guard.jvm.ended(_ENDING):
+            return None
+        if self._failure is None:
+            self._failure = self._guard.jvm.failure()
+        return self._failure
+
+    @property
+    def batches(self) -> int:
+        """How many batches have been written."""
+        return self.progress.batches
+
+    def give_up(self, failure: PipelineError) -> None:
+        """The pipeline is lost: whoever waits is told, and what is left of it is stopped."""
+        self._failure = failure
+        self._stopped.set()
+        _LOG.error("%s", failure.render())
+        query = self.query
+        if query is not None and failure.code != "E417":
+            within(STOPPING, query.stop)
+        self._writer.wake()
 
     # ---- starting again ----
 
@@ -371,6 +439,12 @@ class Running:
 
     def _watch(self) -> None:
         """Starts the pipeline again when a change needs a route that is not in place."""
+        try:
+            self._start_again()
+        except SILENT as silence:  # the JVM is gone, and the guard says so
+            _LOG.debug("Spark does not answer: %r", silence)
+
+    def _start_again(self) -> None:
         assert self._launch is not None
         while not self._stopped.wait(_POLL):
             query, wanted = self.query, self._writer.wanted
@@ -400,15 +474,3 @@ def _awaited(query: StreamingQuery, seconds: float | None) -> bool:
         return bool(query.awaitTermination(math.ceil(seconds)))
     except StreamingQueryException as failure:
         raise translated(failure) from failure
-
-
-_OWN = re.compile(r"error\[(E4\d\d)\]: (.*?)(?:\n\s+(\S.*?))?(?:\n|$)")
-
-
-def translated(failure: BaseException) -> BaseException:
-    """Braid's own error if one is the cause: Spark shows it inside a Java stack trace."""
-    found = _OWN.search(str(failure))
-    if found is None:
-        return failure
-    kind: type[BraidError] = CheckpointError if found[1].startswith("E41") else ConfigError
-    return kind(found[1], found[2], found[3])

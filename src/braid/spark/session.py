@@ -67,7 +67,8 @@ class Session:
     `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
     "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
     aside; `watching`: how joins find out which constraints hold, e.g. {"margin": 1.5}. `selection_join`, `member_set_bytes`: how selection joins find members, and what each may
-    keep of lists.
+    keep of lists. `stall_timeout`: a pipeline in which no task and no batch ends for so long, while a
+    batch is under way, fails (E419); None waits for ever.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Session:
         watching: Watching | Mapping[str, Any] | None = None,
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
+        stall_timeout: str | int | None = "10 minutes",
     ) -> None:
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
@@ -90,6 +92,11 @@ class Session:
             raise ConfigError("E409", f"shards={shards}: at least one is needed")
         self._shards = shards
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
+        stall = parse_duration(stall_timeout) if isinstance(stall_timeout, str) else stall_timeout
+        if stall is not None and stall <= 0:
+            raise ConfigError("E409", f"stall_timeout={stall_timeout!r}: it must be more than 0")
+        #: In seconds.
+        self._stall = None if stall is None else stall / 1_000_000
         self._limits = Options(
             idle_timeout=timeout,
             rules=enabled(rules),
@@ -327,7 +334,8 @@ class Session:
                 'give start(..., checkpoint="...")',
             )
         launch = _Launch(self, sinks, writer, str(checkpoint), trigger, name)
-        return Running(writer, launch(frozenset()), launch if self._control is not None else None)
+        again = launch if self._control is not None else None
+        return Running(writer, launch(frozenset()), again, self.spark, self._stall)
 
     # -- inside --
 
