@@ -133,6 +133,11 @@ class Shard:
         """How far a clock is: no event that ends before this can come any more."""
         return self._ordering.bound(unit)
 
+    def resume(self) -> None:
+        """Nothing ran meanwhile: the time that has passed makes no stream idle."""
+        for progress in self._ordering.progress.values():
+            progress.active = None
+
     def highest(self, unit: str) -> int | None:
         """The latest `end` that any stream of a clock has had; None before the first."""
         streams, known = self._ordering.streams, self._ordering.progress

@@ -29,6 +29,14 @@ class Files:
             return False
         return any(s.getPath().getName().startswith(prefix) for s in system.listStatus(place))
 
+    def highest(self, path: str) -> int:
+        """The highest number that is the name of an entry of a directory; -1 if there is none."""
+        system, place = self._open(path)
+        if not system.exists(place):
+            return -1
+        names = [status.getPath().getName() for status in system.listStatus(place)]
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
     def read_text(self, path: str) -> str:
         system, place = self._open(path)
         stream = system.open(place)

@@ -40,7 +40,7 @@ MAX_LIVE = 32
 PLAN_PAGE = "~plan/"
 PLAN_BYTES = 1 << 20
 
-#: The page that says which run wrote the state: time that passed between runs makes nobody idle.
+#: The page that says which run wrote the state.
 RUN_PAGE = "~run"
 
 
@@ -64,6 +64,13 @@ def _stage() -> int:
     return int(context.stageId()) if context is not None else 0
 
 
+def _batch() -> int | None:
+    """The number of the batch that this task belongs to, if Spark says it."""
+    context = TaskContext.get()
+    text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return None if text is None else int(text)
+
+
 class Hosting:
     """What a task does for the shards that it has: their pages and tokens are Spark's state."""
 
@@ -82,6 +89,10 @@ class Hosting:
         """Give a shard its envelopes; what comes out of it, packed."""
         hosted, is_live = self._shard(label)
         job = self._job.open()
+        if job.begins is not None and _batch() in job.begins:
+            # Time that passed between runs makes nobody idle. It is by the number of the batch,
+            # so that a batch which runs again does the same, in whichever run.
+            hosted.shard.resume()
         arrivals = Arrivals(hosted, job.arriving, along=job.distribution.along)
         out = Rows(PACKED)
         for frame in rows:

@@ -44,6 +44,8 @@ class Pipeline:
     catalog: Catalog | None = None
     #: The published streams that some sink takes; None if one takes all results.
     wanted: frozenset[str] | None = None
+    #: The batches with which runs on this checkpoint begin; None if that is not known.
+    begins: frozenset[int] | None = None
     #: Workers keep live engines by this name; the same when a pipeline is started again.
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -127,7 +129,9 @@ class Pipeline:
     def _job(self, labels: tuple[int, ...]) -> Shipped[ShardJob]:
         saved = self.saved.to_json().encode()
         catalog = self.catalog if self.control is not None else None
-        job = ShardJob(self.distribution, labels, self.options, saved, catalog, self.wanted)
+        job = ShardJob(
+            self.distribution, labels, self.options, saved, catalog, self.wanted, self.begins
+        )
         return Shipped(job)
 
     def _streaming(self) -> DataFrame:

@@ -462,7 +462,8 @@ class _Launch:
                 sink.prepare(spark, resumes=store.is_used)
         store.write(pipeline.saved)
         self.writer.begin(store)
-        packed = replace(pipeline, wanted=_wanted(self.sinks)).packed()
+        wanted_rows, begins = _wanted(self.sinks), store.begin_run()
+        packed = replace(pipeline, wanted=wanted_rows, begins=begins).packed()
         stream = packed.writeStream.foreachBatch(self.writer)
         stream = stream.option("checkpointLocation", self.checkpoint).outputMode("append")
         if self.name is not None:
@@ -509,6 +510,20 @@ class _Checkpoint:
 
     def write(self, plan: SavedPlan) -> None:
         self._files.write_text(self._plan, plan.to_json())
+
+    def begin_run(self) -> frozenset[int]:
+        """Write down which batch this run begins with; the others that may still run again, too.
+
+        A batch that a run began with begins it also when it is run again by a later one, and one
+        that was begun in the middle of a run does not: so it has the same results.
+        """
+        place = f"{self.path}/braid/runs.json"
+        known = json.loads(self._files.read_text(place)) if self._files.exists(place) else []
+        committed = self._files.highest(f"{self.path}/commits")
+        found = {batch for batch in known if batch > committed}
+        found.add(self._files.highest(f"{self.path}/offsets") + 1)
+        self._files.write_text(place, json.dumps(sorted(found)))
+        return frozenset(found)
 
     def write_statistics(self, figures: Mapping[str, Any]) -> None:
         self._files.write_text(f"{self.path}/braid-stats.json", json.dumps(figures, indent=1))

@@ -71,6 +71,9 @@ class ShardJob:
     saved: bytes = b""
     catalog: Catalog | None = None
     wanted: frozenset[str] | None = None
+    #: The batches with which runs began that were not committed yet, this run among them; None if
+    #: nobody has written them down.
+    begins: frozenset[int] | None = None
 
     @property
     def arriving(self) -> frozenset[str]:
@@ -107,7 +110,9 @@ class ShardJob:
             saved.check(self.distribution)
             changed = saved.changed(members for members, _ in self.distribution.placed())
             pages["roster"] = _without(pages["roster"], changed)
-        return self._hosted(label, pages, resumed=plan is not None)
+        # Where it is known which batches runs begin with, `hosting` resumes the shard.
+        resumed = plan is not None and self.begins is None
+        return self._hosted(label, pages, resumed=resumed)
 
     def follow(self, hosted: Hosted, pages: dict[str, bytes]) -> bool:
         """Bring an engine of this job to the state that the job has saved, if it can follow.
