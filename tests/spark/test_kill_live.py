@@ -23,6 +23,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from braid.reference import events_from_table
 from braid.spark import MemorySink
 from tests.spark.live_driver import NEAR, QUERIES, session_of
 from tests.spark.processes import DAEMON, JVM, WORKER, Job
@@ -37,7 +38,9 @@ from tests.spark.support import (
     matched,
     news_rows,
     stock_rows,
+    stream_of,
 )
+from tests.spark.support import expected as expected_of
 
 ROOT = Path(__file__).parents[2]
 DRIVER, GROUP = "driver", "group"
@@ -191,13 +194,17 @@ def lives_of(log: list[dict[str, Any]]) -> dict[str, tuple[int, int]]:
 
 
 def expected(market: Market, lives: Mapping[str, tuple[int, int]]) -> Counter[Result]:
+    """What the reference says of queries that see events from their birth on."""
     queries = market.session({**QUERIES, **ADDED}, streaming=False, streams=BOTH).queries
-    answers = market.expected(queries, BOTH, market.watermark(BOTH))
-    return Counter(
-        key
-        for key in answers.elements()
-        if lives[key[0]][0] <= key[2] and key[3] < lives[key[0]][1]
-    )
+    events = {name: events_from_table(stream_of(name), market.table(name)) for name in BOTH}
+    until, found = market.watermark(BOTH), Counter[Result]()
+    for query in queries:
+        born, dies = lives[query.id]
+        seen = {name: [e for e in those if e.start >= born] for name, those in events.items()}
+        others = [other for other in queries if other.id in QUERIES and other.id != query.id]
+        answers = expected_of([*others, query], seen, min(until, dies))
+        found += Counter({key: n for key, n in answers.items() if key[0] == query.id})
+    return found
 
 
 def check(market: Market) -> None:
