@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from braid.errors import ConfigError, PipelineError
-from braid.spark.liveness import translated
+from braid.spark.liveness import Jvm, translated
 from tests.spark.processes import JVM, WORKER, Job
 from tests.spark.support import Market, stock_rows
 
@@ -109,6 +111,19 @@ def test_what_spark_says_of_lost_workers_is_one_error() -> None:
     assert isinstance(own, ConfigError)
     other = RuntimeError("EOFException: a file was cut short")
     assert translated(other) is other
+
+
+def test_a_call_that_fails_because_the_jvm_is_gone(market: Market) -> None:
+    """Other failures stay what they are."""
+    jvm = Jvm(market.spark)
+    assert jvm.lost(Py4JJavaError("of Java", SimpleNamespace(_target_id="o1"))) is None
+    assert not jvm.has_ended
+    with subprocess.Popen(["sleep", "600"]) as process:
+        process.kill()
+        jvm._process = process
+        found = jvm.lost(ConnectionRefusedError())
+    assert found is not None
+    assert (found.code, "killed by signal 9" in found.message) == ("E417", True)
 
 
 def test_a_stall_timeout_of_nothing_is_refused(market: Market) -> None:

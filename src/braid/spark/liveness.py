@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -24,6 +24,9 @@ from braid.errors import BraidError, CheckpointError, ConfigError, PipelineError
 
 #: Seconds between two looks.
 LOOK = 1.0
+
+#: Seconds within which a JVM whose connections are broken is seen to have ended.
+ENDING = 5.0
 
 #: Seconds that Spark is given to stop a pipeline that is lost, or itself.
 STOPPING = 20.0
@@ -57,6 +60,11 @@ class Jvm:
         return PipelineError(
             "E417", f"Spark's JVM is gone ({how}), and the pipeline with it", _AGAIN
         )
+
+    def lost(self, silence: BaseException) -> PipelineError | None:
+        """What it means that a call into the JVM has failed, if that is because it is gone."""
+        is_answer = isinstance(silence, Py4JJavaError)  # an error of Java's: it did answer
+        return self.failure() if not is_answer and self.ended(ENDING) else None
 
     def kill(self) -> None:
         if self._process is not None:

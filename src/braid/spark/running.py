@@ -31,8 +31,6 @@ _LOG = logging.getLogger("braid")
 _POLL = 0.2
 #: Seconds that Spark is asked to wait at a time: what is found out meanwhile is seen then.
 _SPELL = 1.0
-#: Seconds within which a JVM whose connections are broken is seen to have ended.
-_ENDING = 5.0
 
 
 @dataclass(frozen=True)
@@ -405,13 +403,10 @@ class Running:
 
     def _gone(self, silence: BaseException) -> BaseException | None:
         """Why Spark does not answer, if that is because its JVM is gone."""
-        if isinstance(silence, StreamingQueryException) or self._guard is None:
-            return None
-        if not self._guard.jvm.ended(_ENDING):
-            return None
-        if self._failure is None:
-            self._failure = self._guard.jvm.failure()
-        return self._failure
+        lost = None if self._guard is None else self._guard.jvm.lost(silence)
+        if lost is not None and self._failure is None:
+            self._failure = lost
+        return None if lost is None else self._failure
 
     @property
     def batches(self) -> int:

@@ -47,6 +47,7 @@ from braid.spark.control import CHANGES, Taken, control_columns
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
 from braid.spark.ingest import stamped
+from braid.spark.liveness import SILENT, Jvm
 from braid.spark.pipeline import Pipeline
 from braid.spark.running import BatchWriter, Progress, Running
 from braid.spark.sinks import Sink, as_sink
@@ -335,7 +336,11 @@ class Session:
             )
         launch = _Launch(self, sinks, writer, str(checkpoint), trigger, name)
         again = launch if self._control is not None else None
-        return Running(writer, launch(frozenset()), again, self.spark, self._stall)
+        try:
+            query = launch(frozenset())
+        except SILENT as silence:
+            raise Jvm(self.spark).lost(silence) or silence from None
+        return Running(writer, query, again, self.spark, self._stall)
 
     # -- inside --
 
