@@ -120,7 +120,8 @@ class Killed:
             log = self.folder / "driver.log"
             assert time.monotonic() < deadline, (what, self.hits, log.read_text()[-3000:])
             self.job.processes()
-            due = self.committed * len(changes()) // self.files
+            # By files, not by batches: a file that was listed before a kill joins the next batch.
+            due = min(self._read(0), self._read(1)) * len(changes()) // self.files
             while self.asked and len(changes()) - len(self.asked) < due:
                 write(self.folder / "control", self.asked.pop(0))
             time.sleep(0.05)
