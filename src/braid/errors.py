@@ -162,6 +162,11 @@ def damaged(what: str, hint: str = ANEW) -> CheckpointError:
     return CheckpointError("E421", f"the saved state is damaged: {what}", hint)
 
 
+class PipelineError(BraidError):
+    """A pipeline that was lost while it ran: a process of it is gone, or it is stuck. What it had
+    committed is good, and the next run goes on from there."""
+
+
 @dataclass(frozen=True)
 class Notice:
     """Something that runs but that the user should know: shown when a query is registered, or when

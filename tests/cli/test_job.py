@@ -190,6 +190,8 @@ def test_a_source_of_several_streams(folder: Path) -> None:
         ('format = "json"', "", "E454", "[[stream]] 'Stock' lacks 'format'"),
         ("shards = 4", "shards = 0", "E455", "positive whole number"),
         ('trigger = "5 seconds"', 'trigger = "often"', "E455", "available now"),
+        ("shards = 4", 'shards = 4\nstall_timeout = "soon"', "E455", "is not a time"),
+        ("shards = 4", 'shards = 4\nstall_timeout = "0 seconds"', "E455", "is not a time"),
         ('["rules/*.cel"]', '["rule/*.cel"]', "E456", "nothing matches 'rule/*.cel'"),
         ('["rules/*.cel"]', "[]", "E454", "names no files"),
         ('time = "ts"', 'time = ["a", "b", "c"]', "E455", "one column, or two"),

@@ -62,7 +62,7 @@ def changes(job: Terminal) -> list[dict[str, object]]:
 
 def test_a_change_is_one_file(job: Terminal) -> None:
     assert add(job, "new", NEW, "--at", "2024-01-31 10:00:00+01:00") == 0
-    assert "it sees events from 2024-01-31T09:00:00.000000Z on" in job.out
+    assert "to add 'new', from 2024-01-31T09:00:00.000000Z on" in job.out
     assert drop(job, "big/x") == 0
     first, second = changes(job)
     assert first.pop("seq") < second.pop("seq")
@@ -177,3 +177,57 @@ def test_times() -> None:
     for text, unit in (("soon", "us"), ("9" * 30, "us"), ("2024-01-31", "tick")):
         with pytest.raises(ConfigError, match="E465"):
             event_time(text, unit)
+
+
+def taken(job: Terminal, number: int, **said: object) -> None:
+    """What a running job writes of the change that was asked for as the n-th."""
+    asked_for = changes(job)[number]
+    known = {key: asked_for[key] for key in ("op", "id", "seq")}
+    line = {**known, "state": "applied", "at": None, "reason": None, **said}
+    folder = job.folder / "state" / "braid" / "changes"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{number:020d}.json").write_text(json.dumps(line) + "\n")
+
+
+def test_whoever_asks_is_told_from_when_a_change_holds(
+    job: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job writes it while the command waits."""
+    job.file("state/braid-stats.json", json.dumps({"totals": {}}))
+    said: dict[str, object] = {"at": "2024-01-31T09:00:07.000000Z"}
+
+    def job_takes_it(_seconds: float) -> None:
+        taken(job, len(changes(job)) - 1, **said)
+
+    monkeypatch.setattr("braid.cli.query.time.sleep", job_takes_it)
+    assert add(job, "new", NEW) == 0
+    assert "'new' sees the events that start at 2024-01-31T09:00:07.000000Z or later" in job.out
+    assert drop(job, "big/x") == 0
+    assert "'big/x' gives nothing that ends at 2024-01-31T09:00:07.000000Z" in job.out
+    said = {"at": None}
+    assert add(job, "first", "FROM Stock") == 0
+    assert "'first' sees the events that start at the beginning or later" in job.out
+    said = {"at": None, "state": "waiting"}
+    assert add(job, "waits", "FROM Stock") == 0
+    assert "'waits' waits until the job has started again" in job.out
+    said = {"at": None, "state": "refused", "reason": "at is in the past"}
+    assert add(job, "old", "FROM Stock") == 2
+    assert "error[E470]" in job.err
+    assert "at is in the past" in job.err
+    found = listed(job)
+    assert "applied" in found["new"]
+    assert "2024-01-31T09:00:07.000000Z" in found["new"]
+    assert "applied, from the beginning" in found["first"]
+    assert "waits for the job" in found["waits"]
+    assert "rejected: at is in the past" in found["old"]
+
+
+def test_a_job_that_does_not_take_a_change_in_time(job: Terminal) -> None:
+    job.file("state/braid-stats.json", json.dumps({"totals": {}}))
+    assert add(job, "new", NEW, "--wait", "0.05") == 0
+    assert "has not taken it within 0.05 seconds" in job.out
+    assert add(job, "newer", "FROM Stock", "--wait", "0") == 0
+    assert "`braid query list` shows" in job.out
+    job.file("state/braid/changes/1.json", "nonsense\n")
+    assert job.run("query", "list", "--job", "job.toml") == 2
+    assert "error[E463]" in job.err

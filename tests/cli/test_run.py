@@ -16,7 +16,7 @@ import pytest
 import braid
 from braid.cli.catalog import parse_schema
 from braid.cli.job import SinkConfig, load_job
-from braid.cli.main import app, guarded
+from braid.cli.main import app, exit_code, guarded
 from braid.cli.run import (
     TableWriter,
     cause_of,
@@ -25,6 +25,7 @@ from braid.cli.run import (
     resume_hint,
     writer_of,
 )
+from braid.errors import PipelineError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "job"
 
@@ -51,6 +52,22 @@ def test_wrong_queries_are_found_before_spark(
     shown = capsys.readouterr().err
     assert "wrong.cel:1:" in shown
     assert "starting Spark" not in shown
+
+
+def test_a_lost_pipeline_is_one_error(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its hint and the way to resume on the screen, what Spark said in the log."""
+    lost = PipelineError("E418", "a Python worker is gone", "start it again")
+    lost.__cause__ = RuntimeError("pages of Java")
+    log = tmp_path / "log"
+    log.write_text("what workers wrote")
+    report_failure(load_job(job), lost, log)
+    shown = capsys.readouterr().err
+    assert "error[E418]: a Python worker is gone" in shown
+    assert "To resume where it stopped: braid run" in shown
+    assert log.read_text() == "pages of Java\n\nwhat workers wrote"
+    assert exit_code(lost) == 3
 
 
 def test_sinks_of_nothing(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

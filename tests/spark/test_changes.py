@@ -24,7 +24,7 @@ from braid.lang.prepared import prepare
 from braid.plan.distribution import Standing, distribute
 from braid.reference import events_from_table
 from braid.spark.checkpoint import SavedPlan
-from braid.spark.control import ControlJob
+from braid.spark.control import APPLIED, ControlJob
 from braid.spark.ingest import IngestJob
 from braid.spark.live import Outcome
 from braid.spark.shards import Arrivals, Hosted, ShardJob
@@ -62,6 +62,9 @@ class Cluster:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     written: int = 0
     bound: int = NEVER
+    #: Of processing time, as of the batch at hand.
+    now: int = 1
+    idle_timeout: int | None = None
 
     def __post_init__(self) -> None:
         self.catalog = Catalog()
@@ -80,7 +83,7 @@ class Cluster:
         self.standing = distribution.filled
         distribution = distribute(groups, streams, len(LABELS), standing=self.standing)
         saved = SavedPlan.of(distribution, control=True).to_json().encode()
-        options = Options(whole_streams=True, idle_timeout=None)
+        options = Options(whole_streams=True, idle_timeout=self.idle_timeout)
         self.job = ShardJob(distribution, LABELS, options, saved, self.catalog)
 
     def batch(self, changes: Sequence[Mapping[str, Any]] = (), **arrived: list[Any]) -> Outcome:
@@ -94,6 +97,7 @@ class Cluster:
             part = pa.RecordBatch.from_pydict(given, schema)
             envelopes += _rows(ControlJob(LABELS)(iter([part])))
         outcomes = [self._run(label, envelopes) for label in LABELS]
+        assert outcomes[0].taken == outcomes[1].taken
         assert outcomes[0].refused == outcomes[1].refused
         assert (outcomes[0].applied, outcomes[0].wanted) == (
             outcomes[1].applied,
@@ -114,11 +118,11 @@ class Cluster:
         if hosted is None and label in self.pages:
             hosted = self.job.restored(label, dict(self.pages[label]), self.plans[label])
         hosted = hosted or self.job.fresh(label)
-        arrivals = Arrivals(hosted, frozenset(), now=1)
+        arrivals = Arrivals(hosted, frozenset(), now=self.now)
         for row in envelopes:
             if row["shard"] == label:
                 keys = ("kind", "channel", "time", "rows", "payload")
-                arrivals.take(*(row[key] for key in keys), now=1)
+                arrivals.take(*(row[key] for key in keys), now=self.now)
         for result in arrivals.run().results:
             for row in result.table.to_pylist():
                 times = [_microseconds(row.pop(name)) for name in ("start", "end")]
@@ -220,7 +224,7 @@ def test_queries_come_and_go_and_live_as_long_as_was_asked(seed: int) -> None:
         )
         assert sorted(c.id for c, _ in outcome.refused) == sorted(c["id"] for c in late)
         for name, (at, comes) in upcoming.items():
-            moment = cluster.bound if at is None else at
+            moment = before if at is None else at
             if any(c["id"] == name for c in late):
                 running.remove(name)
                 texts.pop(name)
@@ -228,6 +232,9 @@ def test_queries_come_and_go_and_live_as_long_as_was_asked(seed: int) -> None:
                 lives[name] = (moment, FOREVER)
             else:
                 lives[name] = (lives[name][0], moment)
+            said = next(t for t in outcome.taken if t.id == name)
+            if said.state == APPLIED:
+                assert said.time == (None if moment == NEVER else moment)
         number += outcome.applied
     assert number > 5
     assert cluster.found == cluster.expected(texts, lives)
@@ -309,3 +316,28 @@ def test_members_of_prepared_queries_are_dropped_and_stay_dropped() -> None:
     assert {k[0] for k in cluster.found if k[3] >= over} == {"jump", "jump2"}
     shards = [hosted.shard.executor.census.count for hosted in cluster.hosted.values()]
     assert shards == [2, 2]
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_a_change_keeps_its_time_when_its_batch_runs_again_after_a_crash(is_idle: bool) -> None:
+    """The run that goes on does not know how long a stream had been idle; the change holds from
+    the time that the last committed batch had reached, whatever the batch itself reaches."""
+    cluster = Cluster({"told": "SELECT Name, Mood FROM Stock NEXT{$1.Name = $2.About} News"})
+    cluster.idle_timeout = 5 * SECOND
+    cluster.restart()
+    cluster.batch(Stock=stock_rows(60, 0, seed=1), News=news_rows(3, 0, seed=2))
+    reached, pages = cluster.bound, {label: dict(p) for label, p in cluster.pages.items()}
+    plans = dict(cluster.plans)
+    assert reached > NEVER
+    cluster.now += 10 * SECOND if is_idle else 0
+    changes = [change("add", "high", SPREAD), change("drop", "told")]
+    first = cluster.batch(changes, Stock=stock_rows(60, 60, seed=3))
+    assert (cluster.bound > reached) == is_idle
+    cluster.pages, cluster.plans = pages, plans
+    cluster.restart()
+    again = cluster.batch(changes, Stock=stock_rows(60, 60, seed=3))
+    assert first.taken == again.taken
+    assert [(t.op, t.state, t.time) for t in again.taken] == [
+        ("add", APPLIED, reached),
+        ("drop", APPLIED, reached),
+    ]

@@ -182,11 +182,22 @@ def test_queries_come_and_go_through_a_control_stream(market: Market, tmp_path: 
 
     market.write("Stock", stock_rows(60, 0, seed=0), "0")
     controlled.run(base)
+    stood = watermark()
     market.write("Stock", stock_rows(60, 40, seed=1), "1")
     controlled.change(("add", "rising", FOLDED, 30), ("add", "high", SPREAD, None))
     running = controlled.run(base)
     assert (running.progress.changes, running.progress.restarts) == (2, 0)
-    lives = {"rising": (BEGIN + 30 * SECOND, 2**62), "high": (watermark(), 2**62)}
+    told = {change.id: change for change in running.changes}
+    assert [(c.state, c.time, c.batch) for c in told.values()] == [
+        ("applied", BEGIN + 30 * SECOND, 1),
+        ("applied", stood, 1),
+    ]
+    logged = (tmp_path / "checkpoint" / "braid" / "changes" / f"{1:020d}.json").read_text()
+    assert [json.loads(line)["time"] for line in logged.splitlines()] == [
+        BEGIN + 30 * SECOND,
+        stood,
+    ]
+    lives = {"rising": (BEGIN + 30 * SECOND, 2**62), "high": (stood, 2**62)}
     market.write("Stock", stock_rows(60, 80, seed=2), "2")
     lots = "SELECT Lot, Name FROM Stock NEXT{$1.Buyer = $2.Buyer} Stock"
     controlled.change(
@@ -200,6 +211,8 @@ def test_queries_come_and_go_through_a_control_stream(market: Market, tmp_path: 
     running = controlled.run(base)
     assert (running.progress.restarts, running.progress.waiting) == (1, 1)
     assert running.statistics()["changes"]["waiting"] == ["buyers"]
+    states = {change.id: change.state for change in running.changes}
+    assert (states["buyers"], states["old"], states["low"]) == ("waiting", "refused", "applied")
     refused = {json.loads(r.row)["id"]: r.reason for r in controlled.sinks["rejected"].rows}
     assert sorted(refused) == ["jump", "nobody", "old"]
     assert "in the past" in refused["old"]
@@ -208,7 +221,10 @@ def test_queries_come_and_go_through_a_control_stream(market: Market, tmp_path: 
         market.write("Stock", stock_rows(60, 40 * i, seed=i), f"{i}")
     running = controlled.run(base)
     assert (running.progress.changes, running.progress.waiting) == (1, 0)
-    first = min(r.start for r in controlled.sinks["matches"].rows if r.query == "buyers")
+    (began,) = running.changes
+    born = began.time
+    assert (began.id, began.state) == ("buyers", "applied")
+    assert born is not None
     lives |= {"low": (-(2**62), BEGIN + 90 * SECOND), "jump": (-(2**62), 2**62)}
     lives["rising"] = (lives["rising"][0], BEGIN + 100 * SECOND)
 
@@ -225,7 +241,6 @@ def test_queries_come_and_go_through_a_control_stream(market: Market, tmp_path: 
     # `buyers` sees everything from its birth on, which is after what had come when it was asked for.
     (added,) = market.session({"buyers": lots}).queries
     sure = market.expected([added], before=watermark())
-    born = pd.Timestamp(first).value // 1000
     assert born > BEGIN + 100 * SECOND
     assert matched((r for r in rows if r.query == "buyers"), [added]) == Counter(
         key for key in sure.elements() if key[2] >= born

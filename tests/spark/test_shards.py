@@ -223,3 +223,51 @@ def test_whichever_workers_run_the_shards_nothing_is_lost(
     ((_, expected),) = answer([cluster.catalog.queries["pair"]], {"S": events}).items()
     assert expected
     assert sorted(found) == sorted((e.start, e.end, *e.values) for e in expected)
+
+
+IDLE = 100
+
+
+def test_a_batch_that_runs_again_in_a_later_run_waits_for_the_same_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Streams are idle by the time of the batch. Whether time between two runs counts depends on
+    the run that made the batch: not on the run that happens to execute it."""
+    catalog = Catalog()
+    for name in ("S", "T"):
+        catalog.add_stream(stream_from_schema(name, SCHEMA, time="t"))
+    text = "SELECT k, x FROM S NEXT{$1.k = $2.k} T"
+    catalog.add_query(compile_query(text, catalog, query_id="both").query)
+    distribution = distribute(catalog.members(), catalog.streams, 1)
+    saved = SavedPlan.of(distribution).to_json().encode()
+
+    def batch(store: Store, now: int, *runs: int, **rows: list[int]) -> int:
+        """How far time is after a batch, by a run in a worker of its own."""
+        job = ShardJob(distribution, (LABEL,), Options(idle_timeout=IDLE), saved, runs=runs)
+        monkeypatch.setattr(hosting, "_LIVE", OrderedDict())
+        processor = ShardProcessor(Shipped(job), "pipeline")
+        processor.init(store)
+        frames = []
+        for name, times in rows.items():
+            table = pa.table({"k": ["a"] * len(times), "x": times, "t": times}, SCHEMA)
+            routes = {name: distribution.routes[name]}
+            ingest = IngestJob(Ingest(catalog.streams[name]), routes, (LABEL,), True)
+            frames += [b.to_pandas().assign(now=now) for b in ingest(iter(table.to_batches()))]
+        list(processor.handleInputRows((LABEL,), iter(frames), None))
+        return next(iter(hosting._LIVE.values())).hosted.shard.bound(TICKS)
+
+    def copied(store: Store) -> Store:
+        return Store(Value(store.token.value), Pages(dict(store.pages.values)))
+
+    store = Store()
+    assert batch(store, 1, 0, S=[1, 2], T=[1]) == 1
+    # The first run: by then T is idle. It is killed, and the second run repeats the batch.
+    killed = copied(store)
+    assert batch(killed, 1 + IDLE, 0, S=[3]) == 3
+    assert batch(store, 1 + IDLE, 0, 5 * IDLE, S=[3]) == 3
+    # Time has passed until the second run has a batch of its own: T has had no chance.
+    late = 9 * IDLE - 1
+    assert batch(copied(store), 9 * IDLE, 0, late, S=[5], T=[3]) == 3
+    assert batch(copied(store), 9 * IDLE, 0, late, S=[5]) == 3
+    # It is killed, too, and a third run repeats it: it belongs to the second run as before.
+    assert batch(store, 9 * IDLE, 0, late, 20 * IDLE, S=[5]) == 3

@@ -15,7 +15,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 
 from braid.algebra.schema import MICROSECONDS, TICKS
@@ -28,6 +28,9 @@ from braid.lang.limits import quoted, whole_number
 #: What Spark is told that the lines have, besides `at`.
 SCHEMA = "seq BIGINT, op STRING, id STRING, text STRING"
 
+#: In the job's checkpoint: what became of changes.
+LOG = "braid/changes"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -39,6 +42,21 @@ class Change:
     id: str
     text: str | None = None
     at: str | int | None = None
+    #: By this number the job's log names it.
+    seq: int | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the job made of a change: "applied" at an event time, "waiting", "refused"."""
+
+    op: str
+    id: str
+    seq: int | None
+    state: str
+    #: As in a change; None if it was not applied, or holds from the beginning.
+    at: str | int | None
+    reason: str | None
 
 
 def directory(job: Job) -> str:
@@ -48,12 +66,13 @@ def directory(job: Job) -> str:
     return job.control
 
 
-def ask(job: Job, change: Change) -> None:
+def ask(job: Job, change: Change) -> Change:
     """Leave a change where the running job finds it. Names of files are in order of time."""
     now = time.time_ns()
     line = {"seq": now, "op": change.op, "id": change.id, "text": change.text, "at": change.at}
     name = f"{now:020d}-{uuid.uuid4().hex[:8]}.json"
     places.write_text(directory(job), name, json.dumps(line) + "\n")
+    return replace(change, seq=now)
 
 
 def asked(job: Job) -> list[Change]:
@@ -70,9 +89,48 @@ def asked(job: Job) -> list[Change]:
 def _read(where: str, line: str) -> Change:
     try:
         data = json.loads(line)
-        return Change(data["op"], data["id"], data.get("text"), data.get("at"))
+        return Change(data["op"], data["id"], data.get("text"), data.get("at"), data.get("seq"))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError("E463", f"{where} is not a change: {error!r}") from None
+
+
+class Log:
+    """What the job has made of changes: a file in its checkpoint for each batch that had some."""
+
+    def __init__(self, job: Job) -> None:
+        self._folder = None if job.checkpoint is None else f"{job.checkpoint.rstrip('/')}/{LOG}"
+        self._read: dict[str, list[Taken]] = {}
+
+    def skip(self) -> None:
+        """Pass over what is there: it is about changes that were asked for before."""
+        self._read = {name: [] for name in self._names()}
+
+    def of(self, change: Change) -> Taken | None:
+        """What is known of a change; the last that was said."""
+        for name in self._names():
+            if name not in self._read:
+                self._read[name] = _taken(f"{self._folder}/{name}")
+        found = [
+            one
+            for taken in self._read.values()
+            for one in taken
+            if (one.op, one.id, one.seq) == (change.op, change.id, change.seq)
+        ]
+        return found[-1] if found else None
+
+    def _names(self) -> list[str]:
+        return [] if self._folder is None else places.names(self._folder)
+
+
+def _taken(where: str) -> list[Taken]:
+    found = []
+    for line in (places.read_text(where) or "").splitlines():
+        try:
+            data = json.loads(line)
+            found.append(Taken(**{field.name: data[field.name] for field in fields(Taken)}))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError("E463", f"{where} is no log of changes: {error!r}") from None
+    return found
 
 
 def apply(change: Change, catalog: Catalog) -> tuple[Notice, ...]:

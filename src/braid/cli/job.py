@@ -105,6 +105,9 @@ class PreparedConfig:
     ids: str | None
 
 
+#: A `stall_timeout` without end.
+NEVER = "never"
+
 #: As `Engine(rules=...)` takes it; None is all.
 Rules = str | list[str] | dict[str, bool] | None
 
@@ -129,6 +132,8 @@ class Job:
     member_set_bytes: int | None = None
     watching: Mapping[str, Any] | None = None
     selection: Mapping[str, Mapping[str, Any]] | None = None
+    #: As `Session(stall_timeout=...)` takes it, or NEVER.
+    stall_timeout: str | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -156,7 +161,7 @@ class _Reader:
         tables = ("job", "spark", "stream", "queries", "prepared", "engine", "control", "sink")
         self.known(data, "the file", tables)
         head = self.table(data, "job")
-        self.known(head, "[job]", ("name", "checkpoint", "trigger", "shards"))
+        self.known(head, "[job]", ("name", "checkpoint", "trigger", "shards", "stall_timeout"))
         spark = self.table(data, "spark")
         self.known(spark, "[spark]", ("master", "conf"))
         queries = self.table(data, "queries")
@@ -174,6 +179,7 @@ class _Reader:
             checkpoint=self.location(self.text(head, "[job]", "checkpoint")),
             trigger=self.trigger(head),
             shards=self.shards(head),
+            stall_timeout=self.stall_timeout(head),
             master=self.text(spark, "[spark]", "master"),
             spark_conf=self.options(spark, "[spark]", "conf"),
             streams=tuple(self.stream(t, i) for i, t in self.tables(data, "stream")),
@@ -329,6 +335,21 @@ class _Reader:
         except BraidError:
             hint = f'"{AVAILABLE_NOW}" or a time such as "5 seconds"'
             self.problem("E455", f"[job] trigger = {text!r} is neither a time nor known", hint)
+        return text
+
+    def stall_timeout(self, head: dict[str, Any]) -> str | None:
+        text = self.text(head, "[job]", "stall_timeout")
+        if text is None or text == NEVER:
+            return text
+        from braid.lang import parse_duration
+
+        try:
+            is_time = parse_duration(text) > 0
+        except BraidError:
+            is_time = False
+        if not is_time:
+            hint = f'"{NEVER}" or a time such as "10 minutes"'
+            self.problem("E455", f"[job] stall_timeout = {text!r} is not a time", hint)
         return text
 
     def shards(self, head: dict[str, Any]) -> int | None:

@@ -12,7 +12,14 @@ from typing import Annotated
 import typer
 
 from braid.cli import show
-from braid.errors import BraidError, CheckpointError, ConfigError, QueryError, QueryErrors
+from braid.errors import (
+    BraidError,
+    CheckpointError,
+    ConfigError,
+    PipelineError,
+    QueryError,
+    QueryErrors,
+)
 
 #: Exit codes; docs/operations.md and `braid --help` list them.
 BAD_QUERIES = 1
@@ -59,6 +66,13 @@ Id = Annotated[str, typer.Option("--id", help="the id of the query")]
 At = Annotated[
     str | None,
     typer.Option("--at", help="event time: 2024-01-31T09:00:00Z, or a number; default: now"),
+]
+Wait = Annotated[
+    float,
+    typer.Option("--wait", help="seconds to wait for the job to say from when the change holds"),
+]
+Checkpoint = Annotated[
+    str | None, typer.Option(help="the job's checkpoint; instead of the job file's")
 ]
 RuleNames = Annotated[
     str | None,
@@ -133,9 +147,7 @@ def stats(
         str | None, typer.Option(help="the id of one query, or the name of a prepared one")
     ] = None,
     form: Annotated[FigureForm, typer.Option("--format", help="how it is shown")] = FigureForm.TEXT,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="the job's checkpoint; instead of the job file's")
-    ] = None,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Show what a running job has counted: events, matches, instances, bytes, and its indexes."""
     from braid.cli.stats import show_stats
@@ -152,27 +164,29 @@ def add(
         Path | None, typer.Option(help="a file that has the query; - is the standard input")
     ] = None,
     at: At = None,
+    wait: Wait = 10.0,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Check a query and add it to the running job; it sees events that start at --at or later."""
     from braid.cli.query import add_query
 
-    raise typer.Exit(add_query(job, id, text, file, at))
+    raise typer.Exit(add_query(job, id, text, file, at, wait=wait, checkpoint=checkpoint))
 
 
 @query_app.command("drop")
-def drop(job: Job, id: Id, at: At = None) -> None:
+def drop(job: Job, id: Id, at: At = None, wait: Wait = 10.0, checkpoint: Checkpoint = None) -> None:
     """Drop a query from the running job; it puts out nothing that ends at --at or later."""
     from braid.cli.query import drop_query
 
-    raise typer.Exit(drop_query(job, id, at))
+    raise typer.Exit(drop_query(job, id, at, wait=wait, checkpoint=checkpoint))
 
 
 @query_app.command("list")
-def list_(job: Job) -> None:
-    """List the queries of a job, and the changes that it was asked for."""
+def list_(job: Job, checkpoint: Checkpoint = None) -> None:
+    """List the queries of a job, the changes that it was asked for, and from when these hold."""
     from braid.cli.query import list_queries
 
-    raise typer.Exit(list_queries(job))
+    raise typer.Exit(list_queries(job, checkpoint=checkpoint))
 
 
 @app.command()
@@ -191,6 +205,8 @@ def exit_code(error: BraidError) -> int:
         return BAD_QUERIES
     if isinstance(error, CheckpointError):
         return BAD_CHECKPOINT
+    if isinstance(error, PipelineError):
+        return FAILED
     if isinstance(error, ConfigError):
         return BAD_CONFIGURATION
     return BAD_QUERIES

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +13,51 @@ from rich.text import Text
 
 from braid.cli import show
 from braid.cli.catalog import loaded_job
-from braid.cli.changes import Change, apply, ask, asked, directory, event_time, replay, unit_of
+from braid.cli.changes import (
+    Change,
+    Log,
+    Taken,
+    apply,
+    ask,
+    asked,
+    directory,
+    event_time,
+    replay,
+    unit_of,
+)
 from braid.cli.job import Job, load_job
 from braid.cli.stats import read_figures
 from braid.errors import ConfigError
 from braid.lang import Catalog
 
+#: Seconds that a command waits for the job to say what it made of a change, and between looks.
+WAIT, POLL = 10.0, 0.2
+
+#: What the job's log says of a change.
+WAITING, REFUSED = "waiting", "refused"
+
+_LATER = "the time from which it holds, once the job has taken it"
+
 #: Characters of a query's text in a list.
 LETTERS = 70
 
 
-def add_query(path: Path, query: str, text: str | None, file: Path | None, at: str | None) -> int:
+def add_query(
+    path: Path,
+    query: str,
+    text: str | None,
+    file: Path | None,
+    at: str | None,
+    *,
+    wait: float = WAIT,
+    checkpoint: str | None = None,
+) -> int:
     """Check a query as the job would, and ask the running job to take it."""
     written = _text(text, file)
-    job, catalog = _now(path)
+    job, catalog = _now(path, checkpoint)
     change = Change("add", query, written, event_time(at, unit_of(catalog)))
     show.notices(apply(change, catalog))
-    done = _asked(job, change)
+    _ask(job, change, wait)
     published = catalog.queries[query].template.publishes
     if published:
         said = (
@@ -35,19 +65,29 @@ def add_query(path: Path, query: str, text: str | None, file: Path | None, at: s
         )
         said += " output of its own when the query is in the job's files and the job starts again"
         show.out.out(said, highlight=False)
-    return done
+    return 0
 
 
-def drop_query(path: Path, query: str, at: str | None) -> int:
-    job, catalog = _now(path)
+def drop_query(
+    path: Path, query: str, at: str | None, *, wait: float = WAIT, checkpoint: str | None = None
+) -> int:
+    job, catalog = _now(path, checkpoint)
     change = Change("drop", query, at=event_time(at, unit_of(catalog)))
     apply(change, catalog)
-    return _asked(job, change)
+    _ask(job, change, wait)
+    return 0
 
 
-def _now(path: Path) -> tuple[Job, Catalog]:
-    """The job with the changes that have been asked for so far."""
+def _job(path: Path, checkpoint: str | None) -> Job:
     job = load_job(path)
+    if checkpoint is None:
+        return job
+    return replace(job, checkpoint=str(Path(checkpoint).resolve()))
+
+
+def _now(path: Path, checkpoint: str | None) -> tuple[Job, Catalog]:
+    """The job with the changes that have been asked for so far."""
+    job = _job(path, checkpoint)
     directory(job)
     catalog = loaded_job(job, rows=True).catalog
     replay(asked(job), catalog)
@@ -65,20 +105,49 @@ def _text(text: str | None, file: Path | None) -> str:
         raise ConfigError("E456", f"cannot read {file}: {error}") from None
 
 
-def _asked(job: Job, change: Change) -> int:
-    ask(job, change)
-    word = "it sees events from" if change.op == "add" else "it puts out nothing from"
-    said = "as soon as the job reads this" if change.at is None else f"{word} {change.at} on"
-    show.out.out(f"asked the job to {change.op} '{change.id}': {said}", highlight=False)
-    return 0
+def _ask(job: Job, change: Change, wait: float) -> None:
+    """Ask, and say from which event time on the change holds as soon as the job has written it."""
+    log = Log(job)
+    log.skip()
+    change = ask(job, change)
+    when = "" if change.at is None else f", from {change.at} on"
+    show.out.out(f"asked the job to {change.op} '{change.id}'{when}", highlight=False)
+    if wait <= 0 or read_figures(job, needed=False) is None:
+        show.out.out(f"`braid query list` shows {_LATER}", highlight=False)
+        return
+    deadline = time.monotonic() + wait
+    while (taken := log.of(change)) is None and time.monotonic() < deadline:
+        time.sleep(min(POLL, wait))
+    if taken is None:
+        said = (
+            f"the job has not taken it within {wait:g} seconds: `braid query list` shows {_LATER}"
+        )
+        show.out.out(said, highlight=False)
+    elif taken.state == REFUSED:
+        hint = "the job's output 'rejected' has it too; correct it and ask again"
+        what = f"the job refused to {change.op} '{change.id}': {taken.reason}"
+        raise ConfigError("E470", what, hint)
+    else:
+        show.out.out(_told(change, taken), highlight=False)
+
+
+def _told(change: Change, taken: Taken) -> str:
+    if taken.state == WAITING:
+        return f"'{change.id}' waits until the job has started again with a route for its events"
+    if change.op == "add":
+        since = "the beginning" if taken.at is None else taken.at
+        return f"'{change.id}' sees the events that start at {since} or later"
+    if taken.at is None:
+        return f"'{change.id}' gives no results"
+    return f"'{change.id}' gives nothing that ends at {taken.at} or later"
 
 
 # ---- list ----
 
 
-def list_queries(path: Path) -> int:
+def list_queries(path: Path, *, checkpoint: str | None = None) -> int:
     """The queries of the job file, the changes asked for, and what became of these if known."""
-    job = load_job(path)
+    job = _job(path, checkpoint)
     catalog = loaded_job(job, rows=True).catalog
     changes = asked(job) if job.control is not None else []
     table = Table(box=None, padding=(0, 2))
@@ -89,11 +158,13 @@ def list_queries(path: Path) -> int:
         table.add_row(Text(f"{name}/..."), "job file", "", count, _short(roster.statement.text))
     for query in catalog.queries.single.values():
         table.add_row(Text(query.id), "job file", "", "", _short(query.text))
-    fate = _fate(job)
+    fate, log = _fate(job), Log(job)
     refused = replay(changes, catalog)
     for change in changes:
-        when = "" if change.at is None else str(change.at)
-        word, state = f"{change.op} asked for", _state(change, fate, refused)
+        taken = log.of(change)
+        when = str((change.at if taken is None or taken.at is None else taken.at) or "")
+        word = f"{change.op} asked for"
+        state = _state(change, fate, refused) if taken is None else _logged(taken)
         table.add_row(Text(change.id), word, when, state, _short(change.text or ""))
     show.out.print(table)
     return 0
@@ -109,6 +180,14 @@ def _fate(job: Job) -> dict[str, Any]:
     figures = read_figures(job, needed=False)
     fate = None if figures is None else figures.get("changes")
     return fate if isinstance(fate, dict) else {}
+
+
+def _logged(taken: Taken) -> str:
+    if taken.state == REFUSED:
+        return f"rejected: {taken.reason}"
+    if taken.state == WAITING:
+        return "waits for the job to start again"
+    return "applied, from the beginning" if taken.at is None else "applied"
 
 
 def _state(change: Change, fate: dict[str, Any], refused: dict[Change, str]) -> str:

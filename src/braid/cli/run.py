@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from braid.cli import show
 from braid.cli.catalog import check_sinks, load_in_turns, loaded_job, raise_all, read_rows
 from braid.cli.changes import SCHEMA
-from braid.cli.job import Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
+from braid.cli.job import NEVER, Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
-from braid.errors import BraidError, ConfigError
+from braid.errors import BraidError, ConfigError, PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +51,8 @@ def run_job(
     check_before_spark(job)
     if not quiet:
         show.err.print(f"[dim]starting Spark for {job.name} ...[/]")
+    from braid.spark.liveness import stop_spark
+
     log = spark_log(job.name)
     keep_log = False
     try:
@@ -59,7 +61,7 @@ def run_job(
         try:
             status = _run(job, spark, quiet, log)
         finally:
-            spark.stop()
+            stop_spark(spark)
         keep_log = status == FAILED
     finally:
         if not keep_log:
@@ -92,9 +94,9 @@ def _run(job: Job, spark: SparkSession, quiet: bool, log: Path) -> int:
             )
             watch = Watch(running)
             done = watch.until_done(asked, quiet=quiet)
-        except BraidError:
-            raise
         except Exception as failure:
+            if isinstance(failure, BraidError) and not isinstance(failure, PipelineError):
+                raise
             report_failure(job, failure, log)
             return FAILED
     if not quiet:
@@ -107,9 +109,12 @@ def _run(job: Job, spark: SparkSession, quiet: bool, log: Path) -> int:
 
 def report_failure(job: Job, failure: Exception, log: Path) -> None:
     """The cause on the screen, everything in the log."""
-    what = f"the pipeline failed: {cause_of(failure)}"
-    show.err.print(what, style="bold red", markup=False, soft_wrap=True)
-    log.write_text(f"{failure}\n\n{_text_of(log)}", encoding="utf-8")
+    if isinstance(failure, BraidError):
+        show.error(failure)
+    else:
+        what = f"the pipeline failed: {cause_of(failure)}"
+        show.err.print(what, style="bold red", markup=False, soft_wrap=True)
+    log.write_text(f"{failure.__cause__ or failure}\n\n{_text_of(log)}", encoding="utf-8")
     show.err.print(f"Spark's log: {log}\n{resume_hint(job)}", markup=False, soft_wrap=True)
 
 
@@ -184,7 +189,11 @@ def open_session(job: Job, spark: SparkSession) -> Session:
     options["member_set_bytes"] = job.member_set_bytes
     options["watching"] = job.watching
     options["selection"] = job.selection
-    session = Session(spark, **{name: v for name, v in options.items() if v is not None})
+    options["stall_timeout"] = job.stall_timeout
+    given = {name: v for name, v in options.items() if v is not None}
+    if job.stall_timeout == NEVER:
+        given["stall_timeout"] = None
+    session = Session(spark, **given)
     frames: dict[str, DataFrame] = {}
     for stream in job.streams:
         frame = frames[stream.name] = read_stream(spark, stream)

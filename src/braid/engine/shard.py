@@ -142,10 +142,6 @@ class Shard:
         """How far a clock is: no event that ends before this can come any more."""
         return self._ordering.bound(unit)
 
-    def upcoming(self, unit: str, *, now: int) -> int:
-        """How far a clock will be after the next advance at this processing time."""
-        return self._ordering.watermark(unit, now)
-
     def highest(self, unit: str) -> int | None:
         """The latest `end` that any stream of a clock has had; None before the first."""
         streams, known = self._ordering.streams, self._ordering.progress

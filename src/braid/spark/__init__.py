@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from braid.spark.environment import local_spark
+    from braid.spark.liveness import stop_spark
     from braid.spark.running import Progress, Running
     from braid.spark.session import Session
     from braid.spark.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, NoopSink, Sink
@@ -26,6 +27,7 @@ _LAZY = {
     "Session": "braid.spark.session",
     "Sink": "braid.spark.sinks",
     "local_spark": "braid.spark.environment",
+    "stop_spark": "braid.spark.liveness",
 }
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Session",
     "Sink",
     "local_spark",
+    "stop_spark",
 ]
 
 

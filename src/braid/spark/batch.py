@@ -78,7 +78,7 @@ class _BatchRun:
             self._changes.append(payload)
             return
         assert kind == EVENTS
-        self._change(now)
+        self._change()
         if time is not None and self._waiting >= RUN_ROWS:
             self._follow(time, split_channel(name)[0], now)
             self._job.pack(self.label, self._shard.advance(now=now), out)
@@ -91,12 +91,12 @@ class _BatchRun:
             self._waiting += part.num_rows
             self._total += part.num_rows
 
-    def _change(self, now: int) -> None:
+    def _change(self) -> None:
         """Changes have no time of arrival here: they are made before the first event."""
         live = self._hosted.live
         if live is not None and self._changes:
             changes, self._changes = open_changes(self._changes), []
-            self._outcome = live.apply(changes, self._shard, now=now)
+            self._outcome = live.apply(changes, self._shard)
 
     def _follow(self, time: int, stream: str, now: int) -> None:
         """Every stream with the same clock has nothing older than `time` any more."""
@@ -107,7 +107,7 @@ class _BatchRun:
 
     def finish(self) -> pa.RecordBatch:
         out = Rows(PACKED)
-        self._change(0)
+        self._change()
         emission = self._shard.finish()
         self._job.pack(self.label, emission, out)
         self._job.pack_changes(self.label, self._outcome, out)

@@ -8,8 +8,8 @@ same on every shard and when the batch is run again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from braid.algebra.schema import MICROSECONDS
 from braid.errors import ConfigError
 from braid.spark.envelopes import CONTROL, ENVELOPE, Rows, open_payload
 
 #: What `rejected` calls the source of a change.
 NAME = "control"
+
+#: Where a checkpoint has what became of changes: a file for each batch that had some.
+CHANGES = "braid/changes"
 
 _COLUMNS = ("op", "id", "text", "at")
 _TEXT = StringType()
@@ -61,6 +65,8 @@ class Change:
     text: str | None
     at: int | None
     timed: bool
+    #: The number that the source gave it, if it gave one: by it whoever asked knows it again.
+    seq: int | None = None
 
     def shown(self) -> str:
         """As JSON, for the `rejected` output."""
@@ -71,6 +77,46 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+#: What becomes of a change. One that waits for a route is applied or refused later.
+APPLIED, WAITING, REFUSED = "applied", "waiting", "refused"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a pipeline made of a change, in which batch, and the event time from which it holds.
+
+    `time` counts microseconds or ticks, as `unit` says. It is None for a change that was not
+    applied, and for one that holds from the beginning because no time had been reached.
+    """
+
+    op: str | None
+    id: str | None
+    seq: int | None
+    state: str
+    unit: str | None = None
+    time: int | None = None
+    reason: str | None = None
+    batch: int = 0
+
+    @staticmethod
+    def of(change: Change, state: str, **found: Any) -> Taken:
+        return Taken(change.op, change.id, change.seq, state, **found)
+
+    @property
+    def at(self) -> str | int | None:
+        """The time as a change gives it: a timestamp in ISO form, or a number of ticks."""
+        if self.time is None or self.unit != MICROSECONDS:
+            return self.time
+        return f"{np.datetime64(self.time, 'us')}Z"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "at": self.at}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Taken:
+        return Taken(**{field.name: data[field.name] for field in fields(Taken)})
 
 
 def control_columns(frame: DataFrame) -> DataFrame:
@@ -128,4 +174,4 @@ def open_changes(payloads: Iterable[Any]) -> list[Change]:
     rows = [row for p in payloads for part in open_payload(p) for row in part.to_pylist()]
     last = np.iinfo(np.int64).max
     rows.sort(key=lambda r: (last if r["seq"] is None else r["seq"], r["part"], r["row"]))
-    return [Change(r["op"], r["id"], r["text"], r["at"], r["timed"]) for r in rows]
+    return [Change(r["op"], r["id"], r["text"], r["at"], r["timed"], r["seq"]) for r in rows]

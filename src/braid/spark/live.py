@@ -1,8 +1,11 @@
 """Queries that come and go on a running shard.
 
 Every shard gets every change and decides about it alone, from what all shards have alike: the
-queries that are there, the routes, and how far time is. So they agree without asking each other,
-and a batch that is run again decides the same. What was decided is part of the shard's state.
+queries that are there, the routes, and how far time was when the batch began. All of these are
+part of the state that the batch before has committed, and Spark has written down which batch has
+which change before that batch runs. So shards agree without asking each other, and a batch that
+is run again decides the same, also after a crash, however much time has passed since. What was
+decided is part of the shard's state.
 
 - *added*: text, birth and place of each query that came; a restart binds the texts again.
 - *dying*: queries that were dropped and whose death has not been reached.
@@ -37,7 +40,7 @@ from braid.plan.distribution import Distribution, Placement, Standing
 from braid.plan.fitting import Fitter, Misfit
 from braid.plan.keys import split_channel
 from braid.plan.placement import Renamer, chosen
-from braid.spark.control import Change
+from braid.spark.control import APPLIED, REFUSED, WAITING, Change, Taken
 
 #: The shard's pages that are not the engine's.
 PAGE = "~live"
@@ -73,6 +76,8 @@ class Outcome:
 
     refused: list[tuple[Change, str]] = field(default_factory=list)
     applied: int = 0
+    #: Every change that came or had waited, in order.
+    taken: list[Taken] = field(default_factory=list)
     #: Channels that would have to be filled for those that wait.
     wanted: set[Standing] = field(default_factory=set)
     #: Queries that could not be taken along over a restart, with the reason.
@@ -186,7 +191,7 @@ class Live:
 
     # ---- changes ----
 
-    def apply(self, changes: Sequence[Change], shard: Shard, *, now: int) -> Outcome:
+    def apply(self, changes: Sequence[Change], shard: Shard) -> Outcome:
         """All changes of a batch, after its events have come and before they are run."""
         outcome = Outcome(lost=self.lost)
         self.lost = {}
@@ -196,11 +201,13 @@ class Live:
             try:
                 if number < len(waited):  # it was in time when it came
                     change = self._not_before(change, shard)
-                self._apply(change, shard, now, outcome)
+                taken = self._apply(change, shard, outcome)
+                if number >= len(waited) or taken.state != WAITING:  # that it waits is known
+                    outcome.taken.append(taken)
             except _Refusal as refusal:
-                outcome.refused.append((change, str(refusal)))
+                _refuse(change, str(refusal), outcome)
             except BraidError as error:
-                outcome.refused.append((change, f"{error.code}: {error.message}"))
+                _refuse(change, f"{error.code}: {error.message}", outcome)
         self._coming.flush(shard)
         self._going.flush(shard)
         return outcome
@@ -210,25 +217,25 @@ class Live:
         bound = shard.bound(MICROSECONDS if change.timed else TICKS)
         return change if change.at is None or change.at >= bound else replace(change, at=bound)
 
-    def _apply(self, change: Change, shard: Shard, now: int, outcome: Outcome) -> None:
+    def _apply(self, change: Change, shard: Shard, outcome: Outcome) -> Taken:
         if not change.id:
             raise _Refusal("a change needs the id of a query")
         if change.op == "add":
-            self._add(change, change.id, shard, now, outcome)
-        elif change.op == "drop":
-            self._drop(change, change.id, shard, now)
+            return self._add(change, change.id, shard, outcome)
+        if change.op == "drop":
+            taken = self._drop(change, change.id, shard)
             outcome.applied += 1
-        else:
-            raise _Refusal(f"there is no change {change.op!r}: write add or drop")
+            return taken
+        raise _Refusal(f"there is no change {change.op!r}: write add or drop")
 
-    def _add(self, change: Change, name: str, shard: Shard, now: int, outcome: Outcome) -> None:
+    def _add(self, change: Change, name: str, shard: Shard, outcome: Outcome) -> Taken:
         if change.text is None:
             raise _Refusal("to add a query takes its text")
         self._check_free(name)
         query = compile_query(change.text, self._catalog, query_id=name).query
         self._check_streams_free(query.template)
         unit = query.template.outputs[-1].node.unit
-        born = self._moment(change, unit, shard, now)
+        born = self._moment(change, unit, shard)
         self._catalog.add_query(query)
         try:
             placement = self._fitter.fit(name, query.template, query.values)
@@ -238,7 +245,7 @@ class Live:
                 raise _Refusal(f"it cannot run beside what it reads: {misfit}") from None
             self.waiting.append(change)
             outcome.wanted.update(misfit.wanted)
-            return
+            return Taken.of(change, WAITING, unit=unit)
         birth = max(born, self._floor_of(placement))
         self._note(name, Added(change.text, birth, placement, self._next // SEGMENT))
         self._fitter.take(query.template, placement)
@@ -246,11 +253,12 @@ class Live:
         if self._is_here(placement):
             self._coming.add(self._placed(query, placement), birth)
         outcome.applied += 1
+        return Taken.of(change, APPLIED, unit=unit, time=_reached(birth))
 
-    def _drop(self, change: Change, name: str, shard: Shard, now: int) -> None:
+    def _drop(self, change: Change, name: str, shard: Shard) -> Taken:
         if any(waiting.id == name for waiting in self.waiting):
             self.waiting = [waiting for waiting in self.waiting if waiting.id != name]
-            return
+            return Taken.of(change, APPLIED)
         if name in self.dying:
             raise _Refusal(f"query {name!r} is being dropped already, at {self.dying[name][0]}")
         prepared = self._catalog.prepared.get(name)
@@ -258,17 +266,23 @@ class Live:
             raise _Refusal(f"there is no query {name!r}")
         template = prepared.template if prepared else self._catalog.queries[name].template
         unit = template.outputs[-1].node.unit
-        death = self._moment(change, unit, shard, now)
+        death = self._moment(change, unit, shard)
         self._catalog.remove_query(name)
         self._templates.setdefault(name, template)
         self.dying[name] = (death, unit)
         if prepared is not None or name in self._coming or shard.knows(name):
             self._going.add(name, death)
+        return Taken.of(change, APPLIED, unit=unit, time=_reached(death))
 
-    def _moment(self, change: Change, unit: str, shard: Shard, now: int) -> int:
-        """The event time of a change."""
+    def _moment(self, change: Change, unit: str, shard: Shard) -> int:
+        """The event time of a change; without one, where time stands.
+
+        That is the time which the last committed batch has reached, and not the one that the batch
+        at hand will reach: how far that comes depends on which streams are idle, and so on when it
+        is run.
+        """
         if change.at is None:
-            return shard.upcoming(unit, now=now)
+            return shard.bound(unit)
         if change.timed and unit != MICROSECONDS:
             raise _Refusal("at is a timestamp, and the streams of the query count ticks")
         bound = shard.bound(unit)
@@ -405,6 +419,16 @@ class _Going:
         for death, names in self._names.items():
             shard.drop(names, death)
         self._names = {}
+
+
+def _refuse(change: Change, reason: str, outcome: Outcome) -> None:
+    outcome.refused.append((change, reason))
+    outcome.taken.append(Taken.of(change, REFUSED, reason=reason))
+
+
+def _reached(time: int) -> int | None:
+    """The time of a change as users see it; None: from the beginning."""
+    return None if time == NEVER else time
 
 
 def _packed(value: Any) -> bytes:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from braid.engine.reports import LOG, NoticeList
 from braid.engine.statistics import counted, merged
-from braid.errors import BraidError, CheckpointError, ConfigError, Notice, damaged
+from braid.errors import Notice, PipelineError
 from braid.plan.distribution import Standing
 from braid.spark import emit
 from braid.spark.beats import Beats, Pulse
+from braid.spark.control import Taken
 from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
+from braid.spark.liveness import SILENT, STOPPING, Guard, translated, within
 from braid.spark.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
 
-#: Seconds between looks at whether a pipeline has to be started again, and a long time.
-_POLL, _LONG = 0.2, 3600.0
+#: Seconds between looks at whether a pipeline has to be started again.
+_POLL = 0.2
+#: Seconds that Spark is asked to wait at a time: what is found out meanwhile is seen then.
+_SPELL = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,14 @@ class Progress:
 Outputs = Mapping[str, tuple[Callable[[DataFrame], DataFrame], Sink]]
 
 
+class Beside(Protocol):
+    """What a run leaves beside its checkpoint."""
+
+    def write_statistics(self, figures: Mapping[str, Any]) -> None: ...
+
+    def write_changes(self, batch: int, taken: Sequence[Taken]) -> None: ...
+
+
 class BatchWriter:
     """Writes every output of one batch from one computation of it."""
 
@@ -83,27 +94,22 @@ class BatchWriter:
         #: By shard, the engine that ran it last.
         self._engines: dict[str, str] = {}
         self._changes: dict[str, Any] = {}
+        self._taken: list[Taken] = []
         self._time: str | None = None
         self._wanted: tuple[int, frozenset[Standing]] | None = None
         self._waits, self._due = False, cast("int | None", None)
-        self._write_statistics: Callable[[Mapping[str, Any]], None] | None = None
+        self._beside: Beside | None = None
         self.has_begun = False
         self._is_first = True
 
-    def begin(
-        self,
-        write_statistics: Callable[[Mapping[str, Any]], None],
-        *,
-        waits: bool = False,
-        due: int | None = None,
-    ) -> None:
+    def begin(self, beside: Beside, *, waits: bool = False, due: int | None = None) -> None:
         """A run begins, perhaps not the first: its first batch may replace one. `waits`: it goes
         on while its sources are silent; `due`: when a batch would then release what earlier runs
         have held back."""
         with self._lock:
             self._waits, self._due = waits, due
             self.has_begun, self._is_first = True, True
-            self._write_statistics = write_statistics
+            self._beside = beside
 
     def restarted(self) -> None:
         """The pipeline was started again with the routes that were wanted."""
@@ -156,9 +162,19 @@ class BatchWriter:
             return dict(self._suspended)
 
     @property
+    def changes(self) -> tuple[Taken, ...]:
+        with self._lock:
+            return tuple(self._taken)
+
+    @property
     def notices(self) -> tuple[Notice, ...]:
         with self._lock:
             return tuple(self._notices)
+
+    def wake(self) -> None:
+        """Something beside the figures has changed: whoever waits looks again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def wait_for(self, ready: Callable[[Progress], bool], timeout: float) -> bool:
         with self._changed:
@@ -170,6 +186,8 @@ class BatchWriter:
         try:
             rows = emit.figures(packed).collect()
             counts = _counts(rows)
+            stats = open_stats([r.payload for r in rows if r.kind == STATS])
+            taken = self._log_changes(batch_id, stats)
             for name, (view, sink) in self._outputs.items():
                 # Only the first batch can be a replay of one that was written before, perhaps
                 # with other queries: that one is replaced even by nothing.
@@ -178,15 +196,28 @@ class BatchWriter:
         finally:
             packed.unpersist()
         self._is_first = False
-        self._count(batch_id, rows, time.monotonic() - began)
-        if self._write_statistics is not None:
-            self._write_statistics(self.statistics())
+        self._count(batch_id, stats, counts, time.monotonic() - began, taken)
+        if self._beside is not None:
+            self._beside.write_statistics(self.statistics())
         if self._on_progress is not None:
             self._on_progress(self.progress)
 
-    def _count(self, batch_id: int, rows: list[Any], seconds: float) -> None:
-        stats = open_stats([r.payload for r in rows if r.kind == STATS])
-        counts = _counts(rows)
+    def _log_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> list[Taken]:
+        """What became of the changes of a batch, written down before any sink shows an effect."""
+        said = [one for shard in stats for one in shard.get("changes", {}).pop("taken", ())]
+        taken = [replace(Taken.from_json(one), batch=batch_id) for one in said]
+        if taken and self._beside is not None:
+            self._beside.write_changes(batch_id, taken)
+        return taken
+
+    def _count(
+        self,
+        batch_id: int,
+        stats: list[dict[str, Any]],
+        counts: dict[str, int],
+        seconds: float,
+        taken: list[Taken],
+    ) -> None:
         numbers: dict[str, int] = {}
         for shard in stats:
             for name, value in shard["numbers"].items():
@@ -219,6 +250,8 @@ class BatchWriter:
                 by_stream=counts,
             )
             self._note_changes(batch_id, stats)
+            # A batch that runs again replaces what it said.
+            self._taken = [one for one in self._taken if one.batch != batch_id] + taken
             self._changed.notify_all()
 
     def _note_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> None:
@@ -273,9 +306,12 @@ class Running:
         query: StreamingQuery | None,
         launch: Launch | None = None,
         beats: Beats | None = None,
+        spark: SparkSession | None = None,
+        stall: float | None = None,
     ) -> None:
         """`launch`: how to start again for a change that needs a route which is not in place.
-        `beats`: how to start a batch when all sources are silent."""
+        `beats`: how to start a batch when all sources are silent. `spark`: where it runs, and
+        `stall`: seconds without progress in a batch after which it is given up."""
         self._writer = writer
         #: Spark's own handle; None for a batch job, which is done when `start` returns. Another
         #: one after the pipeline has started itself again.
@@ -284,6 +320,10 @@ class Running:
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
         self._watching: threading.Thread | None = None
+        self._guard: Guard | None = None
+        if query is not None and spark is not None:
+            self._guard = Guard(spark, self, stall)
+            self._guard.start()
         if launch is not None and query is not None:
             self._watching = threading.Thread(target=self._watch, daemon=True)
             self._watching.start()
@@ -310,35 +350,54 @@ class Running:
         return self._writer.notices
 
     @property
+    def changes(self) -> tuple[Taken, ...]:
+        """What became of the changes that this run has taken, and from which event time they hold."""
+        return self._writer.changes
+
+    @property
     def is_active(self) -> bool:
-        return self.query is not None and (self.query.isActive or self._is_restarting)
+        if self.query is None or self._failure is not None:
+            return False
+        try:
+            return self.query.isActive or self._is_restarting
+        except SILENT as silence:
+            if self._gone(silence) is None:
+                raise
+            return False
 
     @property
     def exception(self) -> BaseException | None:
         """Why the pipeline ended, if it failed."""
-        if self._failure is not None:
+        if self._failure is not None or self.query is None:
             return self._failure
-        failure = self.query.exception() if self.query is not None else None
+        try:
+            failure = self.query.exception()
+        except SILENT as silence:
+            return self._gone(silence) or silence
         return None if failure is None else translated(failure)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the pipeline ends (True) or seconds have passed (False); raises its failure."""
+        """Wait until the pipeline ends (True) or seconds have passed (False); raises its failure.
+
+        A pipeline whose JVM is gone has ended, and so has one that is stuck (`stall_timeout`).
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
-
-        def left() -> float | None:
-            return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-        while self.query is not None:
-            if not _awaited(self.query, left()):
+        while self.query is not None and self._failure is None:
+            left = _SPELL if deadline is None else min(_SPELL, deadline - time.monotonic())
+            if left <= 0:
                 return False
-            if not self._is_restarting:
-                break
-            patience = left()
-            again = self._writer.wait_for(
-                lambda _: not self._is_restarting, _LONG if patience is None else patience
-            )
-            if not again:
-                return False
+            try:
+                if _awaited(self.query, left) and not self._is_restarting:
+                    break
+                if self._is_restarting:
+                    self._writer.wait_for(lambda _: not self._is_restarting, left)
+            except SILENT as silence:
+                gone = self._gone(silence)
+                if gone is None:
+                    raise
+                raise gone from silence
+        if self._guard is not None:
+            self._guard.finish()
         if self._failure is not None:
             raise self._failure
         return True
@@ -352,10 +411,41 @@ class Running:
         self._stopped.set()
         if self._pulse is not None:
             self._pulse.stop()
+        if self._guard is not None:
+            self._guard.finish()
         if self._watching is not None:
             self._watching.join()
-        if self.query is not None:
+        if self.query is None or isinstance(self._failure, PipelineError):
+            return
+        try:
             self.query.stop()
+        except SILENT as silence:
+            if self._gone(silence) is None:
+                raise
+
+    # ---- what may happen to it ----
+
+    def _gone(self, silence: BaseException) -> BaseException | None:
+        """Why Spark does not answer, if that is because its JVM is gone."""
+        lost = None if self._guard is None else self._guard.jvm.lost(silence)
+        if lost is not None and self._failure is None:
+            self._failure = lost
+        return None if lost is None else self._failure
+
+    @property
+    def batches(self) -> int:
+        """How many batches have been written."""
+        return self.progress.batches
+
+    def give_up(self, failure: PipelineError) -> None:
+        """The pipeline is lost: whoever waits is told, and what is left of it is stopped."""
+        self._failure = failure
+        self._stopped.set()
+        LOG.error("%s", failure.render())
+        query = self.query
+        if query is not None and failure.code != "E417":
+            within(STOPPING, query.stop)
+        self._writer.wake()
 
     # ---- starting again ----
 
@@ -368,6 +458,12 @@ class Running:
 
     def _watch(self) -> None:
         """Starts the pipeline again when a change needs a route that is not in place."""
+        try:
+            self._start_again()
+        except SILENT as silence:  # the JVM is gone, and the guard says so
+            LOG.debug("Spark does not answer: %r", silence)
+
+    def _start_again(self) -> None:
         assert self._launch is not None
         while not self._stopped.wait(_POLL):
             query, wanted = self.query, self._writer.wanted
@@ -397,35 +493,3 @@ def _awaited(query: StreamingQuery, seconds: float | None) -> bool:
         return bool(query.awaitTermination(math.ceil(seconds)))
     except StreamingQueryException as failure:
         raise translated(failure) from failure
-
-
-_ANEW = "restore an older copy of the checkpoint, or start with a new checkpoint directory"
-
-_OWN = re.compile(r"error\[(E4\d\d)\]: (.*?)(?:\n\s+(\S.*?))?(?:\n|$)")
-
-
-#: How Spark says that it cannot read its part of a checkpoint: its logs, its state store, the
-#: checksums of Hadoop and of RocksDB, and the file that names the query.
-_UNREADABLE = re.compile(
-    r"MALFORMED_LOG_FILE|CANNOT_LOAD_STATE_STORE|ChecksumException|StreamMetadata"
-    r"|terminated with exception: [^\n]*\n at \[Source"
-    r"|RocksDBException: .*(?:checksum mismatch|[Cc]orrupt)"
-)
-_CAUSES = re.compile(r"^(?:Caused|Wrapped) by: (\S.*)$|(\[MALFORMED_LOG_FILE\].*)$", re.MULTILINE)
-#: How much of a cause is shown.
-_SHOWN = 300
-
-
-def translated(failure: BaseException) -> BaseException:
-    """Braid's own error if one is the cause: Spark shows it inside a Java stack trace. What Spark
-    cannot read of a checkpoint is damaged."""
-    text = str(failure)
-    found = _OWN.search(text)
-    if found is None:
-        if _UNREADABLE.search(text) is None:
-            return failure
-        causes = ["".join(groups) for groups in _CAUSES.findall(text)]
-        cause = causes[-1] if causes else text.splitlines()[0]
-        return damaged(f"Spark cannot read its part of the checkpoint ({cause[:_SHOWN]})", _ANEW)
-    kind: type[BraidError] = CheckpointError if found[1][:3] in ("E41", "E42") else ConfigError
-    return kind(found[1], found[2], found[3])

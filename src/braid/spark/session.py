@@ -47,12 +47,13 @@ from braid.plan.distribution import explain as explain_distribution
 from braid.spark import emit
 from braid.spark.beats import Beats
 from braid.spark.checkpoint import SavedPlan
-from braid.spark.control import control_columns
+from braid.spark.control import CHANGES, Taken, control_columns
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
 from braid.spark.ingest import stamped
+from braid.spark.liveness import SILENT, Jvm, translated
 from braid.spark.pipeline import Pipeline
-from braid.spark.running import BatchWriter, Progress, Running, translated
+from braid.spark.running import BatchWriter, Progress, Running
 from braid.spark.sinks import Sink, as_sink
 
 View = Callable[[DataFrame], DataFrame]
@@ -74,7 +75,8 @@ class Session:
     aside; `watching`: how joins find out which constraints hold, e.g. {"margin": 1.5}.
     `selection_join`, `member_set_bytes`: how selection joins find members, and what each may keep of
     lists. `selection`: how the selections of a stream are indexed, by its name, or "*" for all:
-    {"Stock": {"form": "asc", "mu": 0.1}}.
+    {"Stock": {"form": "asc", "mu": 0.1}}. `stall_timeout`: a pipeline in which no task and no batch ends
+    for so long, while a batch is under way, fails (E419); None waits for ever.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Session:
         selection_join: str = "adaptive",
         member_set_bytes: int = 256 << 20,
         selection: Selections | Mapping[str, Mapping[str, Any]] | None = None,
+        stall_timeout: str | int | None = "10 minutes",
     ) -> None:
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
@@ -98,6 +101,11 @@ class Session:
             raise ConfigError("E409", f"shards={shards}: at least one is needed")
         self._shards = shards
         timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
+        stall = parse_duration(stall_timeout) if isinstance(stall_timeout, str) else stall_timeout
+        if stall is not None and stall <= 0:
+            raise ConfigError("E409", f"stall_timeout={stall_timeout!r}: it must be more than 0")
+        #: In seconds.
+        self._stall = None if stall is None else stall / 1_000_000
         self._limits = Options(
             idle_timeout=timeout,
             rules=enabled(rules),
@@ -260,8 +268,8 @@ class Session:
 
         Columns: `op` ("add" or "drop"), `id`, `text` (of an added query), `at`: the event time
         from which an added query sees events and at which a dropped one ends, a TIMESTAMP or, on
-        streams that count ticks, a BIGINT; NULL is "from now on". A column `seq`, if there is
-        one, orders the changes that come together.
+        streams that count ticks, a BIGINT; NULL is where time stands, and `Running.changes` says when
+        that is. A column `seq`, if there is one, orders the changes that come together.
         """
         control_columns(frame)
         self._control = frame
@@ -336,9 +344,12 @@ class Session:
                 'give start(..., checkpoint="...")',
             )
         launch = _Launch(self, sinks, writer, str(checkpoint), trigger, name)
-        query = launch(frozenset())
         again = launch if self._control is not None else None
-        return Running(writer, query, again, launch.beats)
+        try:
+            query = launch(frozenset())
+        except SILENT as silence:
+            raise Jvm(self.spark).lost(silence) or silence from None
+        return Running(writer, query, again, launch.beats, self.spark, self._stall)
 
     # -- inside --
 
@@ -480,7 +491,7 @@ class _Launch:
         due = runs[-1] + timeout if runs and store.is_used and timeout is not None else None
         ends = self.trigger is not None and "availableNow" in _trigger(self.trigger)
         waits = pipeline.has_beats and timeout is not None and not ends
-        self.writer.begin(store.write_statistics, waits=waits, due=due)
+        self.writer.begin(store, waits=waits, due=due)
         packed = replace(pipeline, wanted=_wanted(self.sinks), runs=runs).packed()
         stream = packed.writeStream.foreachBatch(self.writer)
         stream = stream.option("checkpointLocation", self.checkpoint).outputMode("append")
@@ -537,6 +548,11 @@ class _Checkpoint:
 
     def write_statistics(self, figures: Mapping[str, Any]) -> None:
         self._files.write_text(f"{self.path}/braid-stats.json", json.dumps(figures, indent=1))
+
+    def write_changes(self, batch: int, taken: Sequence[Taken]) -> None:
+        """A file for each batch that has changes; a batch that is run again replaces its own."""
+        lines = [json.dumps(one.to_json()) + "\n" for one in taken]
+        self._files.write_text(f"{self.path}/{CHANGES}/{batch:020d}.json", "".join(lines))
 
 
 def arrow_schema(stream: str, schema: StructType) -> pa.Schema:

@@ -311,7 +311,7 @@ class Arrivals:
         live = self.hosted.live
         if live is not None:
             changes: list[Change] = open_changes(self.changes)
-            self.outcome = live.apply(changes, self.shard, now=self.now)
+            self.outcome = live.apply(changes, self.shard)
         emission = self.shard.advance(now=self.now)
         if live is not None:
             live.bury(self.shard)
@@ -358,6 +358,7 @@ def _changes(live: Live, outcome: Outcome) -> dict[str, Any]:
         "added": list(live.added)[-MOST_CHANGED:],
         "dropped": [*live.dead, *live.dying][-MOST_CHANGED:],
         "waiting": [change.id for change in live.waiting][-MOST_CHANGED:],
+        "taken": [taken.to_json() for taken in outcome.taken],
     }
 
 
