@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 PAGE = 1 << 16
 
@@ -73,3 +74,15 @@ def read_array(pages: Mapping[str, bytes], key: str, dtype: np.dtype[Any]) -> np
 
 def _digest(page: bytes | memoryview) -> bytes:
     return hashlib.blake2b(page, digest_size=16).digest()
+
+
+def to_ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def read_ipc(page: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(page).read_next_batch()

@@ -22,7 +22,7 @@ from braid.engine.lives import Lives
 from braid.engine.members import ExitPoint
 from braid.engine.options import Options
 from braid.engine.ordering import NEVER, Ordering, Part, Progress
-from braid.engine.pages import Delta, Pages, read_array
+from braid.engine.pages import Delta, Pages, read_array, read_ipc, to_ipc
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.released import Arrivals
 from braid.engine.results import Emission, Paired, ResultGroup
@@ -114,6 +114,7 @@ class Shard:
         self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
         self._executor.restore(states)
+        self._executor.failures.restore(meta.get("failed", {}) if meta else {})
         self._note_suspended()
 
     def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
@@ -397,7 +398,7 @@ class Shard:
         """A state that gave up takes along all queries whose results come through it."""
         for number, stop in self._executor.stopped().items():
             name = self._executor.census.id_of(number)
-            if not stop.overflow:
+            if not (stop.overflow or stop.failure):
                 # Where a sum does not fit, results of that instant and later are nobody's already.
                 until = min(stop.at, self._suspended_at.get(number, stop.at))
                 self._suspended_at[number] = until
@@ -443,13 +444,14 @@ class Shard:
             "strings": self._context.values.strings.count,
             "carried": len(self._context.values.carried),
             "by_themselves": sorted(self._planner.by_themselves),
+            "failed": self._executor.failures.saved(),
         }
         pages.put("meta", json.dumps(meta).encode())
         pages.put("roster", self._lives.page(self._executor.census))
         for chunk in ordering.chunks:
             key = f"chunk/{chunk.number}"
             if not pages.keep(key):
-                pages.put(key, _ipc(chunk.events.slice(chunk.released)))
+                pages.put(key, to_ipc(chunk.events.slice(chunk.released)))
         for signature, arrays in states.items():
             for name, array in arrays.items():
                 pages.put_array(f"mop/{signature}/{name}", array)
@@ -458,7 +460,7 @@ class Shard:
         pages.put_array("strings/bytes", strings.pool[: strings.size])
         pages.put_array("strings/holes", strings.holes)
         for number, store in enumerate(self._context.values.carried.values()):
-            pages.put(f"carried/{number}", _ipc(pa.record_batch([store.values], ["v"])))
+            pages.put(f"carried/{number}", to_ipc(pa.record_batch([store.values], ["v"])))
         return pages.delta()
 
     def follow(self, pages: Mapping[str, bytes], *, resumed: bool = False) -> bool:
@@ -493,7 +495,8 @@ class Shard:
         """Whether pages are those of a shard with the same queries and m-ops."""
         saving = {s for s, logic in self._executor.logics.items() if logic.saves}
         return (
-            set(meta["rules"]) == self.options.rules
+            not any(meta.get("failed", {}).values())
+            and set(meta["rules"]) == self.options.rules
             and set(meta["mops"]) == saving
             and pages["roster"] == self._lives.page(self._executor.census)
         )
@@ -509,7 +512,7 @@ class Shard:
         }
         ordering.next_number, ordering.last_stamp = meta["next"], meta["stamp"]
         ordering.restore_chunks(
-            (number, part, _read_ipc(pages[f"chunk/{number}"]))
+            (number, part, read_ipc(pages[f"chunk/{number}"]))
             for number, channel in meta["chunks"]
             for part in self._channels_of(channel)
         )
@@ -519,7 +522,7 @@ class Shard:
             holes = read_array(pages, "strings/holes", np.dtype(np.int64))
             values.strings.load_pool(offsets, data, holes)
         for number in range(meta["carried"]):
-            array = _read_ipc(pages[f"carried/{number}"]).column(0)
+            array = read_ipc(pages[f"carried/{number}"]).column(0)
             store = Carried(array.type)
             store.values = array
             values.carried[array.type] = store
@@ -584,15 +587,3 @@ def _grouped(
 
 def _is_single(members: Members) -> bool:
     return len(members) == 1 and "/" not in members.ids[0].as_py()
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _read_ipc(page: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(page).read_next_batch()
