@@ -18,15 +18,16 @@ import pyarrow as pa
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
-from braid.algebra.types import Kind, kind_of
 from braid.engine.checksums import reading
+from braid.engine.compaction import compact_values
 from braid.engine.exits import ChannelExits
+from braid.engine.failures import Failures
 from braid.engine.feeds import with_feeds
 from braid.engine.members import Admitted, Census, ExitPoint
 from braid.engine.stops import Stop
 from braid.engine.together import Comer, Forms, constants_of, joined, renumbered
 from braid.mops.arriving import Columns, Unread
-from braid.mops.base import Context, Held, Logic, State
+from braid.mops.base import Context, Logic, State
 from braid.mops.batch import Batch, Later
 from braid.mops.bit_sets import BitSets
 from braid.mops.bounds import bound_of
@@ -83,6 +84,7 @@ class Executor:
         #: Where it is seen whether those that were declared hold.
         self._watches: dict[str, DeclaredWatchLogic] = {}
         self.census = Census()
+        self.failures = Failures(self)
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
         self.events_out: dict[str, int] = {}
@@ -185,6 +187,8 @@ class Executor:
                 nodes, admitted.numbers, admitted.births, _longest(exit_, constants)
             )
         self.census.add(admitted)
+        if self.failures.mops or self.failures.queries:
+            self.failures.spread()
         return admitted
 
     def prepare(self, route: Route) -> list[ExitPoint]:
@@ -255,12 +259,15 @@ class Executor:
         for signature in reversed(self.order):  # what reads before what is read
             for port, found in nodes.get(signature, {}).items():
                 self._dismiss(signature, port, np.concatenate(found))
+        self.failures.forget_queries(numbers.tolist())
         self.census.forget(numbers.tolist())
         self._remove_unused()
 
     def _dismiss(self, signature: str, port: str, nodes: Words) -> None:
         logic: Any = self.logics[signature]
         self._users[signature] -= len(nodes)
+        if signature in self.failures.mops:
+            return  # it goes with the last of them
         if isinstance(logic, SelectionLogic):
             logic.ports[port].retire(logic.dismiss(port, nodes))
         elif not isinstance(logic, PublishLogic):
@@ -286,6 +293,7 @@ class Executor:
                 self._watches.pop(signature, None)
                 self._users.pop(signature, None)
                 self._overflown.pop(signature, None)
+                self.failures.forget(signature)
                 self._order = None
 
     def _is_used(self, signature: str) -> bool:
@@ -374,24 +382,37 @@ class Executor:
         found = channels.get(channel)
         if not callable(found):
             return found
-        batch = channels[channel] = found()
         owner = channel_owner(channel)
+        try:
+            batch = self._nothing(channel) if owner in self.failures.mops else found()
+        except Exception as error:
+            self.failures.fail(owner, error, None)
+            batch = self._nothing(channel)
+        channels[channel] = batch
         self._note_stops(owner)
         self.events_out[owner] = self.events_out.get(owner, 0) + len(batch)
         return batch
 
     def _note_stops(self, signature: str) -> None:
         sums = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
+        if signature in self.failures.mops:
+            return
         if sums and self.logics[signature].stopped:
             self._end_overflown(signature)
 
     def _step(self, signature: str, channels: dict[str, Batch | Later], bound: int) -> None:
+        if signature in self.failures.mops:
+            return
         mop = self.plan.mops[signature]
         read = [(channel, self._made(channel, channels)) for channel in mop.inputs]
         inputs = [self._nothing(name) if found is None else found for name, found in read]
         logic = self.logics[signature]
         inputs = [batch if _understands(logic, batch) else batch.spelled() for batch in inputs]
-        output = logic.on_batch(inputs, bound)
+        try:
+            output = logic.on_batch(inputs, bound)
+        except Exception as error:
+            self.failures.fail(signature, error, bound)
+            return
         self._note_stops(signature)
         made = {"": output} if isinstance(output, Batch) else output
         count = 0
@@ -415,7 +436,7 @@ class Executor:
         """Queries that gave up, when, and why."""
         found: dict[int, Stop] = {}
         for signature, logic in self.logics.items():
-            if not logic.stopped:
+            if signature in self.failures.mops or not logic.stopped:
                 continue
             overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
             if overflow:
@@ -425,7 +446,7 @@ class Executor:
                 ended = _ended(admitted.route, stage) if overflow else ()
                 stop = Stop(at, overflow, node in short, ended)
                 found[number] = stop.with_earlier(found[number]) if number in found else stop
-        return found
+        return found | self.failures.stops()
 
     def broken(self) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
         """Declared constraints that were broken since this was last asked, with the queries that join
@@ -433,13 +454,13 @@ class Executor:
 
         What a join has seen is handed to whoever watches the streams, and told from there: once.
         What was seen there is not used by any join any more."""
-        for join in self._watching.values():
+        for join in (self._watching[s] for s in self._watching if s not in self.failures.mops):
             for broken in join.broken():
                 for watch in self._watches.values():
                     if watch.constraint.name == broken.constraint:
                         watch.note(broken)
         for signature, watch in self._watches.items():
-            news = watch.news()
+            news = None if signature in self.failures.mops else watch.news()
             if news is not None:
                 yield from self._told(signature, *news)
                 for join in self._watching.values():
@@ -509,7 +530,10 @@ class Executor:
     # ---- state ----
 
     def snapshots(self) -> dict[str, State]:
-        return {signature: logic.snapshot() for signature, logic in self.logics.items()}
+        known, failed = self.logics.items(), self.failures.mops
+        return {
+            signature: logic.snapshot() for signature, logic in known if signature not in failed
+        }
 
     def restore(self, states: Mapping[str, State]) -> None:
         """Give m-ops what m-ops of the same signatures saved; their members are there already."""
@@ -522,17 +546,17 @@ class Executor:
 
     def forget_codes(self) -> None:
         """Strings other than constants have new codes."""
-        for logic in self.logics.values():
+        for logic in self.failures.running():
             logic.forget_codes()
 
     @property
     def instances(self) -> int:
-        return sum(logic.instances for logic in self.logics.values())
+        return sum(logic.instances for logic in self.failures.running())
 
     @property
     def state_bytes(self) -> int:
         """Bytes of instances and of the values that they refer to."""
-        return self._values_size() + sum(logic.state_bytes for logic in self.logics.values())
+        return self._values_size() + sum(logic.state_bytes for logic in self.failures.running())
 
     @property
     def index_bytes(self) -> int:
@@ -549,34 +573,8 @@ class Executor:
         values = self.context.values
         if self._values_size() < GROWTH * self._alive:
             return
-        held = [(logic, h) for logic in self.logics.values() if (h := logic.held()) is not None]
-        changed = self._remap(held, Kind.STRING, None, values.strings.compact)
-        self.forget_codes()
-        for type_, store in values.carried.items():
-            changed |= self._remap(held, Kind.OPAQUE, type_, store.compact)
-        for logic, h in held:
-            if id(h) in changed:
-                logic.replace_held(h.rows)
+        compact_values(values, self.failures.running(), self.forget_codes)
         self._alive = max(self._values_size(), COMPACT_FROM)
-
-    @staticmethod
-    def _remap(
-        held: list[tuple[Logic, Held]], kind: Kind, type_: Any, compact: Callable[..., Any]
-    ) -> set[int]:
-        """Compact one table by the codes that are alive, and rewrite those."""
-        places = [
-            (h, h.layout.base + column)
-            for _, h in held
-            for column, t in enumerate(h.types)
-            if kind_of(t) is kind and (type_ is None or t == type_)
-        ]
-        mapping = compact([_codes(h, word) for h, word in places])
-        if mapping is None:
-            return set()
-        for h, word in places:
-            known = ~_nulls(h, word)
-            h.rows[known, word] = mapping[h.rows[known, word]]
-        return {id(h) for h, _ in places}
 
 
 def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
@@ -597,13 +595,3 @@ def _longest(exit_: Exit, constants: Constants) -> Words:
         return np.full(constants.count, NEVER)
     bounds = bound_of(exit_.bounds, constants)
     return np.where(bounds < 0, -1, bounds)
-
-
-def _nulls(held: Held, word: int) -> np.ndarray:
-    column = word - held.layout.base
-    bits = (held.rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
-    return bits.astype(np.bool_)
-
-
-def _codes(held: Held, word: int) -> np.ndarray:
-    return held.rows[~_nulls(held, word), word]

@@ -123,6 +123,7 @@ class Shard:
         self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
         self._executor.restore(states)
+        self._executor.failures.restore(meta.failed if meta else {})
         self._note_suspended()
 
     def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
@@ -430,7 +431,7 @@ class Shard:
         """A state that gave up takes along all queries whose results come through it."""
         for number, stop in self._executor.stopped().items():
             name = self._executor.census.id_of(number)
-            if not stop.overflow:
+            if not (stop.overflow or stop.failure):
                 # Where a sum does not fit, results of that instant and later are nobody's already.
                 until = min(stop.at, self._suspended_at.get(number, stop.at))
                 self._suspended_at[number] = until
@@ -470,6 +471,7 @@ class Shard:
             self.options.rules,
             self._planner.by_themselves,
             self._clocks.to_json(),
+            self._executor.failures.saved(),
             self._lives.page(self._executor.census),
         )
         return self._pages.delta()
@@ -505,7 +507,8 @@ class Shard:
         """Whether pages are those of a shard with the same queries and m-ops."""
         saving = {s for s, logic in self._executor.logics.items() if logic.saves}
         return (
-            meta.rules == self.options.rules
+            not any(meta.failed.values())
+            and meta.rules == self.options.rules
             and set(meta.mops) == saving
             and pages["roster"] == self._lives.page(self._executor.census)
         )

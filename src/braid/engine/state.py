@@ -51,6 +51,8 @@ class Meta:
     by_themselves: tuple[str, ...]
     #: The times that each stream has had: lowest, highest, highest of its first batch, batches.
     spans: dict[str, list[int]]
+    #: m-ops and queries that have failed, each with the reason.
+    failed: dict[str, dict[str, str]]
 
     def to_json(self) -> bytes:
         return json.dumps(
@@ -67,6 +69,7 @@ class Meta:
                 "carried": self.carried,
                 "by_themselves": self.by_themselves,
                 "spans": self.spans,
+                "failed": self.failed,
             }
         ).encode()
 
@@ -93,6 +96,10 @@ class Meta:
                 _count(saved["carried"]),
                 tuple(_text(name) for name in saved["by_themselves"]),
                 {_text(n): [_word(at) for at in span] for n, span in saved["spans"].items()},
+                {
+                    _text(kind): {_text(name): _text(why) for name, why in found.items()}
+                    for kind, found in saved["failed"].items()
+                },
             )
 
     def check_rules(self, rules: frozenset[str]) -> None:
@@ -114,6 +121,7 @@ def save(
     rules: frozenset[str],
     by_themselves: Collection[str],
     spans: dict[str, list[int]],
+    failed: dict[str, dict[str, str]],
     roster: bytes,
 ) -> None:
     """Put everything that a shard needs in order to go on."""
@@ -134,6 +142,7 @@ def save(
         len(values.carried),
         tuple(sorted(by_themselves)),
         spans,
+        failed,
     )
     pages.put("meta", meta.to_json())
     pages.put("roster", roster)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Stop:
-    """A sum in it does not fit its type, it needs more memory than it was given, or it has too
-    many instances. `streams`: which of its outputs have ended, if it has others that go on."""
+    """A sum in it does not fit its type, it needs more memory than it was given, it has too many
+    instances, or something raised (`failure`). `streams`: which of its outputs have ended, if it has others that go on."""
 
     at: int
     overflow: bool
     memory: bool = False
     streams: tuple[str | None, ...] = ()
+    failure: str = ""
 
     def with_earlier(self, other: Stop) -> Stop:
         """The first of two reasons, with the outputs that end for either."""
@@ -23,6 +24,11 @@ class Stop:
 
     def reason(self, budget: int) -> str:
         """What a user is told; `budget` is how many instances a query may have."""
+        if self.failure:
+            return (
+                f"E320: an operator of it, or of what it reads, failed with {self.failure}; "
+                "drop the query and register it again, perhaps written otherwise, and report this"
+            )
         if self.overflow:
             return (
                 f"E307: a sum in it does not fit its type at {self.at}{_only(self.streams)}: "

@@ -40,9 +40,8 @@ from braid.algebra.schema import TICKS
 from braid.algebra.text import show
 from braid.algebra.types import Kind, kind_of
 from braid.lang import syntax
-from braid.lang.durations import LONGEST
 from braid.lang.grouping import check_groupable
-from braid.lang.limits import exact_number, quoted
+from braid.lang.limits import MAX_WINDOW, exact_number, quoted
 from braid.lang.problems import At, Problem, listing
 from braid.lang.relations import bind_join
 from braid.lang.scopes import Bound
@@ -287,13 +286,11 @@ class _Reader:
                     hint = "the time columns are integers: write a number of ticks"
                     message = "these streams count ticks, not seconds"
                     raise Problem("E114", message, period.at, hint)
-                return period.microseconds
+                return _checked(period.microseconds, period.at)
         number = _number(length)
         if number < 0:
             raise Problem("E205", "WITHIN takes no negative length", length.at)
-        if number > LONGEST:
-            raise Problem("E112", "this length of time is longer than can be counted", length.at)
-        return int(number)
+        return _checked(number, length.at)
 
     def _buckets(self, demand: Demand) -> tuple[int, ...]:
         edges = len(self._graph.edges)
@@ -345,6 +342,12 @@ class _Reader:
             message = f"{limit:,} bytes are too few for one bucket per attribute and a few events of each input"
             raise Problem("E207", message, given.at, hint)
         return found
+
+
+def _checked(length: int | Decimal, at: At) -> int:
+    if length > MAX_WINDOW:
+        raise Problem("E205", "this WITHIN is longer than anything can last", at)
+    return int(length)
 
 
 def _number(value: object) -> Decimal:

@@ -24,6 +24,8 @@ MAX_DIGITS = 400
 MAX_INPUTS = 100
 #: A longer statement is parsed each time: its outline is not worth remembering.
 MAX_OUTLINE = 20_000
+#: Rows or time of a window: what is added to a time, or to a number of rows, has 64 bits.
+MAX_WINDOW = 2**62
 #: After so many errors of a statement, and of a file, the rest is not looked at.
 MAX_PROBLEMS, MAX_ERRORS = 100, 1_000
 #: A message quotes no more of a text than this.

@@ -32,6 +32,7 @@ from braid.lang.constants import Constants
 from braid.lang.constraints import bind_mode, settled_mode
 from braid.lang.conversion import converted, derived
 from braid.lang.lifting import plain
+from braid.lang.limits import MAX_WINDOW
 from braid.lang.lookups import Sources
 from braid.lang.notices import warnings_about
 from braid.lang.problems import Problem, Problems, alternatives
@@ -236,9 +237,11 @@ def _with_rows(statement: Statement, rows: Rows, ids: str | None, catalog: Catal
     refusals = _Refusals(rows, shown)
     columns = [_parameter(rows, name, type_, refusals) for name, type_ in statement.parameters]
     for index, least in statement.smallest:
-        words = columns[index].cast(pa.int64()).fill_null(least)
-        reason = f"the window {statement.parameters[index][0]!r} must be at least {least}"
-        refusals.add(np.asarray(words) < least, "E186", reason)
+        words = np.asarray(columns[index].cast(pa.int64()).fill_null(least))
+        shown_name = repr(statement.parameters[index][0])
+        refusals.add(words < least, "E186", f"the window {shown_name} must be at least {least}")
+        reason = f"the window {shown_name} must be at most {MAX_WINDOW}"
+        refusals.add(words > MAX_WINDOW, "E186", reason)
     _refuse_empty_ranges(statement, columns, refusals)
     members = _member_ids(statement, rows, id_column, refusals, catalog)
     good = pa.array(refusals.good)

@@ -25,9 +25,10 @@ from braid.algebra.types import BIGINT, DURATION, Kind, sql_name
 from braid.lang import syntax
 from braid.lang.casts import coerce, kind, number
 from braid.lang.grouping import GroupedExpressions, bind_keys, check_groupable
+from braid.lang.limits import MAX_WINDOW
 from braid.lang.naming import relational_name
 from braid.lang.parser import has_aggregate
-from braid.lang.problems import Gather, Problem, listing
+from braid.lang.problems import At, Gather, Problem, listing
 from braid.lang.scopes import Bound
 from braid.lang.tables import Entry, FromScope, QualifiedExpressions, Table, unknown_input
 
@@ -126,6 +127,7 @@ def _count(binder: Binder, window: syntax.Window) -> Expression:
     literal = number(size)
     if literal.value < 1:
         raise Problem("E177", "a window has at least one row", size.at, "write e.g. [Rows 100]")
+    _check_window(literal, size.at)
     return binder.constants.read("rows", size, literal)
 
 
@@ -139,11 +141,13 @@ def _length(binder: Binder, window: syntax.Window, stream: Bound) -> Expression:
                 hint = "its time column is an integer: write a number of ticks"
                 raise Problem("E114", "this stream counts ticks, not seconds", period.at, hint)
             literal = Literal(period.microseconds, DURATION)
+            _check_window(literal, period.at)
             return binder.constants.read("length", period, literal)
         case syntax.Number() as ticks:
             literal = number(ticks)
             if literal.value < 0:
                 raise Problem("E177", "a window cannot have a negative length", ticks.at)
+            _check_window(literal, ticks.at)
             return coerce(binder.constants.read("count", ticks, literal), type_)
         case syntax.Parameter() as parameter:
             declared = binder.constants.parameter(parameter)
@@ -151,6 +155,12 @@ def _length(binder: Binder, window: syntax.Window, stream: Bound) -> Expression:
                 return declared
             return coerce(_whole_parameter(binder, parameter, "a length of time"), type_)
     raise AssertionError("a window of time has a length")
+
+
+def _check_window(literal: Literal, at: At) -> None:
+    if literal.value > MAX_WINDOW:
+        hint = "leave the window out, or write [Range Unbounded]"
+        raise Problem("E177", "this window is longer than anything can last", at, hint)
 
 
 def _whole_parameter(binder: Binder, node: syntax.Parameter, what: str) -> Expression:

@@ -20,6 +20,7 @@ from braid.algebra.types import BIGINT, DOUBLE, Kind, kind_of
 from braid.lang import syntax
 from braid.lang.casts import decimal_number, fold, negated, text_as
 from braid.lang.durations import microseconds
+from braid.lang.limits import MAX_WINDOW
 from braid.lang.problems import Problem
 from braid.lang.tokens import unquote
 from braid.lang.tracing import Step, Trace
@@ -119,7 +120,7 @@ def _amount(places: Sequence[int], *, least: int) -> Replay:
 
     def read(texts: Sequence[str]) -> int:
         value = int(_joined([texts[place] for place in places]))
-        if not least <= value < _INT64:
+        if not least <= value <= MAX_WINDOW:
             raise Misfit
         return value
 
@@ -144,7 +145,7 @@ def _length(places: Sequence[int], units: Sequence[str]) -> Replay:
                 total += microseconds(text, unit, _NOWHERE)
             except Problem:
                 raise Misfit from None
-        if total >= _INT64:
+        if total > MAX_WINDOW:
             raise Misfit
         return total
 
