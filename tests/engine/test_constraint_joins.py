@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -18,17 +16,9 @@ from hypothesis import strategies as st
 import braid
 from braid.algebra.constraints import ConstraintMode
 from braid.kernels.runtime import COMPILED
-from braid.mops import (
-    constraint_aside,
-    constraint_change_aside,
-    constraint_change_watch,
-    constraint_changes,
-    constraint_choice,
-    constraint_join,
-    constraint_look,
-    constraint_results,
-    constraint_watch,
-)
+from braid.mops import constraint_look
+from braid.mops.constraint_probes import KnownKeys
+from tests.mops.eager import eager
 
 STREAMS = """
 CREATE STREAM A (a BIGINT, b BIGINT, x BIGINT, t BIGINT) TIME t;
@@ -81,34 +71,6 @@ def run(
             running = braid.Engine.restore(running.snapshot())
     running.finish()
     return found + results(running)
-
-
-@contextmanager
-def eager(*, fickle: bool = False) -> Iterator[None]:
-    """Constraints are used as soon as anything speaks for them, and rows are put aside at once.
-    `fickle`: they are soon found not to be worth it, and soon tried again."""
-    judged = dict.fromkeys(ConstraintMode, 1)
-    with (
-        patch.multiple(
-            constraint_look, LEAST=4, LONGEST=6, SUPPOSED=-1.0, _ONE_IN=1, _PAUSE=1, DOUBTS=1
-        ),
-        patch.multiple(constraint_look, SETTLED=3 if fickle else 1 << 40, _DOUBLED=0),
-        patch.object(constraint_look, "cost_of", lambda plain, own: 1e9),
-        patch.object(constraint_join, "_ROUND", 3),
-        patch.multiple(constraint_changes, JUDGED=1, _ROUND=3, _OFTEN=10_000),
-        patch.object(constraint_change_aside, "_RARELY", 0),
-        patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
-        patch.object(constraint_aside, "PIECE", 2),
-        patch.object(constraint_results, "_JUDGED", judged),
-        patch.object(constraint_results, "_OFTEN", 50),
-        patch.object(constraint_watch, "_ROUND", 2),
-        patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
-        patch.object(constraint_choice, "_LEAST_THRESHOLD", 2),
-        patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),
-        patch.multiple(constraint_results, _UNCOUNTED=3, _LONG=2),
-        patch.object(constraint_choice, "EVALUATED", 8),
-    ):
-        yield
 
 
 windows = st.sampled_from(["[Range 2]", "[Range 9]", "[Rows 2]", "[Rows 7]", "", "[Now]"])
@@ -407,3 +369,80 @@ def test_a_declared_constraint_loses_nothing_while_it_holds(aside_above: int) ->
         found.append(rows)
         assert not engine.notices
     assert found == [2 * 24_000] * 2
+
+
+def triangle(mode: str, seed: int) -> tuple[Counter[tuple[Any, ...]], int]:
+    """A triangle with a filtered window of one row; what is declared is true. Results, and how many
+    rows were put aside."""
+    chance, events = np.random.default_rng(seed), 3000
+    engine = braid.Engine(constraints=mode, idle_timeout=None)
+    data = {}
+    for number, name in enumerate("ABC"):
+        engine.execute(
+            f"CREATE STREAM {name} (id BIGINT, u BIGINT, v BIGINT, f BIGINT, t BIGINT) TIME t"
+        )
+        rising = np.arange(events)
+        data[name] = {
+            "id": rising,
+            "u": rising + chance.integers(-3, 4, events),
+            "v": rising + chance.integers(-3, 4, events),
+            "f": chance.integers(0, 10, events),
+            "t": 3 * rising + number,
+        }
+    engine.execute("CREATE CONSTRAINT c ON A (u) ASCENDING WITHIN 7 ROWS")
+    engine.query(
+        "q",
+        "Select A.id As a, B.id As b, C.id As c From A, B [Rows 2], C [Rows 1] "
+        "Where A.u = B.u And B.v = C.u And A.v = C.v And C.f < 5",
+    )
+    found: Counter[tuple[Any, ...]] = Counter()
+    for low in range(0, events, 500):
+        cut = slice(low, low + 500)
+        engine.process({n: pa.table({c: v[cut] for c, v in d.items()}) for n, d in data.items()})
+        found += results(engine)
+    engine.finish()
+    found += results(engine)
+    inputs = [m["detail"].get("inputs", []) for m in engine.explain().to_dict()["mops"]]
+    return found, sum(one.get("evicted", 0) for own in inputs for one in own)
+
+
+def test_exact_joins_lose_nothing_on_cycles() -> None:
+    for seed in range(4):
+        wanted, _ = triangle("off", seed)
+        found, evicted = triangle("exact", seed)
+        assert found == wanted != Counter()
+        assert evicted > 1000
+
+
+def test_a_row_that_waits_is_found_by_whoever_comes_while_another_input_is_empty() -> None:
+    """V's row comes when there is nothing of Z; the one of Z asks for X's row by another key."""
+    engine = braid.Engine(idle_timeout=None, aside_above=0)
+    engine.execute("""
+        CREATE STREAM V (k BIGINT, t BIGINT) TIME t; CREATE STREAM X (k BIGINT, j BIGINT, t BIGINT) TIME t;
+        CREATE STREAM Z (j BIGINT, t BIGINT) TIME t;
+        CREATE CONSTRAINT c ON X (k) REFERENCES V (k) WITHIN 2 ROWS;
+    """)
+    engine.query("q", "Select X.k, X.j From V, X, Z [Now] Where V.k = X.k And X.j = Z.j")
+    found: Counter[tuple[Any, ...]] = Counter()
+    engine.process({"X": {"k": [5], "j": [1], "t": [0]}})
+    engine.process({"V": {"k": list(range(100, 3100)), "t": list(range(1, 3001))}})
+    engine.process({"V": {"k": [5], "t": [3010]}})
+    engine.process({"Z": {"j": [1], "t": [3020]}})
+    engine.finish()
+    found += results(engine)
+    assert [row[-2:] for row in found] == [(5, 1)]
+
+
+def test_what_an_event_has_asked_for_is_not_known_of_those_of_later_batches() -> None:
+    known = KnownKeys()
+    known.note(0, 17, (0, 0))
+    places = len(known.table)
+    known.begin()
+    known.table[1:] = 0  # put aside again
+    known.note(0, 18, (0, 0))
+    known.note(0, 17, (0, 0))
+    assert len(known.table) == places, "an event has asked for it once"
+    known.note(0, 18, (0, 0))
+    assert len(known.table) == 2 * places - 1
+    before = np.count_nonzero(known.table[1:])
+    assert before == 2, "what this event has asked for, and nothing else"
