@@ -37,7 +37,8 @@ from braid.kernels.clauses import (
 )
 from braid.kernels.memory import taken
 from braid.kernels.runtime import kernel
-from braid.mops.asc import MEASURES, STRATEGIES, AscIndex, Monitor
+from braid.mops.asc import AscIndex, Monitor
+from braid.mops.selection_settings import MEASURES, STRATEGIES
 
 Atom = tuple[int, int, int, int]
 Problem = tuple[list[list[Atom]], list[int], list[list[int]]]
