@@ -74,7 +74,9 @@ class QueryError(BraidError):
         super().__init__(code, message, hint)
 
     def render(self) -> str:
-        where = f" in query '{self.origin.query}'" if self.origin.query else ""
+        name = self.origin.query or ""
+        name = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+        where = f" in query '{name}'" if name else ""
         if self.span is None:
             text = f"error[{self.code}]{where}: {self.message}"
             return f"{text}\n  {self.hint}" if self.hint else text

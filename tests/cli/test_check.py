@@ -37,6 +37,22 @@ def test_version(terminal: Terminal) -> None:
     assert terminal.out == f"braid {__version__}\n"
 
 
+def test_version_as_an_option(terminal: Terminal) -> None:
+    assert terminal.run("--version") == 0
+    assert terminal.out == f"braid {__version__}\n"
+
+
+def test_a_folder(terminal: Terminal) -> None:
+    terminal.file("rules/a/reader.cel", READER)
+    terminal.file("rules/b/good.sql", STREAM + GOOD)
+    terminal.file("rules/readme.md", "not a query")
+    assert terminal.run("check", "rules") == 0
+    assert "2 queries in 2 files" in terminal.out
+    assert terminal.run("check", "rules/**/*.cel", "rules/b") == 0
+    assert terminal.run("check", "other") == 2
+    assert "E456" in terminal.err
+
+
 def test_good_file(terminal: Terminal) -> None:
     assert terminal.run("check", terminal.file("a.cel", STREAM + GOOD)) == 0
     assert terminal.out == "ok: 1 query in 1 file\n"

@@ -51,7 +51,7 @@ def path(rows: int, settings: str) -> str:
 @pytest.mark.parametrize("by", ["", "PARTITION BY x"])
 def test_a_few_rows_fit_into_any_memory_that_is_taken(form: str, batch: int, by: str) -> None:
     for window in ("Rows 9", "Range 9", "Rows 1000000"):
-        for memory in (300, 2500, 65_536, 10**8):
+        for memory in (300, 4_000, 65_536, 10**8):
             made = engine()
             query = f"""DETECT F FROM A [{window}], B [{window}] WHERE A.x = B.x
               {form} BATCH {batch} MEMORY {memory} bytes {by}"""

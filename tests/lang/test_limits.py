@@ -338,3 +338,13 @@ def test_join_and_on_may_be_names() -> None:
     load("CREATE STREAM `JOIN` (ON INT, LEFT INT, ts TIMESTAMP) TIME ts;", found)
     compile_query("SELECT JOIN.ON, JOIN.LEFT FROM JOIN [Now] WHERE ON = 1", found)
     compile_query("SELECT * FROM Stock LEFT", found)
+
+
+def test_a_character_that_stands_for_constants_inside() -> None:
+    """Texts are cut into parts at such marks: one in the text itself is no constant."""
+    streams = known()
+    text = "FROM Stock FOLD{$2.Price > 1, Price_1 < 2,%s} Stock"
+    for inside in ("", "", "\0i", "\0", " \0h 3 AS x", "\0p"):
+        with suppress(BraidError):
+            compile_query(text % inside, streams)
+    assert error("FROM Stock \0").code == "E104"

@@ -60,7 +60,8 @@ def test_batches_keep_their_entries(data: st.DataObject) -> None:
         assert bitmaps.nbytes <= max(64, 8 * (5 * (bits // 64 + 2) // 4))
         if data.draw(st.booleans()):
             bitmaps = made(sizes)
-            bitmaps.load(saved)
+            bitmaps.check(saved, begins[gone:-1], first, int(begins[-1]))
+            bitmaps.load(saved, begins[gone:-1])
         check(bitmaps, begins[gone:], batches)
 
 

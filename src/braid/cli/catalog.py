@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, Rules, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
+from braid.lang.files import flatten, load_in_turns
 from braid.lang.prepared import Refused, prepare
 
 if TYPE_CHECKING:
@@ -74,46 +75,11 @@ def check_files(files: Sequence[Path], catalog: Catalog) -> Checked:
     return checked
 
 
-def load_in_turns(
-    files: Sequence[Path], load_one: Callable[[str, Path], object]
-) -> dict[Path, list[BraidError]]:
-    """Load files, whatever their order; returns the errors of those that cannot be loaded.
-
-    A file may read what any other publishes, so one that fails gets another turn. Each turn loads
-    what it can; when a turn loads nothing more, the errors of the files that are left stand.
-    """
-    errors: dict[Path, list[BraidError]] = {}
-    left = list(files)
-    while left:
-        errors = {}
-        for path in left:
-            try:
-                load_one(_read(path), path)
-            except BraidError as error:
-                errors[path] = flatten(error)
-        if len(errors) == len(left):
-            break
-        left = list(errors)
-    return errors
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("E456", f"cannot read {path}: {error}") from None
-
-
 def raise_all(errors: Iterable[BraidError]) -> None:
     """Raise the errors, if there are any, together."""
     found = list(errors)
     if found:
         raise found[0] if len(found) == 1 else QueryErrors(found)
-
-
-def flatten(error: BraidError) -> list[BraidError]:
-    """The single errors of one that holds several."""
-    return list(error.errors) if isinstance(error, QueryErrors) else [error]
 
 
 def planned(catalog: Catalog, rules: Rules, constraints: str = "exact") -> Shard:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from braid.cli import show
 from braid.cli.catalog import catalog_of, check_files, notices_of_plan, planned
-from braid.cli.job import expand, load_job
+from braid.cli.job import load_job
 from braid.errors import ConfigError
 from braid.lang import Catalog
 from braid.lang.declared import declared_streams
+from braid.lang.files import SUFFIXES, query_files
 
 
 def check_command(patterns: Sequence[str], streams: Path | None) -> int:
@@ -40,13 +41,17 @@ def check_command(patterns: Sequence[str], streams: Path | None) -> int:
     return 1
 
 
+NO_FILES = f"give a query file, a pattern, or a folder of files ({', '.join(SUFFIXES)})"
+
+
 def find(patterns: Sequence[str]) -> list[Path]:
-    """The files, each once; a pattern that the shell left as it is, is expanded here."""
+    """The files of paths, folders and patterns, each once; the shell may have left patterns as they
+    are."""
     found: dict[Path, None] = {}
     for pattern in patterns:
-        matches = expand(pattern, Path())
+        matches = query_files(pattern)
         if not matches:
-            raise ConfigError("E456", f"nothing matches '{pattern}'", "give paths of query files")
+            raise ConfigError("E456", f"nothing matches '{pattern}'", NO_FILES)
         found.update(dict.fromkeys(matches))
     return list(found)
 

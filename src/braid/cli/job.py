@@ -316,9 +316,11 @@ class _Reader:
         if not patterns:
             hint = 'for example: [queries] files = ["rules/*.cel"]'
             self.problem("E454", "[queries] names no files", hint)
+        from braid.lang.files import query_files
+
         found: dict[Path, None] = {}
         for pattern in patterns:
-            matches = expand(pattern, self.file.parent)
+            matches = query_files(pattern, self.file.parent)
             if not matches:
                 self.problem("E456", f"[queries] files: nothing matches '{pattern}'", self.base())
             found.update(dict.fromkeys(matches))
@@ -476,13 +478,3 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             flat.append((f"{prefix}{key}", value))
     return flat
-
-
-def expand(pattern: str, base: Path) -> list[Path]:
-    """The files that a path or pattern means, in order of their names."""
-    path = Path(pattern)
-    if path.is_absolute():
-        base, pattern = Path(path.anchor), str(path.relative_to(path.anchor))
-    if (base / pattern).is_file():
-        return [base / pattern]
-    return sorted(p for p in base.glob(pattern) if p.is_file())

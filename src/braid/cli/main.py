@@ -49,6 +49,22 @@ query_app = typer.Typer(
 app.add_typer(query_app, name="query")
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Very many standing queries over event streams, as a Spark pipeline."""
+
+
 class Form(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -217,7 +233,7 @@ def guarded(command: Callable[[], object]) -> int:
     try:
         command()
     except BraidError as error:
-        from braid.cli.catalog import flatten
+        from braid.lang.files import flatten
 
         for one in flatten(error):
             show.error(one)

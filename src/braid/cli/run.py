@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.cli import show
-from braid.cli.catalog import check_sinks, load_in_turns, loaded_job, raise_all, read_rows
+from braid.cli.catalog import check_sinks, loaded_job, raise_all, read_rows
 from braid.cli.changes import SCHEMA
 from braid.cli.job import NEVER, Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
 from braid.errors import BraidError, ConfigError, PipelineError
+from braid.lang.files import load_in_turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

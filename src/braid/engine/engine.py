@@ -32,7 +32,9 @@ from braid.engine.shard import Shard
 from braid.errors import BraidError, ConfigError, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint
+from braid.lang.files import loadable
 from braid.lang.prepared import Refused, prepare, restored
+from braid.lang.streams import schema_of
 from braid.mops.base import ASIDE_ABOVE
 from braid.mops.selection_choice import Choice
 from braid.mops.selection_settings import Selections, selections
@@ -133,15 +135,19 @@ class Engine:
     def stream(
         self,
         name: str,
-        schema: pa.Schema,
+        schema: Any,
         *,
         time: str | Sequence[str] | None = None,
         lateness: str | int | None = None,
         sequence: str | None = None,
     ) -> None:
-        """Declare a stream; `time` names its time column, or the two that bound an interval."""
+        """Declare a stream; `time` names its time column, or the two that bound an interval.
+
+        `schema` is an Arrow schema, or a table or pandas DataFrame that has the columns; no event
+        is taken from it."""
+        known = schema_of(name, schema)
         self._catalog.add_stream(
-            stream_from_schema(name, schema, time=time, lateness=lateness, sequence=sequence)
+            stream_from_schema(name, known, time=time, lateness=lateness, sequence=sequence)
         )
 
     def constraint(
@@ -297,8 +303,11 @@ class Engine:
         self._change()
 
     def load(self, path: str | Path) -> None:
-        """Run the statements of a file."""
-        self.execute(Path(path).read_text(encoding="utf-8"), name=str(path))
+        """Run the statements of a file, of the files of a folder (and of the folders in it), or of
+        those that a pattern matches. They may read what others publish, in any order; if any
+        statement is wrong, all errors are raised and nothing takes effect."""
+        for text, file in loadable(path, self._catalog):
+            self.execute(text, name=str(file))
 
     def function(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from braid.algebra.types import Kind, canonical, kind_of, sql_name
 from braid.errors import ConfigError
 from braid.lang import syntax
 from braid.lang.durations import parse_duration
-from braid.lang.limits import whole_number
+from braid.lang.limits import quoted, whole_number
 from braid.lang.problems import At, Gather, Problem, alternatives
 from braid.lang.typenames import bind_type
 
@@ -40,6 +41,29 @@ def stream_from_schema(
     bare = Stream(name, columns, times)
     late = _lateness(bare, lateness)
     return Stream(name, columns, times, late, sequence, tuple(sharable))
+
+
+def schema_of(name: str, given: Any) -> pa.Schema:
+    """The columns of what was given to declare a stream: a schema, or a table that has one."""
+    if isinstance(given, pa.Schema):
+        return given
+    if isinstance(schema := getattr(given, "schema", None), pa.Schema):
+        return schema  # a table, a batch, a reader, a dataset
+    hint = "give an Arrow schema, an Arrow table, a pandas DataFrame, or a dict of columns"
+    if hasattr(given, "sparkSession"):
+        hint = "DataFrames of Spark are streams of a braid.spark Session: session.stream(name, df)"
+    elif not isinstance(given, str | bytes):
+        try:
+            frame = hasattr(given, "columns") and hasattr(given, "dtypes")
+            if frame and not hasattr(given, "to_arrow"):
+                return pa.Schema.from_pandas(given, preserve_index=False)
+            return pa.table(given).schema
+        except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+            hint += f" ({quoted(str(error))})"
+    kind = type(given).__name__
+    raise ConfigError(
+        "E321", f"stream {name!r}: a {kind} does not say which columns there are", hint
+    )
 
 
 def _columns(name: str, schema: pa.Schema) -> Schema:

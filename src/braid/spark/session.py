@@ -8,7 +8,6 @@ running = session.start({"Jump": "out/jump"}, checkpoint="checkpoint")
 
 from __future__ import annotations
 
-import glob
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from braid.engine.shard import Shard
 from braid.errors import CheckpointError, ConfigError, Notice
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
 from braid.lang.constraints import declared_constraint
+from braid.lang.files import loadable
 from braid.lang.prepared import Refused
 from braid.lang.prepared import prepare as prepare_query
 from braid.mops.base import ASIDE_ABOVE
@@ -161,6 +161,10 @@ class Session:
         Streams that exist already, because a query file has declared them or because another
         DataFrame has events of them too, only get the DataFrame.
         """
+        if not hasattr(frame, "sparkSession"):
+            hint = "make one with spark.createDataFrame(...), or use braid.Engine"
+            message = f"stream {name!r}: a {type(frame).__name__} is not a DataFrame of Spark"
+            raise ConfigError("E321", message, hint)
         names = (name,) if isinstance(name, str) else tuple(name)
         if not names or len(set(names)) < len(names):
             raise ConfigError("E407", f"{name!r} are not the names of streams, each once")
@@ -275,12 +279,9 @@ class Session:
         self._control = frame
 
     def load(self, pattern: str | Path) -> None:
-        """Register everything in the query files that a path or pattern means."""
-        files = sorted(glob.glob(str(pattern), recursive=True))
-        if not files:
-            raise ConfigError("E406", f"nothing matches '{pattern}'", "give a path or a pattern")
-        for file in files:
-            self.execute(Path(file).read_text(encoding="utf-8"), name=file)
+        """Register everything in the query files that a path, a folder or a pattern means."""
+        for text, file in loadable(pattern, self._catalog, missing="E406"):
+            self.execute(text, name=str(file))
 
     def execute(self, text: str, *, name: str | None = None) -> None:
         """Run statements: CREATE and DROP of all kinds, bare queries."""
