@@ -12,6 +12,7 @@ import pytest
 import braid
 from braid.engine import executor
 from braid.mops import document_order
+from tests.engine.sealing import opened, sealed
 
 STREAMS = """
 CREATE STREAM S (id STRING, doc XML, t BIGINT) TIME t;
@@ -296,7 +297,8 @@ def test_a_larger_budget_lets_it_go_on_after_a_restart() -> None:
     same = braid.Engine.restore(saved)
     assert not feed(same, *documents(12, 16))
     assert set(same.suspended) == {"q"}
-    again = braid.Engine.restore(saved.replace(b'"instance_budget": 5', b'"instance_budget": 9'))
+    header, pages = opened(saved)
+    again = braid.Engine.restore(sealed({**header, "instance_budget": 9}, pages))
     found = feed(again, *documents(12, 16))
     # The last document before the restart had been held back.
     assert [row["document_1"] for row in found] == ["d11", "d12", "d13"]
