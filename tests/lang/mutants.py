@@ -48,7 +48,7 @@ PIECES = [
 
 def texts() -> list[str]:
     """Every text of the language in the docs and the scenarios, and those of this file."""
-    found = [line for line in OWN.splitlines() if line.strip()]
+    found = [line for line in OWN.splitlines() if line.strip()] * 8
     for page in sorted((ROOT / "docs").glob("*.md")):
         blocks = re.findall(r"```sql\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
         found += [part for block in blocks for part in block.split(";")]
@@ -57,31 +57,68 @@ def texts() -> list[str]:
     return [text.strip() for text in found if 5 < len(text.strip()) < 2_000]
 
 
+#: Numbers that are too large for something.
+_NUMBERS = ["9" * 20, "9" * 25, "9" * 5000, "1e999", "1e" + "9" * 30, "0", "1.5", str(2**63 - 1)]
+_TOKEN = re.compile(r"\d+|\w+|\s+|'[^'\n]*'|.", re.DOTALL)
+
+
 def mutant(dice: random.Random, known: list[str]) -> str:
-    """A text with one to four changes: something put in, cut out, doubled, moved or exchanged."""
+    """A text with a few changes: of its characters, or of its tokens so that more of it is right."""
     text = dice.choice(known)
-    for _ in range(dice.randrange(1, 5)):
-        at, size = dice.randrange(len(text) + 1), dice.randrange(1, 12)
-        other = dice.choice(known)
-        there = dice.randrange(len(other))
-        match dice.randrange(5):
-            case 0:
-                text = text[:at] + dice.choice(PIECES) + text[at:]
-            case 1:
-                text = text[:at] + text[at + size :]
-            case 2:
-                text = text[:at] + text[at : at + size] * dice.choice([2, 3, 200]) + text[at:]
-            case 3:
-                text = text[:at] + other[there : there + 4 * size] + text[at + size :]
-            case _:
-                text = text[:at] + dice.choice(PIECES) + text[at + size :]
+    change = _changed_tokens if dice.random() < 0.7 else _changed_characters
+    for _ in range(dice.randrange(1, 4)):
+        text = change(dice, text, dice.choice(known))
     return text
+
+
+def _changed_tokens(dice: random.Random, text: str, other: str) -> str:
+    tokens = _TOKEN.findall(text) or [" "]
+    at = dice.randrange(len(tokens))
+    match dice.randrange(6):
+        case 0:
+            del tokens[at]
+        case 1:
+            tokens[at] = dice.choice(_TOKEN.findall(other))
+        case 2:
+            tokens.insert(at, dice.choice(PIECES))
+        case 3:
+            there = dice.randrange(len(tokens))
+            tokens[at], tokens[there] = tokens[there], tokens[at]
+        case 4:
+            tokens[at : at + 4] *= dice.choice([2, 200])
+        case _:
+            numbers = [n for n, token in enumerate(tokens) if token.isdecimal()]
+            tokens[dice.choice(numbers or [at])] = dice.choice(_NUMBERS)
+    return "".join(tokens)
+
+
+def _changed_characters(dice: random.Random, text: str, other: str) -> str:
+    at, size = dice.randrange(len(text) + 1), dice.randrange(1, 12)
+    there = dice.randrange(len(other))
+    match dice.randrange(4):
+        case 0:
+            return text[:at] + dice.choice(PIECES) + text[at:]
+        case 1:
+            return text[:at] + text[at + size :]
+        case 2:
+            return text[:at] + text[at : at + size] * dice.choice([2, 3, 200]) + text[at:]
+        case _:
+            return text[:at] + other[there : there + 4 * size] + text[at + size :]
 
 
 def catalog() -> Catalog:
     known = Catalog()
     load(STREAMS, known)
     return known
+
+
+def bound(text: str, known: Catalog) -> bool:
+    """Whether a text is right as it is."""
+    try:
+        load(text, known.copy())
+    except BraidError:
+        return False
+    return True
 
 
 def wrong_with(text: str, known: Catalog) -> str | None:

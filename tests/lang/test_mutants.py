@@ -26,7 +26,7 @@ def run(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mutants(seed: int) -> None:
-    run(seed, 600)
+    run(seed, 1_500)
 
 
 @pytest.mark.slow
@@ -38,5 +38,7 @@ def test_many_mutants(seed: int) -> None:
 def test_there_are_texts_of_every_kind() -> None:
     joined = "\n".join(mutants.texts())
     assert len(mutants.texts()) > 100
+    known = mutants.catalog()
+    assert sum(mutants.bound(text, known) for text in mutants.texts()) > 30
     for word in ("FOLD", "DETECT", "FOLLOWED BY", "Istream", "CREATE CONSTRAINT", "FOR EACH"):
         assert word in joined
