@@ -125,8 +125,9 @@ def _query(
     match draw(st.integers(0, 9)):
         case 0 | 1:
             windows = [f"[Range {draw(size)}]" for _ in inputs]
-        case 2:
-            windows[draw(st.integers(0, len(inputs) - 1))] = "[Partition By u Rows 2]"
+        case 2 | 3:
+            parts = f"[Partition By {draw(st.sampled_from(_KEYS))} Rows {draw(st.integers(1, 2))}]"
+            windows[draw(st.integers(0, len(inputs) - 1))] = parts
     shown = ", ".join(f"I{number}.id As i{number}" for number in range(len(inputs)))
     shown = shown if identified else "I0.u As a, I1.v As b"
     sources = ", ".join(
