@@ -61,7 +61,7 @@ def test_exact_joins_of_any_graph_lose_nothing(drawn: GraphJoin) -> None:
 
 
 @settings(max_examples=max(30, settings.default.max_examples) if COMPILED else 5, deadline=None)
-@given(graph_joins().filter(lambda drawn: drawn.identified))
+@given(graph_joins(identified=True) | graph_joins(identified=True, parted=True))
 def test_monitored_joins_of_any_graph_make_nothing_up(drawn: GraphJoin) -> None:
     note(f"{drawn.statements} {drawn.query}")
     expected = by_reference(drawn)
