@@ -234,18 +234,68 @@ def test_with_rows_dropped_it_is_a_part_of_the_join(
 
 
 @EXAMPLES
-@given(histories(), st.booleans())
-def test_what_comes_for_istream_has_come_to_the_join(case: Any, restarts: bool) -> None:
+@given(histories(), st.booleans(), st.sampled_from([0.0, 0.5]), st.booleans())
+def test_what_comes_for_istream_has_come_to_the_join(
+    case: Any, restarts: bool, sample: float, keyed: bool
+) -> None:
     inputs, changes, _ = case
     with eager():
-        run = ran(case, ConstraintMode.MONITORED, only_coming=True, restarts=restarts)
+        run = ran(
+            case,
+            ConstraintMode.MONITORED,
+            only_coming=True,
+            restarts=restarts,
+            sample=sample,
+            keyed=keyed,
+        )
     for instant in range(22):
-        found: Counter[tuple[int, ...]] = Counter()
-        for time, row, weight in run.out:
-            if time == instant:
-                found[row] += weight
         now = truth(changes, inputs, instant)
-        assert all(now[row] for row, n in found.items() if n > 0), "it is there now"
+        assert all(now[row] for row in come(run, instant)), "it is there now"
+
+
+def come(run: Run, instant: int) -> Counter[tuple[int, ...]]:
+    """What Istream makes of what is put out at an instant."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for time, row, weight in run.out:
+        if time == instant:
+            found[row] += weight
+    return +found
+
+
+@pytest.mark.parametrize(
+    "unsure",
+    [
+        [(0, 1, (1, 2), 1), (1, 0, (1, 1), 1), (1, 1, (1, 2), -1)],
+        [(0, 0, (1, 1), 1), (1, 1, (1, 2), 1), (1, 1, (1, 2), -1)],
+    ],
+    ids=["with one that goes", "with one that comes and goes"],
+)
+def test_a_row_stays_if_its_result_goes_at_the_instant_at_which_it_comes(
+    unsure: list[Change],
+) -> None:
+    """The row of input 0 finds its only result, but it is with a row that goes at the same instant."""
+    run = Run(with_keys(spec(2, ConstraintMode.MONITORED, only_coming=True)), sample=0.0)
+    run.take(unsure, 2)
+    assert not come(run, 1), "nothing is there after the instant"
+    assert run.logic.describe()["inputs"][0]["rows"] == 1, "it has had no result"
+    run.take([(2, 1, (1, 3), 1), (2, 1, (9, 9), -1)], 3)
+    assert come(run, 2) == {(1, 1, 3): 1}
+    assert run.logic.describe()["inputs"][0]["rows"] == 0, "now it has"
+
+
+def test_within_an_instant_nothing_leaves_by_which_results_go() -> None:
+    """An instant of many rows, in which it is looked after what is held: all rows of input 0 find a
+    result, every second one with a row that goes."""
+    count = 200
+    changes = [(1, 0, (k, 1), 1) for k in range(count)]
+    changes += [(1, 1, (k, 2), -1) for k in range(0, count, 2)]
+    with eager():
+        run = Run(spec(2, ConstraintMode.MONITORED, only_coming=True), sample=0.0)
+        run.take([(0, 1, (k, 2), 1) for k in range(count)], 1)
+        run.take(changes, 2)
+    assert come(run, 1) == {(k, 1, 2): 1 for k in range(1, count, 2)}
+    assert run.logic.describe()["one_result"] == [True, True]
+    assert run.logic.instances == 0, "they leave when it is over"
 
 
 def lives(count: int) -> Iterator[Change]:

@@ -53,7 +53,9 @@ class GraphJoin:
 
 
 @st.composite
-def graph_joins(draw: st.DrawFn) -> GraphJoin:
+def graph_joins(draw: st.DrawFn, *, identified: bool = False, parted: bool = False) -> GraphJoin:
+    """`identified`: no two results are equal. `parted`: an input is a partition, so that what is joined
+    are relations whose rows come and go."""
     count = draw(st.sampled_from([2, 3, 3, 3, 4, 4]))
     streams = draw(st.sampled_from([count, count, max(1, count - 1)]))
     rows = _rows(draw, streams)
@@ -62,7 +64,7 @@ def graph_joins(draw: st.DrawFn) -> GraphJoin:
     known = _declared(draw, rows, inputs, equalities)
     columns = ", ".join(f"{name} BIGINT" for name in _SCHEMA.names)
     statements = "".join(f"CREATE STREAM {name} ({columns}) TIME t;" for name in rows)
-    identified = bool(draw(st.integers(0, 4)))
+    identified = identified or bool(draw(st.integers(0, 4)))
     last = max(int(row["t"]) for own in rows.values() for row in own)
     cuts = draw(st.sets(st.integers(0, last), max_size=8))
     if draw(st.integers(0, 3)) == 0:
@@ -70,7 +72,7 @@ def graph_joins(draw: st.DrawFn) -> GraphJoin:
     numbers = st.integers(0, len(cuts))
     return GraphJoin(
         statements + "".join(_text(constraint) for constraint in known),
-        _query(draw, inputs, equalities, identified=identified),
+        _query(draw, inputs, equalities, identified=identified, parted=parted),
         {name: pa.Table.from_pylist(own, schema=_SCHEMA) for name, own in rows.items()},
         (*sorted(cuts - {last}), last),
         draw(st.frozensets(numbers, max_size=2)),
@@ -112,7 +114,12 @@ def _equalities(draw: st.DrawFn, count: int) -> list[Equality]:
 
 
 def _query(
-    draw: st.DrawFn, inputs: Sequence[str], equalities: Sequence[Equality], *, identified: bool
+    draw: st.DrawFn,
+    inputs: Sequence[str],
+    equalities: Sequence[Equality],
+    *,
+    identified: bool,
+    parted: bool,
 ) -> str:
     where = [f"I{i}.{a} = I{j}.{b}" for i, a, j, b in equalities]
     for number in range(len(inputs)):
@@ -122,11 +129,12 @@ def _query(
         where.append("I0.f <= I1.f")
     size = st.sampled_from([1, 2, 3, 5, 20])
     windows = [draw(st.sampled_from(_WINDOWS)).format(draw(size)) for _ in inputs]
-    match draw(st.integers(0, 9)):
+    match 2 if parted else draw(st.integers(0, 9)):
         case 0 | 1:
             windows = [f"[Range {draw(size)}]" for _ in inputs]
-        case 2:
-            windows[draw(st.integers(0, len(inputs) - 1))] = "[Partition By u Rows 2]"
+        case 2 | 3:
+            parts = f"[Partition By {draw(st.sampled_from(_KEYS))} Rows {draw(st.integers(1, 2))}]"
+            windows[draw(st.integers(0, len(inputs) - 1))] = parts
     shown = ", ".join(f"I{number}.id As i{number}" for number in range(len(inputs)))
     shown = shown if identified else "I0.u As a, I1.v As b"
     sources = ", ".join(

@@ -1,6 +1,6 @@
 """Joins of any graph in exact mode, against the reference and against the same joins without
 constraints: whatever is declared, from however many bytes on rows are put aside, however events are cut
-into batches, and over restarts."""
+into batches, and over restarts. In monitored mode they may lose results, and make none up."""
 
 from __future__ import annotations
 
@@ -58,3 +58,15 @@ def test_exact_joins_of_any_graph_lose_nothing(drawn: GraphJoin) -> None:
             for above in _ABOVE if not fickle else _ABOVE[:1]:
                 found = by_engine(drawn, "exact", above, restarts=True)
                 assert found == expected, (above, fickle)
+
+
+@settings(max_examples=max(30, settings.default.max_examples) if COMPILED else 5, deadline=None)
+@given(graph_joins(identified=True) | graph_joins(identified=True, parted=True))
+def test_monitored_joins_of_any_graph_make_nothing_up(drawn: GraphJoin) -> None:
+    note(f"{drawn.statements} {drawn.query}")
+    expected = by_reference(drawn)
+    assert by_engine(drawn, "monitored", 0, restarts=True) <= expected
+    for fickle in (False, True):
+        with eager(fickle=fickle):
+            found = by_engine(drawn, "monitored", 0, restarts=True)
+            assert found <= expected, (found - expected, fickle)

@@ -70,11 +70,14 @@ from braid.kernels.k_watch import (
 from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_int
 
 #: The frame has some words more: whether only what comes is asked; rows of the current instant that
-#: go and were not held when it began (input, address), their number, and for how many there is room;
+#: go and were not held when it began (input, address), or where only what comes is asked those that
+#: leave when it is over (input, slot), their number, and for how many there is room;
 #: the pass through the rows of an instant that is under way (-1: none), and the row that it is at;
 #: rows that may come or go before it is looked after what is held; whether rows are observed; whether
 #: a row that is done with is put aside when its result has come (else when that has gone); where the
-#: next rows are named with their hashes, and how many there are.
+#: next rows are named with their hashes, and how many there are; where only what comes is asked,
+#: whether results of the current instant may still go (0, GOES, WENT); whether rows that may leave
+#: are to be looked for as soon as it is over.
 (
     ONLY_COMING,
     PENDING_AT,
@@ -87,8 +90,13 @@ from braid.kernels.runtime import ROWS, WORDS, address, kernel, load_int, store_
     EARLY,
     AHEAD_AT,
     AHEAD,
+    UNSURE,
+    OWED,
     CHANGES_FRAME,
-) = range(FRAME, FRAME + 12)
+) = range(FRAME, FRAME + 14)
+
+#: A row goes at this instant; a result has gone.
+GOES, WENT = 1, 2
 
 #: Rows whose places in memory are asked for before they are taken: they are there by then.
 MOST_AHEAD = 32

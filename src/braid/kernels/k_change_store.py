@@ -16,8 +16,11 @@ first index, `BY_WORDS` says whether rows are equal if their words are: no colum
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from braid.kernels.instances import any_null
+from braid.kernels.k_frame import INDEXES_AT
+from braid.kernels.k_join import store_of
 from braid.kernels.k_store import (
     ARRIVALS,
     BASE,
@@ -48,7 +51,17 @@ from braid.kernels.k_store import (
     same_key,
 )
 from braid.kernels.memory import release, resized
-from braid.kernels.runtime import kernel, load_half, load_int, prefetch, store_half, store_int
+from braid.kernels.runtime import (
+    ROWS,
+    WORDS,
+    address,
+    kernel,
+    load_half,
+    load_int,
+    prefetch,
+    store_half,
+    store_int,
+)
 
 #: Bits of the last word below the weight: the row has been in a result; it would not be here but
 #: for being sampled; then some that say when it came, in ticks.
@@ -340,3 +353,42 @@ def compacted(indexes: int, store: int) -> None:
     while 2 * heads < count:
         heads *= 2
     _hang_in_all(indexes, store, heads)
+
+
+# ---- all rows of an input ----
+
+
+@kernel((WORDS, types.int64))
+def compact_changes(words: np.ndarray, number: int) -> None:
+    frame = address(words)
+    compacted(load_int(frame, INDEXES_AT), store_of(frame, number))
+
+
+@kernel((WORDS, types.int64, types.int64, types.int64))
+def index_changes(words: np.ndarray, number: int, index: int, heads: int) -> None:
+    """Make an index anew, with so many chains."""
+    frame = address(words)
+    at = load_int(frame, INDEXES_AT) + index * (8 * INDEX_WORDS)
+    hang_all(at, store_of(frame, number), heads)
+
+
+@kernel((WORDS, types.int64, ROWS))
+def copy_changes(words: np.ndarray, number: int, out: np.ndarray) -> None:
+    """All rows of an input without their times: null bits, columns, weight and flags."""
+    store, place = store_of(address(words), number), 0
+    for slot in range(load_int(store, HIGH)):
+        row = row_at(store, slot)
+        if tail_of(store, row) != 0:
+            for word in range(out.shape[1]):
+                out[place, word] = load_int(row, 2 + word)
+            place += 1
+
+
+@kernel((WORDS, types.int64, ROWS))
+def take_changes(words: np.ndarray, number: int, rows: np.ndarray) -> None:
+    frame = address(words)
+    store, indexes = store_of(frame, number), load_int(frame, INDEXES_AT)
+    for k in range(rows.shape[0]):
+        tail = rows[k, rows.shape[1] - 1]
+        row = address(rows) + k * (8 * rows.shape[1]) - _TIMES
+        add_row(indexes, store, row, tail, leading_hash(indexes, store, row))

@@ -3,7 +3,8 @@
 A row that is in one result at most (the join is many-one from it) is not needed after that. What
 that means depends on who reads the join. Istream asks only what comes: a row leaves after its
 result has come. What goes is then joined whether the row is held or not: it is only compared with
-what comes at that instant. Anybody else, a further join or DISTINCT, must also get what goes: a row
+what comes at that instant. So a row stays until the instant is over if anything goes at it: its
+result may be with a row that goes, and must be found to go as well. Anybody else, a further join or DISTINCT, must also get what goes: a row
 leaves after its result has come and has gone again, and so does what it is equal to, which then
 means nothing. So what is put out is always the join of what is held: a part of the whole join.
 
@@ -30,14 +31,18 @@ from braid.kernels.k_change_leave import (
     AHEAD,
     AHEAD_AT,
     EARLY,
+    GOES,
     MOST_AHEAD,
     OBSERVES,
     ONLY_COMING,
+    OWED,
     PASS,
     PASS_ROW,
     PENDING,
     PENDING_AT,
     TURNS,
+    UNSURE,
+    WENT,
     count_coming,
     observe_result,
     observe_values,
@@ -48,11 +53,9 @@ from braid.kernels.k_change_store import (
     KEYED,
     SAMPLED,
     add_row,
-    compacted,
     fetch_first,
     fetch_head,
     find_equal,
-    hang_all,
     head_of,
     leading,
     leading_hash,
@@ -131,7 +134,6 @@ from braid.kernels.k_store import (
 )
 from braid.kernels.runtime import (
     PREDICATE_TYPE,
-    ROWS,
     WORDS,
     address,
     kernel,
@@ -270,6 +272,14 @@ def _search(frame: int, driver: int, weight: int, what: int, residual: Any) -> i
 
 
 @kernel()
+def _is_in_result(frame: int, input_: int, row: int, residual: Any) -> bool:
+    store_int(load_int(frame, BOUND_AT), input_, row)
+    if _is_alone(frame, input_):
+        return False
+    return _search(frame, input_, np.int64(1), _PROBES, residual) != 0
+
+
+@kernel()
 def _finish(frame: int, input_: int, slot: int, residual: Any) -> None:
     """A row that has had its result leaves; where what goes is told, if it is in none now, unless it
     is put aside and can be found when its result goes."""
@@ -277,12 +287,33 @@ def _finish(frame: int, input_: int, slot: int, residual: Any) -> None:
     row = row_at(store, slot)
     if tail_of(store, row) == 0:
         return
+    if load_int(frame, UNSURE) != 0:
+        note(frame, PENDING_AT, input_, slot)
+        return
     if load_int(frame, ONLY_COMING) == 0 and load_int(frame, EARLY) == 0:
-        store_int(load_int(frame, BOUND_AT), input_, row)
-        if not _is_alone(frame, input_):
-            if _search(frame, input_, np.int64(1), _PROBES, residual) != 0:
-                return
+        if _is_in_result(frame, input_, row, residual):
+            return
     let_go(frame, store, slot)
+
+
+@kernel()
+def _finish_instant(frame: int, residual: Any) -> None:
+    """Let rows leave whose result has come at an instant that is over. One whose result has gone
+    at once has had none. All are looked at before any leaves: their results may be the same."""
+    at, went = load_int(frame, PENDING_AT), load_int(frame, UNSURE) == WENT
+    for k in range(load_int(frame, PENDING) if went else 0):
+        input_ = load_int(at, 2 * k)
+        store = store_of(frame, input_)
+        row = row_at(store, load_int(at, 2 * k + 1))
+        tail = tail_of(store, row)
+        if tail != 0 and not _is_in_result(frame, input_, row, residual):
+            set_tail(store, row, tail & ~IN_RESULT)
+    for k in range(load_int(frame, PENDING)):
+        store, slot = store_of(frame, load_int(at, 2 * k)), load_int(at, 2 * k + 1)
+        if (tail_of(store, row_at(store, slot)) & IN_RESULT) != 0:
+            let_go(frame, store, slot)
+    store_int(frame, PENDING, 0)
+    store_int(frame, UNSURE, 0)
 
 
 @kernel()
@@ -333,7 +364,9 @@ def _come(frame: int, driver: int, row: int, hash_: int, residual: Any) -> bool:
         tail |= IN_RESULT
         if load_int(frame, DONE) > 0:
             _note_results(frame, True, residual)
-    if found > 0 and observes and load_int(store, COVERS) == DONE_WITH:
+    unsure = load_int(frame, UNSURE) != 0
+    done = found > 0 and observes and load_int(store, COVERS) == DONE_WITH
+    if done and not unsure:
         if load_int(frame, EARLY) != 0:
             put_aside(frame, store, row, tail)
             return True
@@ -344,10 +377,12 @@ def _come(frame: int, driver: int, row: int, hash_: int, residual: Any) -> bool:
             tail |= SAMPLED
     slot = find_equal(indexes, store, row, hash_)
     if slot < 0:
-        add_row(indexes, store, row, tail, hash_)
+        slot = add_row(indexes, store, row, tail, hash_)
     else:
         held = row_at(store, slot)
         set_tail(store, held, with_more(tail_of(store, held), tail))
+    if done and unsure:
+        note(frame, PENDING_AT, driver, slot)
     return True
 
 
@@ -367,8 +402,11 @@ def _go(frame: int, driver: int, row: int, slot: int, residual: Any) -> bool:
         if weight == 0:
             return True
     if not _is_alone(frame, driver):
-        if _search(frame, driver, -weight, _EMITS, residual) < 0:
+        found = _search(frame, driver, -weight, _EMITS, residual)
+        if found < 0:
             return False
+        if found > 0 and load_int(frame, UNSURE) != 0:
+            store_int(frame, UNSURE, WENT)
     if slot >= 0:
         if held > asked:
             at = row_at(store, slot)
@@ -387,15 +425,19 @@ def _go(frame: int, driver: int, row: int, slot: int, residual: Any) -> bool:
 
 @kernel()
 def _begin_instant(frame: int, time: int) -> None:
-    """Note of each input the first row that is later."""
+    """Note of each input the first row that is later, and whether a row goes."""
     store_int(frame, NOW, time)
     store_int(frame, PASS_ROW, -1)
     for i in range(load_int(frame, INPUTS)):
         feed = load_int(frame, FEEDS_AT) + i * (8 * FEED_WORDS)
         row, rows = load_int(feed, FEED_ROW), load_int(feed, FEED_ROWS)
         at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
+        last, goes = load_int(store_of(frame, i), WIDTH) - 1, False
         while row < rows and load_int(at + row * stride, 1) == time:
+            goes = goes or load_int(at + row * stride, last) < 0
             row += 1
+        if goes and load_int(frame, ONLY_COMING) != 0:
+            store_int(frame, UNSURE, GOES)
         store_int(feed, FEED_END, row)
 
 
@@ -483,13 +525,17 @@ def _take_pending(frame: int, residual: Any) -> int:
 @kernel()
 def _pass(frame: int, number: int, residual: Any) -> int:
     """One pass through the rows of an instant. Where what goes is told: what goes of each input, what
-    comes of each, then what has waited. Else what comes and what goes of each input in turn."""
-    inputs = load_int(frame, INPUTS)
-    if number == 2 * inputs:
+    comes of each, then what has waited. Else what comes and what goes of each input in turn, then
+    what leaves."""
+    inputs, told = load_int(frame, INPUTS), load_int(frame, ONLY_COMING) == 0
+    if number < 2 * inputs:
+        if told:
+            return _take(frame, number % inputs, number >= inputs, residual)
+        return _take(frame, number // 2, number % 2 == 0, residual)
+    if told:
         return _take_pending(frame, residual)
-    if load_int(frame, ONLY_COMING) == 0:
-        return _take(frame, number % inputs, number >= inputs, residual)
-    return _take(frame, number // 2, number % 2 == 0, residual)
+    _finish_instant(frame, residual)
+    return np.int64(TAKEN)
 
 
 @kernel((WORDS, PREDICATE_TYPE))
@@ -504,6 +550,8 @@ def run_changes(words: np.ndarray, residual: Any) -> int:
             first = next_feed(frame)
             if first < 0:
                 return np.int64(TAKEN)
+            if load_int(frame, OWED) != 0:
+                return np.int64(DUE_NOW)
             feed = feeds + first * (8 * FEED_WORDS)
             row = load_int(feed, FEED_ROWS_AT)
             row += load_int(feed, FEED_ROW) * load_int(feed, FEED_BYTES)
@@ -522,23 +570,6 @@ def run_changes(words: np.ndarray, residual: Any) -> int:
         store_int(frame, PASS, -1)
 
 
-# ---- all that is held ----
-
-
-@kernel((WORDS, types.int64))
-def compact_changes(words: np.ndarray, number: int) -> None:
-    frame = address(words)
-    compacted(load_int(frame, INDEXES_AT), store_of(frame, number))
-
-
-@kernel((WORDS, types.int64, types.int64, types.int64))
-def index_changes(words: np.ndarray, number: int, index: int, heads: int) -> None:
-    """Make an index anew, with so many chains."""
-    frame = address(words)
-    at = load_int(frame, INDEXES_AT) + index * (8 * INDEX_WORDS)
-    hang_all(at, store_of(frame, number), heads)
-
-
 @kernel((WORDS, types.int64, PREDICATE_TYPE))
 def let_past_go(words: np.ndarray, number: int, residual: Any) -> None:
     """Forget the rows of an input that have been in their one result, when it has become known
@@ -549,25 +580,3 @@ def let_past_go(words: np.ndarray, number: int, residual: Any) -> None:
     for slot in range(load_int(store, HIGH)):
         if (tail_of(store, row_at(store, slot)) & IN_RESULT) != 0:
             _finish(frame, np.int64(number), np.int64(slot), residual)
-
-
-@kernel((WORDS, types.int64, ROWS))
-def copy_changes(words: np.ndarray, number: int, out: np.ndarray) -> None:
-    """All rows of an input without their times: null bits, columns, weight and flags."""
-    store, place = store_of(address(words), number), 0
-    for slot in range(load_int(store, HIGH)):
-        row = row_at(store, slot)
-        if tail_of(store, row) != 0:
-            for word in range(out.shape[1]):
-                out[place, word] = load_int(row, 2 + word)
-            place += 1
-
-
-@kernel((WORDS, types.int64, ROWS))
-def take_changes(words: np.ndarray, number: int, rows: np.ndarray) -> None:
-    frame = address(words)
-    store, indexes = store_of(frame, number), load_int(frame, INDEXES_AT)
-    for k in range(rows.shape[0]):
-        tail = rows[k, rows.shape[1] - 1]
-        row = address(rows) + k * (8 * rows.shape[1]) - 16
-        add_row(indexes, store, row, tail, leading_hash(indexes, store, row))

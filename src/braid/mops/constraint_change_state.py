@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.algebra.types import Kind, kind_of
-from braid.kernels import k_changes as kernel
+from braid.kernels import k_change_store as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
@@ -18,6 +18,7 @@ from braid.kernels.k_change_leave import (
     PASS,
     PENDING_AT,
     PENDING_ROOM,
+    UNSURE,
 )
 from braid.kernels.k_change_store import BY_WORDS
 from braid.kernels.k_holdings import hashes
@@ -125,7 +126,8 @@ class ChangeStores(ProbedStores):
     def tidy(self) -> None:
         """Give memory back that is of rows that have gone; find equal rows faster if that is slow."""
         for number, (room, count, index) in enumerate(self.stores[:, _TIDIED].tolist()):
-            if room > count + count // 4 + 64:
+            # Rows that leave when the instant is over are known by their slots.
+            if room > count + count // 4 + 64 and not self.frame[UNSURE]:
                 kernel.compact_changes(self.frame, number)
             equal = self.indexes[index]
             probes, found, heads_at = equal[_FOUND].tolist()

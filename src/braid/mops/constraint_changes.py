@@ -121,7 +121,9 @@ class ChangesJoinLogic(OneForAll):
             self._watch.note_keys()
         if self._exact:
             self._turn_on_or_off()
-        if self._frame[leaving.OBSERVES]:
+        # While results may still go, nothing leaves by which they are found.
+        self._frame[leaving.OWED] = unsure = self._frame[leaving.UNSURE] != 0
+        if self._frame[leaving.OBSERVES] and not unsure:
             self._act()
         self._held.tidy()
         held = self.instances
@@ -197,7 +199,7 @@ class ChangesJoinLogic(OneForAll):
 
     def _give_up(self, at: int) -> None:
         self.stopped = {0: at}
-        self._frame[[leaving.PASS, leaving.PENDING]] = -1, 0
+        self._frame[[leaving.PASS, leaving.PENDING, leaving.UNSURE, leaving.OWED]] = -1, 0, 0, 0
         for number, aside in enumerate(self._aside):
             self._held.forget(number)
             aside.forget()
