@@ -115,10 +115,12 @@ def test_a_checkpoint_that_does_not_fit_is_refused(market: Market, tmp_path) -> 
     plan = checkpoint / "braid" / "plan.json"
     saved = json.loads(plan.read_text())
     (plan.parent / ".plan.json.crc").unlink()
-    plan.write_text(json.dumps({**saved, "format": 99}))
-    assert "has format 99" in refusal(market.session({"jump": KEYED}))
-    plan.write_text("{")
-    assert "cannot be read" in refusal(market.session({"jump": KEYED}))
+    older = {name: value for name, value in saved.items() if name != "checksum"}
+    plan.write_text(json.dumps({**older, "format": 1}))
+    assert "has format 1," in refusal(market.session({"jump": KEYED}))
+    for damaged in (json.dumps({**saved, "format": 99}), "{"):
+        plan.write_text(damaged)
+        assert "error[E421]" in refusal(market.session({"jump": KEYED}))
 
 
 def test_output_of_an_earlier_run_is_not_overwritten(market: Market, tmp_path) -> None:
