@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.cayuga import ATTRIBUTES, BLOCK, Events, Parameters, Step, subscriptions
 from benchmarks.workloads import Floats, Ints
-from braid.kernels.runtime import kernel
+from braid.jit.runtime import kernel
 
 #: Words of a step: two attributes with their values, two attributes of ranges.
 WIDTH = 6

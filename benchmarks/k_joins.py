@@ -199,7 +199,7 @@ def _told(joins: Iterable[Any]) -> dict[str, Any]:
 
 def _joins(engine: Any, query: str) -> list[Any]:
     """The joins that a query goes through, whatever m-ops they are."""
-    from braid.engine.overview import kind_of_mop
+    from braid.engine.explain.overview import kind_of_mop
 
     executor = engine._running().executor
     (number,) = executor.census.numbers_of(query)

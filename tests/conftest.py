@@ -64,7 +64,9 @@ def spark() -> Iterator[SparkSession]:
 
 if os.environ.get("BRAID_TEST_HASHES") == "constant":
     # A lane with the compiler off: the loops then look their helpers up by name.
-    from braid.kernels import access, access_fill, access_match, instances, strings
+    from braid.jit import strings
+    from braid.operators.core.kernels import instances
+    from braid.operators.select.kernels import access, access_fill, access_match
 
     instances.mix = lambda value: np.int64(7)
     for module in (access, access_fill, access_match):

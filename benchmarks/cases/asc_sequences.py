@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Case, Measured, Prepared, Ratio, Runner, Size
-from braid.kernels.asc import COUNT, FIRST, REGION
-from braid.kernels.clauses import HIGHEST, INTERVAL, LOWEST, Clauses
-from braid.kernels.runtime import kernel
-from braid.mops.asc import AscIndex
+from braid.jit.runtime import kernel
+from braid.operators.core.kernels.clauses import HIGHEST, INTERVAL, LOWEST, Clauses
+from braid.operators.select.asc import AscIndex
+from braid.operators.select.kernels.asc import COUNT, FIRST, REGION
 
 Ints = npt.NDArray[np.int64]
 #: Counters, a digest of the answer, seconds.

@@ -12,14 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from braid.errors import (
-    BraidError,
-    CheckpointError,
-    ConfigError,
-    Notice,
-    QueryError,
-    QueryErrors,
-)
+from braid.errors import BraidError, CheckpointError, ConfigError, Notice, QueryError, QueryErrors
 
 if TYPE_CHECKING:
     from braid.engine import Engine, Results, run

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.engine.statistics import merged, statistics
+from braid.engine.explain.statistics import merged, statistics
 from tests.cli.terminal import Terminal
 
 JOB = """

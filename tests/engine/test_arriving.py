@@ -10,8 +10,8 @@ import pytest
 
 import braid
 from braid.engine.executor import Executor
-from braid.mops import arriving
-from braid.mops.arriving import Columns, Unread, rows_of
+from braid.operators.core import columnar_input as arriving
+from braid.operators.core.columnar_input import Columns, Unread, rows_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("t", pa.int64())])
 PAIR = "SELECT k, x, x_1 FROM A NEXT{$1.k = $2.k AND DUR <= 40} B PUBLISH Pairs"

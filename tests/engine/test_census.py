@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from braid.engine.members import MANY, Admitted, Census
+from braid.engine.query_registry import MANY, Admitted, Census
 from braid.plan.routes import Route
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import braid
 from braid.algebra.constraints import ConstraintMode
-from braid.kernels.runtime import COMPILED
-from braid.mops import constraint_look
-from braid.mops.constraint_probes import KnownKeys
+from braid.jit.runtime import COMPILED
+from braid.operators.constraint_join.probes import KnownKeys
+from braid.operators.constraint_join.watch import cost_probe as constraint_look
 from tests.mops.eager import eager
 
 STREAMS = """

@@ -9,13 +9,13 @@ import pytest
 
 import braid
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
+from braid.distribution.distribution import distribute
 from braid.engine.constraints import of_channels
 from braid.engine.options import Options
 from braid.errors import CheckpointError, ConfigError
 from braid.lang import Catalog, load
 from braid.optimizer import driver
-from braid.plan.distribution import distribute
-from braid.spark.checkpoint import Digester, SavedPlan
+from braid.spark.shards.checkpoint import Digester, SavedPlan
 
 STREAMS = """
 CREATE STREAM A (x INT, v INT, t BIGINT) TIME t;

@@ -200,7 +200,7 @@ def test_strings_are_remembered_when_their_table_is_cleared() -> None:
 
 def test_what_a_join_remembers_for_longer_is_told_too() -> None:
     """A watch remembers so many values; what is in a window all the same is the join's to see."""
-    from braid.mops import constraint_declared
+    from braid.operators.constraint_join import declared_logic as constraint_declared
 
     with patch.multiple(constraint_declared, _LEAST_ROOM=4, MOST_ROOM=4):
         running = engine(QUERIES["windows by time"], declare({"one": DECLARED["one"]}))

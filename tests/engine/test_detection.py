@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 import braid
-from braid.engine.statistics import statistics
+from braid.engine.explain.statistics import statistics
 from braid.lang import Catalog, compile_query, load
 from braid.optimizer.rules import NAMES
 from braid.reference import answer, events_from_table
-from braid.spark.routing import shard_of
+from braid.spark.pipeline.routing import shard_of
 
 STREAMS = """
 CREATE STREAM A (x BIGINT, v DOUBLE, t BIGINT) TIME t;

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.engine.statistics import statistics
+from braid.engine.explain.statistics import statistics
 from braid.errors import QueryError
 
 STREAMS = """

@@ -11,7 +11,7 @@ import pytest
 
 import braid
 from braid.engine import executor
-from braid.mops import document_order
+from braid.operators.documents import value_order as document_order
 from tests.engine.sealing import opened, sealed
 
 STREAMS = """

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.mops import document_batches, document_table
-from braid.mops.document_store import DocumentStore
-from braid.mops.documents import DocumentsLogic
+from braid.documents import xml_table as document_table
+from braid.operators.documents import batches as document_batches
+from braid.operators.documents.logic import DocumentsLogic
+from braid.operators.documents.store import DocumentStore
 
 STREAMS = """
 CREATE STREAM S (id STRING, doc XML, t BIGINT) TIME t;

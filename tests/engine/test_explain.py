@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.engine.picture import LETTERS, MOST_BOXES, _safe
+from braid.engine.explain.plan_svg import LETTERS, MOST_BOXES, _safe
 
 STOCK = pa.schema([("Name", pa.string()), ("Price", pa.float64()), ("t", pa.int64())])
 TIMED = pa.schema([("Name", pa.string()), ("Price", pa.float64()), ("t", pa.timestamp("us"))])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.mops.batch import Batch
+from braid.operators.core.batch import Batch
 
 SCHEMA = pa.schema([("Name", pa.string()), ("Price", pa.int64()), ("t", pa.int64())])
 PAIR = "SELECT Name, Price FROM Stock NEXT{$1.Name = $2.Name} Stock PUBLISH "

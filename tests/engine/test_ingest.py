@@ -8,7 +8,7 @@ import pytest
 import braid
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
-from braid.engine.ingest import Ingest
+from braid.engine.io.ingest import Ingest
 from braid.errors import ConfigError
 
 READINGS = pa.table(

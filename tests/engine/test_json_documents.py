@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 import braid
-from braid.mops import document_table
+from braid.documents import xml_table as document_table
 
 STREAMS = """
 CREATE STREAM J (id STRING, doc JSON, t BIGINT) TIME t;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.engine.pages import PAGE, Pages, read_array
+from braid.engine.state_pages import PAGE, Pages, read_array
 
 
 def test_only_changed_pages_are_put_again() -> None:

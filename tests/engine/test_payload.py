@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.engine.payload import to_json
+from braid.engine.io.payload import to_json
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ import pytest
 
 import braid
 from braid.errors import ConfigError
-from braid.mops import selection_forms
-from braid.mops.selection_choice import CHOICES, OWN
+from braid.operators.core.selection_choice import CHOICES, OWN
+from braid.operators.selection_join import forms as selection_forms
 
 STREAMS = """
 CREATE STREAM A (k BIGINT, id BIGINT, x BIGINT, y BIGINT, s STRING, t BIGINT) TIME t;

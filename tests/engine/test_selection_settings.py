@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.mops.selection_settings import Form
+from braid.operators.core.selection_settings import Form
 
 S = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("name", pa.string()), ("t", pa.int64())])
 ASC = {"form": "asc", "strategy": "macro", "tau": 100, "lambda": 500, "mu": 0.25, "sample": 2}

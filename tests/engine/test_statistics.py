@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import braid
-from braid.engine.statistics import counted, merged, statistics
+from braid.engine.explain.statistics import counted, merged, statistics
 
 STOCK = pa.schema([("Name", pa.string()), ("Price", pa.float64()), ("t", pa.int64())])
 JUMP = "FROM Stock NEXT{$1.Name = $2.Name AND $2.Price > $1.Price AND DUR <= 100} Stock"

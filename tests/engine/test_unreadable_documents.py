@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.engine.ingest import Ingest
-from braid.mops import document_reader
-from braid.mops.document_reader import DocumentReader
+from braid.documents import reader as document_reader
+from braid.documents.reader import DocumentReader
+from braid.engine.io.ingest import Ingest
 
 STREAM = "CREATE STREAM S (text STRING, ts BIGINT) TIME ts;"
 DEEP = "<a>" * 201 + "</a>" * 201

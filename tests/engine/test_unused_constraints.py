@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import braid
-from braid.engine.statistics import statistics
-from braid.mops.constraint_declared import _NAMED
+from braid.engine.explain.statistics import statistics
+from braid.operators.constraint_join.declared_logic import _NAMED
 from braid.optimizer import constraint_use as why
 from tests.engine.test_declared_watches import (
     DECLARED,

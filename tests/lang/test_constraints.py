@@ -7,7 +7,7 @@ import pytest
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
 from braid.errors import BraidError, ConfigError, QueryErrors
 from braid.lang import Catalog, compile_query, load, prepare
-from braid.lang.constraints import declared_constraint
+from braid.lang.bind.constraints import declared_constraint
 from tests.lang.support import catalog, error, pointed_at
 
 JOIN = "Select A.Name From Stock [Range 1 min] As A, Stock [Range 1 min] As B Where A.Name = B.Name"

@@ -9,10 +9,10 @@ from braid.algebra.expressions import Literal
 from braid.algebra.nodes import Project, Read
 from braid.algebra.queries import Query
 from braid.errors import BraidError
-from braid.lang.catalog import Catalog
-from braid.lang.compile import compile_query
-from braid.lang.load import load
-from braid.lang.prepared import prepare
+from braid.lang.catalog.catalog import Catalog
+from braid.lang.catalog.compile import compile_query
+from braid.lang.catalog.load import load
+from braid.lang.catalog.prepared import prepare
 
 STREAMS = """
 CREATE STREAM S (doc XML, ts TIMESTAMP) TIME ts;

@@ -13,9 +13,9 @@ from braid.algebra.markup import NAME, escaped_attribute, escaped_text
 from braid.algebra.nodes import Project, walk_nodes
 from braid.algebra.text import show
 from braid.errors import BraidError
-from braid.lang.catalog import Catalog
-from braid.lang.compile import compile_query
-from braid.lang.load import load
+from braid.lang.catalog.catalog import Catalog
+from braid.lang.catalog.compile import compile_query
+from braid.lang.catalog.load import load
 
 STREAMS = """
 CREATE STREAM S (doc XML, t BIGINT) TIME t;

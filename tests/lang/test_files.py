@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from braid.errors import BraidError
-from braid.lang.files import loadable, query_files
-from braid.lang.streams import schema_of
+from braid.lang.catalog.files import loadable, query_files
+from braid.lang.catalog.streams import schema_of
 from tests.lang.support import catalog
 
 

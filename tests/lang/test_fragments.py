@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.errors import BraidError
-from braid.lang import Catalog, compile_query, load, parser, syntax
-from braid.lang.fragments import Fragment, cut
-from braid.lang.outlines import outline_of
-from braid.lang.tokens import Piece
+from braid.lang import Catalog, compile_query, load
+from braid.lang.parse import parser, syntax
+from braid.lang.parse.tokens import Piece
+from braid.lang.templates.fragments import Fragment, cut
+from braid.lang.templates.outlines import outline_of
 from tests.lang.support import catalog
 from tests.lang.test_skeletons import Forgetful, bound, bound_fully, fully, outcome
 from tests.properties.expressions import Draw
@@ -65,7 +66,7 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(" ".join(piece.tokens))
         return parser.parse(piece)
 
-    for module in ("braid.lang.compile", "braid.lang.load"):
+    for module in ("braid.lang.catalog.compile", "braid.lang.catalog.load"):
         monkeypatch.setattr(import_module(module), "parse", parse)
     return seen
 

@@ -7,11 +7,11 @@ import pytest
 from braid.algebra.documents import Axis, Block, Documents, ValueJoin
 from braid.algebra.expressions import Parameter
 from braid.errors import BraidError
-from braid.lang.catalog import Catalog
-from braid.lang.compile import compile_query
-from braid.lang.load import load
-from braid.lang.prepared import prepare
-from braid.plan.document_text import show_block
+from braid.lang.catalog.catalog import Catalog
+from braid.lang.catalog.compile import compile_query
+from braid.lang.catalog.load import load
+from braid.lang.catalog.prepared import prepare
+from braid.operators.documents.explain import show_block
 
 STREAMS = """
 CREATE STREAM J (doc JSON, ts TIMESTAMP) TIME ts;

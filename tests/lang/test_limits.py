@@ -13,9 +13,15 @@ import pyarrow as pa
 import pytest
 
 from braid.errors import BraidError, ConfigError, QueryError, QueryErrors
-from braid.lang import compile_query, load, parse_duration, prepare, stream_from_schema
-from braid.lang.catalog import Catalog
-from braid.lang.limits import MAX_CHARACTERS, MAX_ERRORS, MAX_PROBLEMS, MAX_TOKENS, whole_number
+from braid.lang import compile_query, parse_duration, prepare, stream_from_schema
+from braid.lang import Catalog, load
+from braid.lang.parse.limits import (
+    MAX_CHARACTERS,
+    MAX_ERRORS,
+    MAX_PROBLEMS,
+    MAX_TOKENS,
+    whole_number,
+)
 from tests.lang.support import catalog, error
 
 DIGITS = "9" * 5000

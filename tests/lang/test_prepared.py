@@ -19,7 +19,7 @@ from braid.algebra.nodes import walk_nodes
 from braid.algebra.types import BIGINT, DOUBLE, STRING
 from braid.errors import BraidError, ConfigError, QueryErrors
 from braid.lang import Catalog, Prepared, compile_query, load, prepare
-from braid.lang.lifting import expressions_of
+from braid.lang.templates.lifting import expressions_of
 from tests.lang.support import catalog, pointed_at
 
 BIG = (

@@ -16,11 +16,12 @@ from braid.algebra.queries import Query, members_of
 from braid.algebra.text import show
 from braid.algebra.types import BIGINT, DOUBLE, DURATION, STRING
 from braid.errors import BraidError
-from braid.lang import Catalog, Registered, compile_query, load, parser, syntax
-from braid.lang.lifting import expressions_of
-from braid.lang.outlines import Outline, outline_of, outlines
-from braid.lang.skeletons import Known, Skeletons
-from braid.lang.tokens import Piece
+from braid.lang import Catalog, Registered, compile_query, load
+from braid.lang.parse import parser, syntax
+from braid.lang.parse.tokens import Piece
+from braid.lang.templates.lifting import expressions_of
+from braid.lang.templates.outlines import Outline, outline_of, outlines
+from braid.lang.templates.skeletons import Known, Skeletons
 from tests.lang.support import catalog
 from tests.properties.expressions import Draw
 from tests.properties.test_text_law import PUBLISHER, STOCK, TEXTS
@@ -59,7 +60,7 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(" ".join(piece.tokens))
         return parser.parse(piece)
 
-    for module in ("braid.lang.compile", "braid.lang.load"):
+    for module in ("braid.lang.catalog.compile", "braid.lang.catalog.load"):
         monkeypatch.setattr(import_module(module), "parse", parse)
     return seen
 

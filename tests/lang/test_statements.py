@@ -7,14 +7,7 @@ import pytest
 
 from braid.algebra.streams import Stream
 from braid.errors import BraidError, ConfigError, QueryErrors
-from braid.lang import (
-    Catalog,
-    Loaded,
-    compile_query,
-    load,
-    parse_duration,
-    stream_from_schema,
-)
+from braid.lang import Catalog, Loaded, compile_query, load, parse_duration, stream_from_schema
 from tests.lang.support import catalog, pointed_at
 
 STOCK = "CREATE STREAM Stock (Name STRING, Price DOUBLE, ts TIMESTAMP) TIME ts LATENESS 10 SECONDS;"

@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from braid.algebra.constraints import ConstraintMode
-from braid.mops import (
-    constraint_aside,
-    constraint_change_aside,
-    constraint_change_watch,
-    constraint_changes,
-    constraint_choice,
-    constraint_join,
-    constraint_look,
-    constraint_results,
-    constraint_watch,
-)
+from braid.operators.constraint_join import logic as constraint_join
+from braid.operators.constraint_join.delta import logic as constraint_changes
+from braid.operators.constraint_join.delta import spill as constraint_change_aside
+from braid.operators.constraint_join.delta import watch as constraint_change_watch
+from braid.operators.constraint_join.spill import rows as constraint_aside
+from braid.operators.constraint_join.watch import cost_choice as constraint_choice
+from braid.operators.constraint_join.watch import cost_probe as constraint_look
+from braid.operators.constraint_join.watch import single_results as constraint_results
+from braid.operators.constraint_join.watch import watch as constraint_watch
 
 
 @contextmanager

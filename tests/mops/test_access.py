@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from braid.kernels import access as kernels
-from braid.kernels import access_fill, access_match
-from braid.kernels.clauses import (
+from braid.operators.core.kernels.clauses import (
     HIGHEST,
     IN,
     INTERVAL,
@@ -27,10 +25,12 @@ from braid.kernels.clauses import (
     PATTERN,
     Clauses,
 )
-from braid.mops.access import AccessIndex
-from braid.mops.access_plan import Group, choose_classes
-from braid.mops.string_patterns import PatternSet
-from braid.mops.values import Strings
+from braid.operators.core.values import Strings
+from braid.operators.select.access import AccessIndex
+from braid.operators.select.access_plan import Group, choose_classes
+from braid.operators.select.kernels import access as kernels
+from braid.operators.select.kernels import access_fill, access_match
+from braid.operators.select.string_patterns import PatternSet
 
 COLUMNS = 4
 #: The last column holds texts.

@@ -10,19 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernels.asc import (
-    COUNT,
-    NO_ARROW,
-    REGION,
-    Plan,
-    Work,
-    lowest_bit,
-    match_rows,
-    measure_next,
-    ones,
-    without_lowest,
-)
-from braid.kernels.clauses import (
+from braid.jit.memory import taken
+from braid.jit.runtime import kernel
+from braid.operators.core.kernels.clauses import (
     HIGHEST,
     IN,
     INTERVAL,
@@ -35,10 +25,20 @@ from braid.kernels.clauses import (
     PATTERN,
     Clauses,
 )
-from braid.kernels.memory import taken
-from braid.kernels.runtime import kernel
-from braid.mops.asc import AscIndex, Monitor
-from braid.mops.selection_settings import MEASURES, STRATEGIES
+from braid.operators.core.selection_settings import MEASURES, STRATEGIES
+from braid.operators.select.asc import AscIndex, Monitor
+from braid.operators.select.kernels.asc import (
+    COUNT,
+    NO_ARROW,
+    REGION,
+    Plan,
+    Work,
+    lowest_bit,
+    match_rows,
+    measure_next,
+    ones,
+    without_lowest,
+)
 
 Atom = tuple[int, int, int, int]
 Problem = tuple[list[list[Atom]], list[int], list[list[int]]]

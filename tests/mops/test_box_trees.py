@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernels import box_tree
-from braid.kernels.clauses import HIGHEST, NULL_KEY
-from braid.kernels.runtime import COMPILED
-from braid.mops.box_trees import BoxTree, GridFile, RTree
-from braid.mops.values import Words
+from braid.jit.runtime import COMPILED
+from braid.operators.core.kernels.clauses import HIGHEST, NULL_KEY
+from braid.operators.core.values import Words
+from braid.operators.selection_join.box_trees import BoxTree, GridFile, RTree
+from braid.operators.selection_join.kernels import box_tree
 
 TREES = [RTree, GridFile]
 

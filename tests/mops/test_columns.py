@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from braid.algebra.schema import Schema
-from braid.mops.columns import moved, nulls_of, write_columns
-from braid.mops.result_tables import ResultForm
-from braid.mops.values import Values
+from braid.operators.core.columns import moved, nulls_of, write_columns
+from braid.operators.core.values import Values
+from braid.operators.stream.result_tables import ResultForm
 from braid.plan.layout import Layout
 
 

@@ -18,18 +18,16 @@ from hypothesis import strategies as st
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
 from braid.algebra.expressions import TRUE
 from braid.algebra.schema import Attribute, Schema
-from braid.kernels.runtime import COMPILED
-from braid.mops import (
-    constraint_aside,
-    constraint_change_aside,
-    constraint_change_state,
-    constraint_change_watch,
-    constraint_changes,
-)
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.constraint_changes import ChangesJoinLogic
-from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
+from braid.jit.runtime import COMPILED
+from braid.operators.constraint_join.delta import logic as constraint_changes
+from braid.operators.constraint_join.delta import spill as constraint_change_aside
+from braid.operators.constraint_join.delta import state as constraint_change_state
+from braid.operators.constraint_join.delta import watch as constraint_change_watch
+from braid.operators.constraint_join.delta.logic import ChangesJoinLogic
+from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
+from braid.operators.constraint_join.spill import rows as constraint_aside
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
 from braid.plan.relational import WEIGHT, Equality
 from braid.plan.specs import Shape
 

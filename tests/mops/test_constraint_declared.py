@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from braid.algebra.constraints import Constraint, ConstraintKind
 from braid.algebra.schema import Schema
-from braid.kernels.runtime import float_word
-from braid.mops import constraint_declared
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.constraint_declared import DeclaredWatchLogic
-from braid.mops.constraint_report import Broken
-from braid.plan.declared_watch import DeclaredWatchSpec
+from braid.jit.runtime import float_word
+from braid.operators.constraint_join import declared_logic as constraint_declared
+from braid.operators.constraint_join.declared_logic import DeclaredWatchLogic
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.watch.report import Broken
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
 from braid.plan.specs import Shape
 from braid.reference.constraints import BROKEN, Arrival, Counterexample, counterexample
 

@@ -9,10 +9,10 @@ import pytest
 
 import braid
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode, Watching
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.constraint_join import ConstraintJoinLogic
-from braid.plan.constraint_join import KEEPS, ConstraintJoinSpec
+from braid.operators.constraint_join.logic import ConstraintJoinLogic
+from braid.operators.constraint_join.spec import KEEPS, ConstraintJoinSpec
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
 
 STREAMS = """
 CREATE STREAM S1 (A BIGINT, B BIGINT, t BIGINT) TIME t;

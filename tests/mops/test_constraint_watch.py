@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import braid
-from braid.kernels.runtime import COMPILED
-from braid.mops import constraint_choice, constraint_watch
+from braid.jit.runtime import COMPILED
+from braid.operators.constraint_join.watch import cost_choice as constraint_choice
+from braid.operators.constraint_join.watch import watch as constraint_watch
 
 STREAMS = """
 CREATE STREAM P (a BIGINT, v BIGINT, t BIGINT) TIME t;

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.algebra.detection import code_bits
-from braid.kernels.detection import HALF
-from braid.mops.detection_bitmaps import Bitmaps
-from braid.plan.detection import Dimension
+from braid.operators.detect.bitmaps import Bitmaps
+from braid.operators.detect.kernels.synopses import HALF
+from braid.operators.detect.spec import Dimension
 
 
 def made(sizes: list[int]) -> Bitmaps:

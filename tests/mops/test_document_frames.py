@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from braid.kernels import documents_frame as frames
+from braid.operators.documents.kernels import frame as frames
 
 
 def test_each_array_has_its_two_words() -> None:

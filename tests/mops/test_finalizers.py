@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from braid.kernels.runtime import COMPILED
+from braid.jit.runtime import COMPILED
 
 #: A compiler that is called by a finalizer while it is at work ends the process.
 CODE = """

@@ -20,18 +20,23 @@ from braid.algebra.expressions import Ref, Source
 from braid.algebra.nodes import Aggregate
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, DOUBLE, STRING
-from braid.kernels.groups_layout import BASE, NONE, REAL_WORDS, WIDE, WORDS
-from braid.kernels.groups_sums import add_real, decimal_as_float, is_fresh_real, rounded
-from braid.kernels.memory import free
-from braid.kernels.runtime import address, float_word
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.columns import array_of, nulls_of, set_nulls, words_of
-from braid.mops.constants import Constants
-from braid.mops.group import GroupLogic
-from braid.mops.membership import Origin
-from braid.mops.nodes import signatures
-from braid.mops.values import Values
+from braid.jit.memory import free
+from braid.jit.runtime import address, float_word
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import array_of, nulls_of, set_nulls, words_of
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin
+from braid.operators.core.nodes import signatures
+from braid.operators.core.values import Values
+from braid.operators.group.kernels.exact_sums import (
+    add_real,
+    decimal_as_float,
+    is_fresh_real,
+    rounded,
+)
+from braid.operators.group.kernels.layout import BASE, NONE, REAL_WORDS, WIDE, WORDS
+from braid.operators.group.logic import GroupLogic
 from braid.plan.layout import END, START
 from braid.plan.relational import GroupSpec, with_weight
 from braid.plan.routes import PlainRecipe

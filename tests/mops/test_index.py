@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from braid.kernels.clauses import IN, INTERVAL, NOT_EQUAL, NOT_IN, Clauses
-from braid.mops.index import AdaptiveIndex
-from braid.mops.selection_settings import STRATEGIES, Form, SelectionSettings
-from braid.mops.sequential import SequentialIndex, joined
+from braid.operators.core.kernels.clauses import IN, INTERVAL, NOT_EQUAL, NOT_IN, Clauses
+from braid.operators.core.selection_settings import STRATEGIES, Form, SelectionSettings
+from braid.operators.select.index import AdaptiveIndex
+from braid.operators.select.sequential import SequentialIndex, joined
 
 COLUMNS = 3
 

@@ -24,13 +24,13 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
-from braid.kernels.runtime import COMPILED, float_word
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.constants import Constants
-from braid.mops.join import JoinLogic
-from braid.mops.membership import Origin
-from braid.mops.nodes import signatures
+from braid.jit.runtime import COMPILED, float_word
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin
+from braid.operators.core.nodes import signatures
+from braid.operators.join.logic import JoinLogic
 from braid.plan.layout import END, START
 from braid.plan.relational import Equality, JoinRecipe, JoinSpec, with_weight
 from tests.mops.joining import belong

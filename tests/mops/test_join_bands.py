@@ -12,23 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.algebra.expressions import (
-    Call,
-    Expression,
-    Literal,
-    Parameter,
-    Ref,
-    Source,
-    conjunction,
-)
+from braid.algebra.expressions import Call, Expression, Literal, Parameter, Ref, Source, conjunction
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE
-from braid.kernels.runtime import COMPILED
-from braid.mops import join, join_bands
-from braid.mops.base import Context
-from braid.mops.constants import Constants
-from braid.mops.join import JoinLogic
-from braid.mops.join_bands import bands_of
+from braid.jit.runtime import COMPILED
+from braid.operators.core.base import Context
+from braid.operators.core.constants import Constants
+from braid.operators.join import bands as join_bands
+from braid.operators.join import logic as join
+from braid.operators.join.bands import bands_of
+from braid.operators.join.logic import JoinLogic
 from braid.plan.relational import JoinRecipe, JoinSpec, with_weight
 from tests.mops.test_join import Delta, feed, origin, spec_of
 

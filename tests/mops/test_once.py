@@ -9,14 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from braid.kernels import once
-from braid.kernels.runtime import COMPILED
+from braid.jit import compile_lock as once
+from braid.jit.runtime import COMPILED
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without the compiler nothing is compiled")
 
 SOURCE = """
 from numba import types
-from braid.kernels.runtime import PREDICATE, kernel
+from braid.jit.runtime import PREDICATE, kernel
 
 def plain(instance, event, parameters, strings):
     return instance < event

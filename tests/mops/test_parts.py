@@ -6,12 +6,12 @@ from types import ModuleType
 
 import pytest
 
-from braid.kernels.runtime import COMPILED, kernel
+from braid.jit.runtime import COMPILED, kernel
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without the compiler there are no parts")
 
 SOURCE = """
-from braid.kernels.runtime import kernel
+from braid.jit.runtime import kernel
 
 @kernel()
 def inner(number):

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.mops import laid, publish
-from braid.mops.batch import Batch
-from braid.mops.laid import ALWAYS, NEVER
-from braid.mops.publish import Subscribers
-from braid.mops.sets import Sets
+from braid.operators.core.batch import Batch
+from braid.operators.core.node_sets import Sets
+from braid.operators.stream import publish
+from braid.operators.stream import subscriber_index as laid
+from braid.operators.stream.publish import Subscribers
+from braid.operators.stream.subscriber_index import ALWAYS, NEVER
 
 NODES = 4
 LONGEST = st.sampled_from([-1, 0, 1, 2, 5, 1_000, int(NEVER)])

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernels.runtime import address
-from braid.kernels.selection_boxes import first_above
+from braid.jit.runtime import address
+from braid.operators.selection_join.kernels.boxes import first_above
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import braid
-from braid.mops import states
+from braid.operators.pattern import pattern_tables as states
 
 SCHEMA = pa.schema([("n", pa.int64()), ("c", pa.int64()), ("p", pa.float64()), ("t", pa.int64())])
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from braid.kernels.runtime import address
-from braid.kernels.strings import string_like
-from braid.mops.string_patterns import PatternSet, longest_literal
-from braid.mops.values import Strings
+from braid.jit.runtime import address
+from braid.jit.strings import string_like
+from braid.operators.core.values import Strings
+from braid.operators.select.string_patterns import PatternSet, longest_literal
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 KINDS = ["contains", "starts_with", "ends_with", "like"]

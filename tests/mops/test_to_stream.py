@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.algebra.schema import Schema
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.columns import column_to_arrow, write_columns
-from braid.mops.constants import Constants
-from braid.mops.membership import origin_of
-from braid.mops.nodes import Nodes, signatures
-from braid.mops.to_stream import ToStreamLogic, consolidated
-from braid.mops.values import Values
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import column_to_arrow, write_columns
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import origin_of
+from braid.operators.core.nodes import Nodes, signatures
+from braid.operators.core.values import Values
+from braid.operators.to_stream.logic import ToStreamLogic, consolidated
 from braid.plan.layout import END, START
 from braid.plan.relational import ToStreamSpec, with_weight
 from braid.plan.specs import Shape

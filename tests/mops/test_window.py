@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 
 from braid.algebra.expressions import Parameter
 from braid.algebra.schema import Schema
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.columns import column_to_arrow, write_columns
-from braid.mops.constants import Constants
-from braid.mops.membership import Origin, origin_of
-from braid.mops.nodes import Nodes, signatures
-from braid.mops.values import Values
-from braid.mops.window import WindowLogic
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import column_to_arrow, write_columns
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin, origin_of
+from braid.operators.core.nodes import Nodes, signatures
+from braid.operators.core.values import Values
+from braid.operators.window.logic import WindowLogic
 from braid.plan.layout import END, START
 from braid.plan.relational import WindowRecipe, WindowSpec
 from braid.plan.specs import Shape

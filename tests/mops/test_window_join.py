@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from braid.algebra.expressions import TRUE, Call, Expression, Parameter, Ref, Source, conjunction
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, BOOLEAN, STRING
-from braid.kernels.runtime import COMPILED
-from braid.mops import join_rings
-from braid.mops.base import Context
-from braid.mops.batch import Batch
-from braid.mops.bit_sets import BitSets
-from braid.mops.constants import Constants
-from braid.mops.membership import Origin
-from braid.mops.nodes import signatures
-from braid.mops.window_join import WindowJoinLogic
+from braid.jit.runtime import COMPILED
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
+from braid.operators.core.bit_sets import BitSets
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin
+from braid.operators.core.nodes import signatures
+from braid.operators.join import ring_state as join_rings
+from braid.operators.join.window_join import WindowJoinLogic
 from braid.plan.layout import END, START
 from braid.plan.relational import Equality, WindowJoinRecipe, WindowJoinSpec
 from braid.plan.specs import Shape

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from braid.algebra.expressions import Source
-from braid.plan.automaton import EVENT_DURATION, Automaton, Edge, Kind
+from braid.operators.pattern.automaton import EVENT_DURATION, Automaton, Edge, Kind
 from braid.reference import Event
 from braid.reference.events import Bindings
 from braid.reference.scalars import value

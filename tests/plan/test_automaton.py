@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.lang import Catalog, compile_query, stream_from_schema
-from braid.plan.automaton import Automaton, Kind, describe, translate
+from braid.operators.pattern.automaton import Automaton, Kind, describe, translate
 from braid.reference import Event, evaluate
 from tests.plan.automaton_model import run
 

@@ -24,8 +24,7 @@ from braid.algebra.queries import Members, Output, Query, Template
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP
-from braid.errors import CheckpointError
-from braid.plan.distribution import (
+from braid.distribution.distribution import (
     Distribution,
     Kept,
     Placement,
@@ -33,8 +32,9 @@ from braid.plan.distribution import (
     distribute,
     explain,
 )
-from braid.plan.fitting import Fitter, Misfit
-from braid.plan.keys import leaves
+from braid.distribution.keys import leaves
+from braid.distribution.live_placement import Fitter, Misfit
+from braid.errors import CheckpointError
 
 COLUMNS = Schema.of(
     [("Name", STRING), ("Buyer", STRING), ("Lot", pa.int32()), ("Price", DOUBLE), ("ts", TIMESTAMP)]

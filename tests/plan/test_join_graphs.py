@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 import pytest
 
-from braid.plan.join_graphs import JoinGraph, conjunctive_query
+from braid.operators.documents.join_graphs import JoinGraph, conjunctive_query
 
 #: A tree by its leaves: a number, or the subtrees of an inner node.
 Tree = int | tuple["Tree", ...]

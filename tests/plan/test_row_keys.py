@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from braid.distribution.distribution import distribute
 from braid.lang import Catalog, compile_query, load
-from braid.plan.distribution import distribute
 
 STREAMS = """
 CREATE STREAM S (k STRING, v BIGINT, x BIGINT, t BIGINT) TIME t;

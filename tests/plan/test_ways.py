@@ -6,7 +6,7 @@ import pytest
 
 from braid.algebra.nodes import Sequence, walk_nodes
 from braid.lang import Catalog, compile_query, load
-from braid.optimizer.patterns import parts_of
+from braid.operators.pattern.planning import parts_of
 
 STREAM = "CREATE STREAM S (n STRING, c BIGINT, i INTEGER, p DOUBLE, t BIGINT) TIME t;"
 

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from braid.algebra.detection import Part, Settings
 from braid.algebra.detection_memory import Demand, fitting
-from braid.algebra.expressions import (
-    Expression,
-    Literal,
-    Ref,
-    Source,
-    conjunction,
-    conjuncts,
-    refs,
-)
+from braid.algebra.expressions import Expression, Literal, Ref, Source, conjunction, conjuncts, refs
 from braid.algebra.join_graphs import graph_of
 from braid.algebra.joins import in_names_of_join
 from braid.algebra.nodes import Node, Project

@@ -7,9 +7,9 @@ import json
 
 from hypothesis import strategies as st
 
-from braid.lang.catalog import Catalog
-from braid.lang.compile import compile_query
-from braid.lang.load import load
+from braid.lang.catalog.catalog import Catalog
+from braid.lang.catalog.compile import compile_query
+from braid.lang.catalog.load import load
 from braid.reference import Event
 from tests.properties.expressions import Draw
 from tests.properties.plans import Workload

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from braid.algebra.queries import Query
 from braid.algebra.schema import Schema
+from braid.engine.io.results import Emission
 from braid.engine.options import Options
-from braid.engine.results import Emission
 from braid.engine.shard import Shard
-from braid.mops.selection_settings import STRATEGIES, Form, Selections, SelectionSettings
+from braid.operators.core.selection_settings import STRATEGIES, Form, Selections, SelectionSettings
 from braid.optimizer.rules import NAMES
 from braid.reference import Event, Overflow, TooMany, answer, events_from_result
 from braid.reference.tables import to_array

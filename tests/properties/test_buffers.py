@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from braid.algebra.expressions import Ref, Source
 from braid.algebra.nodes import Aggregate, Node, Read, Select
 from braid.algebra.queries import Output, Query
-from braid.algebra.relations import (
-    GroupRows,
-    KeepRows,
-    MapRows,
-    Relation,
-    ToStream,
-    aggregate_name,
-)
+from braid.algebra.relations import GroupRows, KeepRows, MapRows, Relation, ToStream, aggregate_name
 from braid.algebra.schema import TICKS
 from braid.algebra.types import BIGINT, DOUBLE
 from braid.optimizer.rules import NAMES

@@ -27,7 +27,9 @@ from benchmarks import k_joins, k_streams
 from benchmarks.k_streams import Ints, KStreams
 from braid.algebra.constraints import ConstraintKind
 from braid.lang import Catalog, load
-from braid.mops import constraint_change_aside, constraint_changes, constraint_look
+from braid.operators.constraint_join.delta import logic as constraint_changes
+from braid.operators.constraint_join.delta import spill as constraint_change_aside
+from braid.operators.constraint_join.watch import cost_probe as constraint_look
 from braid.reference import Event, answer, events_from_result, events_from_table
 from braid.reference.constraints import Arrival, keeps
 

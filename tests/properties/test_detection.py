@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.engine import executor
-from braid.mops import detection_keys, detection_query
+from braid.operators.detect import query as detection_query
+from braid.operators.detect import verification_keys as detection_keys
 from tests.properties.law import Feed, check, feeds, stay
 from tests.properties.plans import DETECTIONS, workloads
 

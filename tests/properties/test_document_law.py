@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from braid.engine import executor
-from braid.mops import document_order, document_store
+from braid.operators.documents import store as document_store
+from braid.operators.documents import value_order as document_order
 from tests.properties import document_elements, document_joins, documents, json_documents, law
 from tests.properties.test_live import come_and_go
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, note, settings
 
 import braid
-from braid.kernels.runtime import COMPILED
+from braid.jit.runtime import COMPILED
 from braid.lang import Catalog, load
 from braid.reference import Event, answer, events_from_result, events_from_table
 from tests.mops.eager import eager

@@ -12,10 +12,10 @@ from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, DOUBLE, STRING
 from braid.engine.options import Options
-from braid.kernels.runtime import COMPILED
+from braid.jit.runtime import COMPILED
 from braid.lang import Catalog, compile_query
-from braid.mops.selection_choice import CHOICES, Choice
-from braid.plan.selection_join import SelectionJoinSpec
+from braid.operators.core.selection_choice import CHOICES, Choice
+from braid.operators.selection_join.spec import SelectionJoinSpec
 from braid.reference import Event
 from tests.properties.expressions import Draw
 from tests.properties.law import OPTIONS, Run, compare, expected, feeds, start

@@ -16,18 +16,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from braid.engine.ingest import Ingest
+from braid.distribution.distribution import Standing, distribute
+from braid.engine.io.ingest import Ingest
+from braid.engine.io.ordering import NEVER
 from braid.engine.options import Options
-from braid.engine.ordering import NEVER
 from braid.lang import Catalog, compile_query
-from braid.lang.prepared import prepare
-from braid.plan.distribution import Standing, distribute
+from braid.lang.catalog.prepared import prepare
 from braid.reference import events_from_table
-from braid.spark.checkpoint import SavedPlan
-from braid.spark.control import APPLIED, ControlJob
-from braid.spark.ingest import IngestJob
-from braid.spark.live import Outcome
-from braid.spark.shards import Arrivals, Hosted, ShardJob
+from braid.spark.pipeline.control import APPLIED, ControlJob
+from braid.spark.pipeline.ingest import IngestJob
+from braid.spark.shards.checkpoint import SavedPlan
+from braid.spark.shards.live import Outcome
+from braid.spark.shards.shards import Arrivals, Hosted, ShardJob
 from tests.spark.support import (
     BEGIN,
     CHAINED,

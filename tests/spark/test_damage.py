@@ -11,7 +11,7 @@ import pytest
 
 from braid import CheckpointError
 from braid.errors import BraidError
-from braid.spark.shipping import Shipped
+from braid.spark.pipeline.shipping import Shipped
 from tests.properties.damage import damaged_bytes
 from tests.spark.support import KEYED, Market, stock_rows
 from tests.spark.test_restart import run

@@ -14,24 +14,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import braid
-from braid.engine.ingest import Ingest
+from braid.distribution.distribution import Distribution, distribute
+from braid.distribution.document_routes import ValueRoute, is_value_route
+from braid.distribution.keys import split_channel
+from braid.documents import reader as document_reader
+from braid.documents.reader import DocumentReader
+from braid.documents.xml_table import read_xml
+from braid.engine.io.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog, compile_query
-from braid.lang.load import load
-from braid.mops import document_order, document_reader
-from braid.mops.document_reader import DocumentReader
-from braid.mops.document_table import read_xml
-from braid.plan.distribution import Distribution, distribute
-from braid.plan.document_routes import ValueRoute, is_value_route
-from braid.plan.keys import split_channel
-from braid.spark import hosting
-from braid.spark.checkpoint import SavedPlan
-from braid.spark.envelopes import EVENTS, LATE, REFUSED, RESULT, open_payload, open_table
-from braid.spark.ingest import IngestJob
-from braid.spark.processor import ShardProcessor
-from braid.spark.routing import document_shards
-from braid.spark.shards import ShardJob
-from braid.spark.shipping import Shipped
+from braid.lang.catalog.load import load
+from braid.operators.documents import value_order as document_order
+from braid.spark.pipeline.envelopes import EVENTS, LATE, REFUSED, RESULT, open_payload, open_table
+from braid.spark.pipeline.ingest import IngestJob
+from braid.spark.pipeline.routing import document_shards
+from braid.spark.pipeline.shipping import Shipped
+from braid.spark.shards.checkpoint import SavedPlan
+from braid.spark.shards.processor import ShardProcessor
+from braid.spark.shards import hosting
+from braid.spark.shards.shards import ShardJob
 from tests.spark.test_shards import Store
 
 STREAMS = "CREATE STREAM S (id STRING, doc XML, t BIGINT) TIME t;"

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 import braid
 from braid import ConfigError, Session
-from braid.spark import MemorySink, shipping
+from braid.spark import MemorySink
+from braid.spark.pipeline import shipping
 from tests.spark.support import (
     BEGIN,
     FOLDED,

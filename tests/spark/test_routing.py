@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from braid.engine.ingest import Ingest, plain
+from braid.distribution.distribution import distribute
+from braid.engine.io.ingest import Ingest, plain
+from braid.engine.io.results import Paired, ResultGroup
 from braid.engine.options import Options
-from braid.engine.results import Paired, ResultGroup
 from braid.lang import Catalog, compile_query, stream_from_schema
-from braid.plan.distribution import distribute
-from braid.spark.envelopes import (
+from braid.spark.pipeline.envelopes import (
     EVENTS,
     HEARTBEAT,
     PACKED,
@@ -23,10 +23,10 @@ from braid.spark.envelopes import (
     open_payload,
     open_table,
 )
-from braid.spark.ingest import IngestJob, not_before
-from braid.spark.routing import hash_values, shard_of
-from braid.spark.shipping import Shipped
-from braid.spark.stateless import StatelessJob, StatelessPlan
+from braid.spark.pipeline.ingest import IngestJob, not_before
+from braid.spark.pipeline.routing import hash_values, shard_of
+from braid.spark.pipeline.shipping import Shipped
+from braid.spark.shards.stateless import StatelessJob, StatelessPlan
 
 
 def hashes(values: list, type_: pa.DataType) -> list[int]:

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pytest
 
 from braid.algebra.schema import TICKS
-from braid.engine.ingest import Ingest
+from braid.distribution.distribution import distribute
+from braid.engine.io.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog, compile_query, stream_from_schema
-from braid.plan.distribution import distribute
 from braid.reference import answer, events_from_table
-from braid.spark import hosting
-from braid.spark.checkpoint import SavedPlan
-from braid.spark.envelopes import RESULT, open_table
 from braid.spark.environment import shard_labels
-from braid.spark.ingest import IngestJob
-from braid.spark.processor import ShardProcessor
-from braid.spark.shards import Hosted, ShardJob
-from braid.spark.shipping import Shipped
+from braid.spark.pipeline.envelopes import RESULT, open_table
+from braid.spark.pipeline.ingest import IngestJob
+from braid.spark.pipeline.shipping import Shipped
+from braid.spark.shards.checkpoint import SavedPlan
+from braid.spark.shards.processor import ShardProcessor
+from braid.spark.shards import hosting
+from braid.spark.shards.shards import Hosted, ShardJob
 
 LABEL = 0
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64()), ("t", pa.int64())])

@@ -180,7 +180,7 @@ def bucket_of(words: Sequence[int], buckets: int) -> int:
 
 
 def _text_hash(text: str) -> int:
-    """FNV-1a of the bytes with a final mix, as `kernels/strings.py` has it."""
+    """FNV-1a of the bytes with a final mix, as `jit/strings.py` has it."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = ((value ^ byte) * 0x100000001B3) & _WORD

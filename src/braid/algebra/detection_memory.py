@@ -1,6 +1,6 @@
 """What a detection holds, planned when it is registered: MEMORY chooses its buckets by this.
 
-The plan says what `mops/detection_log.py` holds. A window of a known number of rows is planned full,
+The plan says what `operators/detect/log.py` holds. A window of a known number of rows is planned full,
 with the batches that wait beside it. How many events other windows will have is not known: there
 the plan is for one bitmap or matrix for the window and one for a batch, and for a few events; a
 detection that comes to hold more than its MEMORY is suspended.

@@ -93,7 +93,7 @@ class Remembers:
 
 @dataclass(frozen=True)
 class Call(Remembers):
-    """A function applied to arguments; `functions.py` lists the functions and their types."""
+    """A function applied to arguments; `lang/bind/user_functions.py` lists the functions and their types."""
 
     function: str
     args: tuple[Expression, ...]

@@ -4,7 +4,7 @@ Each node checks itself when it is built and derives its schema. Names of the se
 is sigma, `Project` is pi, rho and alpha at once (it says how every output attribute is
 computed), `Union` is the union, `Sequence` is `;theta` (NEXT), `Iterate` is mu (FOLD) and
 `SameTime` is beta (instance aggregation). `ToStream` is CQL's Istream, Dstream or Rstream of a
-relation; relations are in `relations.py`.
+relation; relations are in `lang/bind/relations.py`.
 
 A node knows nothing of queries: which queries use it is a fact of the plan.
 """

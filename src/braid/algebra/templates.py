@@ -17,16 +17,7 @@ from braid.algebra.bounds import bound_durations
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Parameter, transform
-from braid.algebra.nodes import (
-    Iterate,
-    Node,
-    Project,
-    Read,
-    SameTime,
-    Select,
-    Union,
-    reads,
-)
+from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union, reads
 from braid.algebra.nodes import Sequence as SequenceNode
 from braid.algebra.relations import ToStream, rebuilt
 from braid.algebra.types import Kind, kind_of

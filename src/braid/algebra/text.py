@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from braid.algebra.expressions import (
-    Call,
-    Duration,
-    Expression,
-    Literal,
-    Parameter,
-    Ref,
-    Source,
-)
+from braid.algebra.expressions import Call, Duration, Expression, Literal, Parameter, Ref, Source
 from braid.algebra.types import Kind, kind_of, sql_name
 
 _INFIX = {

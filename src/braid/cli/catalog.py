@@ -12,8 +12,8 @@ import pyarrow as pa
 from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, Rules, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
-from braid.lang.files import flatten, load_in_turns
-from braid.lang.prepared import Refused, prepare
+from braid.lang.catalog.files import flatten, load_in_turns
+from braid.lang.catalog.prepared import Refused, prepare
 
 if TYPE_CHECKING:
     from braid.engine.shard import Shard

@@ -23,7 +23,7 @@ from braid.cli import places
 from braid.cli.job import Job
 from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query
-from braid.lang.limits import quoted, whole_number
+from braid.lang.parse.limits import quoted, whole_number
 
 #: What Spark is told that the lines have, besides `at`.
 SCHEMA = "seq BIGINT, op STRING, id STRING, text STRING"

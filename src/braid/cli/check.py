@@ -10,8 +10,8 @@ from braid.cli.catalog import catalog_of, check_files, notices_of_plan, planned
 from braid.cli.job import load_job
 from braid.errors import ConfigError
 from braid.lang import Catalog
-from braid.lang.declared import declared_streams
-from braid.lang.files import SUFFIXES, query_files
+from braid.lang.catalog.declared_streams import declared_streams
+from braid.lang.catalog.files import SUFFIXES, query_files
 
 
 def check_command(patterns: Sequence[str], streams: Path | None) -> int:

@@ -24,7 +24,7 @@ from braid.errors import ConfigError
 from braid.lang import Catalog
 
 if TYPE_CHECKING:
-    from braid.engine.explain import Explained
+    from braid.engine.explain.explain import Explained
     from braid.engine.shard import Shard
 
 
@@ -74,7 +74,7 @@ def _loaded(job: Job | None, patterns: Sequence[str]) -> Checked:
 
 
 def _explained(shard: Shard, catalog: Catalog, query: str | None) -> Explained:
-    from braid.engine.explain import explained
+    from braid.engine.explain.explain import explained
 
     return explained(shard, catalog, query)
 
@@ -102,7 +102,7 @@ def _write(text: str, output: Path | None) -> None:
 
 def where_they_run(catalog: Catalog, shards: int, query: str | None) -> str:
     """How queries are distributed, and why; of one query only the component that it is in."""
-    from braid.plan.distribution import distribute, explain
+    from braid.distribution.distribution import distribute, explain
 
     found = distribute(catalog.members(), catalog.streams, shards)
     if query is not None:

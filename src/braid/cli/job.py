@@ -316,7 +316,7 @@ class _Reader:
         if not patterns:
             hint = 'for example: [queries] files = ["rules/*.cel"]'
             self.problem("E454", "[queries] names no files", hint)
-        from braid.lang.files import query_files
+        from braid.lang.catalog.files import query_files
 
         found: dict[Path, None] = {}
         for pattern in patterns:

@@ -233,7 +233,7 @@ def guarded(command: Callable[[], object]) -> int:
     try:
         command()
     except BraidError as error:
-        from braid.lang.files import flatten
+        from braid.lang.catalog.files import flatten
 
         for one in flatten(error):
             show.error(one)

@@ -19,7 +19,7 @@ from braid.cli.changes import SCHEMA
 from braid.cli.job import NEVER, Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
 from braid.errors import BraidError, ConfigError, PipelineError
-from braid.lang.files import load_in_turns
+from braid.lang.catalog.files import load_in_turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

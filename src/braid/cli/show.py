@@ -14,7 +14,7 @@ from rich.text import Text
 from braid.errors import BraidError, Notice
 
 if TYPE_CHECKING:
-    from braid.lang.prepared import Refused
+    from braid.lang.catalog.prepared import Refused
 
 #: Wide where there is no terminal whose width would matter: nothing is cut in a log.
 _WIDTH = {True: None, False: 140}

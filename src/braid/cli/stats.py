@@ -51,7 +51,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
 def show_stats(path: Path, query: str | None, form: str, checkpoint: str | None = None) -> int:
     from dataclasses import replace
 
-    from braid.engine.statistics import merged
+    from braid.engine.explain.statistics import merged
 
     job = load_job(path)
     if checkpoint is not None:
@@ -136,17 +136,17 @@ def _mop_table(mops: list[dict[str, Any]]) -> Table:
 def _detail_lines(mop: dict[str, Any]) -> list[str]:
     """How the index of a selection is doing; what a join has found of constraints."""
     if "one_result" in mop["detail"]:
-        from braid.engine.constraint_details import constraint_lines
+        from braid.operators.constraint_join.explain import constraint_lines
 
         return [f"{mop['signature'][:8]} {line}" for line in constraint_lines(mop["detail"])]
     if mop["kind"] == "watch":
-        from braid.engine.constraint_details import watch_line
+        from braid.operators.constraint_join.explain import watch_line
 
         about = f"constraint {mop['detail']['name']} ({mop['detail']['declared']})"
         return [f"{mop['signature'][:8]} {about}: {watch_line(mop['detail'])}"]
     if mop["kind"] != "selection":
         return []
-    from braid.engine.details import index_line
+    from braid.engine.explain.explain_text import index_line
 
     return [f"{mop['signature'][:8]} {index_line(mop['detail'])}"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from braid.engine.engine import Engine
-    from braid.engine.whole_tables import Results, run
+    from braid.engine.tables import Results, run
 
 _LAZY = {"Engine": "engine", "Results": "whole_tables", "run": "whole_tables"}
 

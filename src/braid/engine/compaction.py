@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.types import Kind, kind_of
-from braid.mops.base import Held, Logic
-from braid.mops.values import Values
+from braid.operators.core.base import Held, Logic
+from braid.operators.core.values import Values
 
 
 def compact_values(

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.algebra.constraints import Constraint, ConstraintMode
+from braid.distribution.keys import split_channel
 from braid.engine.executor import Executor
 from braid.errors import Notice
-from braid.plan.keys import split_channel
 
 #: What comes of it, by what joins that have used it may do; None: none has.
 _AFTER = {

@@ -21,23 +21,23 @@ from braid.engine.checksums import reading
 from braid.engine.constraint_notices import unused_notices
 from braid.engine.constraints import constraint_mode
 from braid.engine.constraints import watching as watching_of
-from braid.engine.explain import Explained, explained
-from braid.engine.ingest import END, REJECTED, Ends, Ingest
+from braid.engine.explain.explain import Explained, explained
+from braid.engine.io.ingest import END, REJECTED, Ends, Ingest
+from braid.engine.io.payload import to_json
+from braid.engine.io.results import Emission
 from braid.engine.options import Options
-from braid.engine.pages import SavedPages
-from braid.engine.payload import to_json
 from braid.engine.reports import NoticeList
-from braid.engine.results import Emission
 from braid.engine.shard import Shard
+from braid.engine.state_pages import SavedPages
 from braid.errors import BraidError, ConfigError, Origin
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
-from braid.lang.constraints import declared_constraint
-from braid.lang.files import loadable
-from braid.lang.prepared import Refused, prepare, restored
-from braid.lang.streams import schema_of
-from braid.mops.base import ASIDE_ABOVE
-from braid.mops.selection_choice import Choice
-from braid.mops.selection_settings import Selections, selections
+from braid.lang.bind.constraints import declared_constraint
+from braid.lang.catalog.files import loadable
+from braid.lang.catalog.prepared import Refused, prepare, restored
+from braid.lang.catalog.streams import schema_of
+from braid.operators.core.base import ASIDE_ABOVE
+from braid.operators.core.selection_choice import Choice
+from braid.operators.core.selection_settings import Selections, selections
 from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.

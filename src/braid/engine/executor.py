@@ -18,42 +18,35 @@ import pyarrow as pa
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
+from braid.engine.bulk_registration import Comer, Forms, constants_of, joined, renumbered
 from braid.engine.checksums import reading
 from braid.engine.compaction import compact_values
-from braid.engine.exits import ChannelExits
 from braid.engine.failures import Failures
-from braid.engine.feeds import with_feeds
-from braid.engine.members import Admitted, Census, ExitPoint
-from braid.engine.stops import Stop
-from braid.engine.together import Comer, Forms, constants_of, joined, renumbered
-from braid.mops.arriving import Columns, Unread
-from braid.mops.base import Context, Logic, State
-from braid.mops.batch import Batch, Later
-from braid.mops.bit_sets import BitSets
-from braid.mops.bounds import bound_of
-from braid.mops.build import build
-from braid.mops.checks import held_codes
-from braid.mops.columns import Rows
-from braid.mops.constants import Constants
-from braid.mops.constraint_changes import ChangesJoinLogic
-from braid.mops.constraint_declared import DeclaredWatchLogic
-from braid.mops.constraint_join import ConstraintJoinLogic
-from braid.mops.constraint_report import Broken
-from braid.mops.detection import DetectionLogic
-from braid.mops.encode import EncodeLogic
-from braid.mops.laid import ALWAYS, NEVER
-from braid.mops.membership import Origin
-from braid.mops.publish import PublishLogic
-from braid.mops.selection import SelectionLogic
-from braid.mops.values import Words
-from braid.plan.plan import (
-    Plan,
-    channel_owner,
-    last_uses,
-    moved_by_time,
-    ordered,
-    source_channel,
-)
+from braid.engine.io.output_router import ChannelExits
+from braid.engine.io.shared_events import with_feeds
+from braid.engine.query_registry import Admitted, Census, ExitPoint
+from braid.engine.suspension import Stop
+from braid.operators.constraint_join.declared_logic import DeclaredWatchLogic
+from braid.operators.constraint_join.delta.logic import ChangesJoinLogic
+from braid.operators.constraint_join.logic import ConstraintJoinLogic
+from braid.operators.constraint_join.watch.report import Broken
+from braid.operators.core.base import Context, Logic, State
+from braid.operators.core.batch import Batch, Later
+from braid.operators.core.bit_sets import BitSets
+from braid.operators.core.bounds import bound_of
+from braid.operators.core.checks import held_codes
+from braid.operators.core.columnar_input import Columns, Unread
+from braid.operators.core.columns import Rows
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin
+from braid.operators.core.values import Words
+from braid.operators.detect.logic import DetectionLogic
+from braid.operators.registry import build
+from braid.operators.select.logic import SelectionLogic
+from braid.operators.stream.encode import EncodeLogic
+from braid.operators.stream.publish import PublishLogic
+from braid.operators.stream.subscriber_index import ALWAYS, NEVER
+from braid.plan.plan import Plan, channel_owner, last_uses, moved_by_time, ordered, source_channel
 from braid.plan.relational import BufferSpec, GroupSpec
 from braid.plan.routes import Exit, Route, SelectRecipe, Stage
 from braid.plan.specs import EncodeSpec, Shape
@@ -115,7 +108,7 @@ class Executor:
         return self._enter(Comer(route, members, births), origins, constants)
 
     def admit_together(self, comers: Sequence[Comer]) -> list[Admitted]:
-        """Take on queries of many templates, those of a form at once: see `together.py`."""
+        """Take on queries of many templates, those of a form at once: see `bulk_registration.py`."""
         forms, origins = Forms(), [list[Origin]() for _ in comers]
         for place in range(max((len(comer.route.stages) for comer in comers), default=0)):
             groups: dict[Hashable, list[tuple[int, tuple[int, ...]]]] = {}

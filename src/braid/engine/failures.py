@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from braid.engine.members import Admitted
-from braid.engine.stops import Stop
+from braid.engine.query_registry import Admitted
+from braid.engine.suspension import Stop
 from braid.errors import CheckpointError
-from braid.mops.base import Logic
-from braid.mops.laid import ALWAYS
+from braid.operators.core.base import Logic
+from braid.operators.stream.subscriber_index import ALWAYS
 from braid.plan.plan import channel_owner
 
 if TYPE_CHECKING:

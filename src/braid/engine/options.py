@@ -8,9 +8,9 @@ from typing import Any
 
 from braid.algebra.constraints import Constraint, ConstraintMode, Watching
 from braid.errors import ConfigError
-from braid.mops.base import ASIDE_ABOVE
-from braid.mops.selection_choice import Choice
-from braid.mops.selection_settings import Selections, selections
+from braid.operators.core.base import ASIDE_ABOVE
+from braid.operators.core.selection_choice import Choice
+from braid.operators.core.selection_settings import Selections, selections
 from braid.optimizer.rules import NAMES
 
 

@@ -33,20 +33,20 @@ from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
 from braid.algebra.types import Kind, kind_of
+from braid.engine.bulk_registration import Comer, can_wait
 from braid.engine.executor import Executor
-from braid.engine.members import ExitPoint
-from braid.engine.together import Comer, can_wait
-from braid.mops.laid import ALWAYS
-from braid.mops.values import Words
+from braid.engine.query_registry import ExitPoint
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.spec import ConstraintJoinSpec
+from braid.operators.constraint_join.watch_planning import asked_of_streams
+from braid.operators.core.values import Words
+from braid.operators.selection_join.spec import boxes_of, columns_of
+from braid.operators.stream.subscriber_index import ALWAYS
 from braid.optimizer.constraint_use import with_reasons
-from braid.optimizer.constraint_watches import asked_of_streams
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
-from braid.optimizer.operators import Channel
-from braid.plan.constraint_join import ConstraintJoinSpec
-from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.plan import Mop
 from braid.plan.routes import PlainRecipe, Route, Stage
-from braid.plan.selection_join import boxes_of, columns_of
+from braid.plan.sharing import Channel
 from braid.plan.specs import PublishSpec, Shape
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from braid.errors import Notice
-from braid.mops.user_functions import Failures
+from braid.operators.core.user_functions import Failures
 
 LOG = logging.getLogger("braid")
 

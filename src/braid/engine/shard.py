@@ -12,35 +12,35 @@ from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.types import TIMESTAMP
+from braid.distribution.keys import FEED
+from braid.documents.reader import DocumentReader
 from braid.engine import state
 from braid.engine.checksums import reading
 from braid.engine.clock_distance import ClockDistance
 from braid.engine.constraint_notices import constraint_notices
 from braid.engine.constraints import of_channels
 from braid.engine.executor import Executor, Found
-from braid.engine.ingest import END, START, Ends, plain
-from braid.engine.lives import Lives
-from braid.engine.members import ExitPoint
+from braid.engine.io.ingest import END, START, Ends, plain
+from braid.engine.io.ordering import NEVER, Ordering, Part
+from braid.engine.io.results import Emission, Paired, ResultGroup
+from braid.engine.io.row_encoder import Arrivals
 from braid.engine.options import Options
-from braid.engine.ordering import NEVER, Ordering, Part
-from braid.engine.pages import Delta, Pages
 from braid.engine.planner import Planner, read_shapes
-from braid.engine.released import Arrivals
+from braid.engine.query_lifetimes import Lives
+from braid.engine.query_registry import ExitPoint
 from braid.engine.reports import Reports
-from braid.engine.results import Emission, Paired, ResultGroup
 from braid.engine.state import Meta
+from braid.engine.state_pages import Delta, Pages
 from braid.engine.unreadable import UnreadTexts, document_mops
 from braid.errors import Notice
-from braid.mops.arriving import Columns, rows_of
-from braid.mops.base import Context, State
-from braid.mops.batch import Batch
-from braid.mops.columns import Rows
-from braid.mops.constraint_state import STORES
-from braid.mops.document_reader import DocumentReader
-from braid.mops.publish import Subscribers
-from braid.mops.values import Words
+from braid.operators.constraint_join.state import STORES
+from braid.operators.core.base import Context, State
+from braid.operators.core.batch import Batch
+from braid.operators.core.columnar_input import Columns, rows_of
+from braid.operators.core.columns import Rows
+from braid.operators.core.values import Words
+from braid.operators.stream.publish import Subscribers
 from braid.optimizer.driver import Driver, shares_channels
-from braid.plan.keys import FEED
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 

@@ -21,11 +21,11 @@ from braid.algebra.streams import Stream
 from braid.engine.checksums import SIZE, checksum, damaged, reading
 from braid.engine.constraints import constraint_from_json, constraint_to_json
 from braid.engine.options import Options
-from braid.engine.pages import SavedPages
 from braid.engine.state import STATE_FORMAT
+from braid.engine.state_pages import SavedPages
 from braid.errors import CheckpointError
 from braid.lang import Catalog
-from braid.mops.selection_choice import Choice
+from braid.operators.core.selection_choice import Choice
 
 MAGIC = b"BRAID2\n"
 

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from braid.engine.checksums import damaged, reading
-from braid.engine.ingest import END, START
-from braid.engine.ordering import Ordering, Progress
-from braid.engine.pages import Pages, read_array
+from braid.engine.io.ingest import END, START
+from braid.engine.io.ordering import Ordering, Progress
+from braid.engine.state_pages import Pages, read_array
 from braid.errors import CheckpointError
-from braid.mops.base import State
-from braid.mops.values import Carried, Values
+from braid.operators.core.base import State
+from braid.operators.core.values import Carried, Values
 from braid.plan.specs import Shape
 
 #: The layout of saved state. A checkpoint of another one is refused.

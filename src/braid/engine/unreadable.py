@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from braid.algebra.schema import TICKS
 from braid.algebra.types import BIGINT, TIMESTAMP
+from braid.distribution.keys import split_channel
 from braid.engine.executor import Executor
-from braid.engine.ingest import REJECTED
-from braid.engine.payload import to_json
+from braid.engine.io.ingest import REJECTED
+from braid.engine.io.payload import to_json
 from braid.errors import Notice
-from braid.mops.documents import DocumentsLogic, Unread
-from braid.plan.keys import split_channel
+from braid.operators.documents.logic import DocumentsLogic, Unread
 
 #: The notice of this module.
 CODE = "W209"

@@ -16,13 +16,13 @@ prepared.py     FOR EACH; rows.py, conversion.py: rows of parameters; registry.p
 
 from __future__ import annotations
 
-from braid.lang.catalog import Catalog
-from braid.lang.compile import Registered, compile_query
-from braid.lang.durations import parse_duration
-from braid.lang.functions import Function, Functions
-from braid.lang.load import Loaded, load
-from braid.lang.prepared import Prepared, Refused, prepare
-from braid.lang.streams import stream_from_schema
+from braid.lang.bind.user_functions import Function, Functions
+from braid.lang.catalog.catalog import Catalog
+from braid.lang.catalog.compile import Registered, compile_query
+from braid.lang.catalog.load import Loaded, load
+from braid.lang.catalog.prepared import Prepared, Refused, prepare
+from braid.lang.catalog.streams import stream_from_schema
+from braid.lang.parse.durations import parse_duration
 
 __all__ = [
     "Catalog",

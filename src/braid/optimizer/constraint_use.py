@@ -30,8 +30,8 @@ from braid.algebra.relations import (
     walk_rows,
 )
 from braid.algebra.types import Kind, kind_of
-from braid.plan.constraint_join import CHANGES, ConstraintJoinSpec
-from braid.plan.declared_watch import DeclaredWatchSpec
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
 from braid.plan.routes import Route, WatchRecipe
 
 #: An attribute of a stream.
@@ -111,7 +111,7 @@ def _joins(route: Route) -> Iterator[ConstraintJoinSpec]:
 
 
 def is_used(spec: ConstraintJoinSpec, constraint: Constraint) -> bool:
-    """Whether a join uses a constraint that was declared, as `mops/constraint_watch.py` does."""
+    """Whether a join uses a constraint that was declared, as `operators/constraint_join/watch/watch.py` does."""
     return _is_of_use(spec, constraint) and _instead(spec, constraint) is None
 
 

@@ -21,15 +21,7 @@ import pyarrow as pa
 from braid.algebra.constraint_modes import safe_mode
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.documents import Documents
-from braid.algebra.expressions import (
-    Expression,
-    Parameter,
-    Ref,
-    Source,
-    refs,
-    transform,
-    walk,
-)
+from braid.algebra.expressions import Expression, Parameter, Ref, Source, refs, transform, walk
 from braid.algebra.functions import is_vector
 from braid.algebra.nodes import (
     Iterate,
@@ -48,30 +40,18 @@ from braid.algebra.relations import Join, ToStream
 from braid.algebra.schema import TICKS
 from braid.algebra.streams import Stream
 from braid.algebra.types import TIMESTAMP
-from braid.optimizer.constraint_joins import joins_below
-from braid.optimizer.constraint_watches import watched
-from braid.optimizer.documents import documents
-from braid.optimizer.operators import (
-    ITERATE,
-    PROJECT,
-    SAME_TIME,
-    SELECT,
-    SEQUENCE,
-    UNION,
-    WATCH,
-    Channel,
-    Operator,
-    Sharing,
-    signature,
-)
-from braid.optimizer.patterns import Parts, bounds_of, emitted, needed_aggregates, parts_of
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.planning import joins_below
+from braid.operators.constraint_join.watch_planning import watched
+from braid.operators.documents.planning import documents
+from braid.operators.pattern.planning import Parts, bounds_of, emitted, needed_aggregates, parts_of
+from braid.operators.selection_join.spec import boxes_of, streams_of
 from braid.optimizer.relations import Relations
 from braid.optimizer.rules import RULES
-from braid.plan.declared_watch import DeclaredWatchSpec
 from braid.plan.lower import lower
 from braid.plan.plan import source_channel
+from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
-from braid.plan.rearrange import rearrange
 from braid.plan.relational import ColumnsRecipe, GroupingRecipe
 from braid.plan.routes import (
     Bound,
@@ -85,7 +65,19 @@ from braid.plan.routes import (
     StepRecipe,
     StreamRecipe,
 )
-from braid.plan.selection_join import boxes_of, streams_of
+from braid.plan.sharing import (
+    ITERATE,
+    PROJECT,
+    SAME_TIME,
+    SELECT,
+    SEQUENCE,
+    UNION,
+    WATCH,
+    Channel,
+    Operator,
+    Sharing,
+    signature,
+)
 from braid.plan.specs import (
     EncodeSpec,
     Key,

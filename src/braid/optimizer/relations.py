@@ -58,33 +58,21 @@ from braid.algebra.relations import (
 )
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
-from braid.optimizer.buffers import buffered, can_be_buffered, grouping_of, groupings
-from braid.optimizer.constraint_joins import (
+from braid.operators.constraint_join.planning import (
     changes_join,
     constraint_join,
     may_use_changes,
     may_use_constraints,
 )
-from braid.optimizer.detection import detected
-from braid.optimizer.join_sides import Items, Sides, plain_items
-from braid.optimizer.operators import (
-    GROUP,
-    JOIN,
-    K_JOIN,
-    PROJECT,
-    SELECTION_JOIN,
-    TO_STREAM,
-    WINDOW,
-    WINDOW_JOIN,
-    Channel,
-    Operator,
-    signature,
-)
-from braid.optimizer.planning import Planning
+from braid.operators.detect.planning import detected
+from braid.operators.join.sides import Items, Sides, plain_items
+from braid.operators.selection_join.spec import SelectionJoinRecipe, SelectionJoinSpec, columns_of
+from braid.operators.window.planning import buffered, can_be_buffered, grouping_of, groupings
 from braid.optimizer.relation_shapes import bottom, of_time, shown_of
-from braid.plan.hidden import PREFIX, has_vector
+from braid.plan.computed_columns import PREFIX, has_vector
+from braid.plan.planning import Planning
+from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Clause, Lifter, normalise
-from braid.plan.rearrange import rearrange
 from braid.plan.relational import (
     WEIGHT,
     GroupSpec,
@@ -98,7 +86,19 @@ from braid.plan.relational import (
     WindowSpec,
 )
 from braid.plan.routes import PlainRecipe
-from braid.plan.selection_join import SelectionJoinRecipe, SelectionJoinSpec, columns_of
+from braid.plan.sharing import (
+    GROUP,
+    JOIN,
+    K_JOIN,
+    PROJECT,
+    SELECTION_JOIN,
+    TO_STREAM,
+    WINDOW,
+    WINDOW_JOIN,
+    Channel,
+    Operator,
+    signature,
+)
 
 Conjuncts = tuple[Expression, ...]
 

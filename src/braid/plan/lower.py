@@ -12,7 +12,7 @@ hidden attribute of that input. `$.a` of FOLD is the previous event's value, so 
 becomes a hidden attribute of both inputs (the binder
 refuses one of a running aggregate, which is no event's). What the query sees does not change: a projection
 above drops the hidden attributes, and the planner folds it into the operator. Inside relations:
-`lower_rows.py`.
+`lower_relations.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from braid.algebra.nodes import (
     walk_nodes,
 )
 from braid.algebra.relations import ToStream
-from braid.plan.hidden import (
+from braid.plan.computed_columns import (
     all_items,
     as_column,
     as_input,
@@ -46,7 +46,7 @@ from braid.plan.hidden import (
     no_names,
     source_of,
 )
-from braid.plan.lower_rows import lower_rows
+from braid.plan.lower_relations import lower_rows
 
 
 def lower(node: Node) -> Node:

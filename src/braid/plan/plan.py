@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from braid.plan.constraint_join import ConstraintJoinSpec
-from braid.plan.detection import DetectionSpec
-from braid.plan.keys import split_channel
+from braid.distribution.keys import split_channel
+from braid.operators.constraint_join.spec import ConstraintJoinSpec
+from braid.operators.detect.spec import DetectionSpec
 from braid.plan.relational import BufferSpec, WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from braid.algebra.schema import Schema
-from braid.plan.detection import DetectionRecipe
-from braid.plan.documents import DocumentsRecipe
+from braid.operators.detect.spec import DetectionRecipe
+from braid.operators.documents.spec import DocumentsRecipe
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
 from braid.plan.relational import ColumnsRecipe, GroupingRecipe, JoinRecipe, WindowRecipe
 from braid.plan.specs import Shape, Spec

@@ -1,4 +1,4 @@
-"""The value of an expression: three-valued, by the definitions in `functions.py`.
+"""The value of an expression: three-valued, by the definitions in `lang/bind/user_functions.py`.
 
 `AND`, `OR`, `CASE` and `COALESCE` look at all of their arguments here: no function of the
 language has an effect or fails, so that what is evaluated when cannot be seen.

@@ -47,7 +47,7 @@ def local_spark(cores: int | str = "*", memory: str = "2g", **conf: Any) -> Spar
         # seventh of the throughput and saves no network.
         "spark.shuffle.compress": "false",
         # Workers are forked with the engine in them instead of importing it one by one.
-        "spark.python.daemon.module": "braid.spark.daemon",
+        "spark.python.daemon.module": "braid.spark.shards.daemon",
         **{key.replace("_", "."): _text(value) for key, value in conf.items()},
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName("braid")

@@ -14,16 +14,16 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from braid.distribution.distribution import Standing
+from braid.engine.explain.statistics import counted, merged
 from braid.engine.reports import LOG, NoticeList
-from braid.engine.statistics import counted, merged
 from braid.errors import Notice, PipelineError
-from braid.plan.distribution import Standing
-from braid.spark import emit
-from braid.spark.beats import Beats, Pulse
-from braid.spark.control import Taken
-from braid.spark.envelopes import LATE, REFUSED, RESULT, STATS
 from braid.spark.liveness import SILENT, STOPPING, Guard, translated, within
-from braid.spark.shards import MOST_QUERIES, open_stats
+from braid.spark.pipeline import emit
+from braid.spark.pipeline.beats import Beats, Pulse
+from braid.spark.pipeline.control import Taken
+from braid.spark.pipeline.envelopes import LATE, REFUSED, RESULT, STATS
+from braid.spark.shards.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
 
 #: Seconds between looks at whether a pipeline has to be started again.

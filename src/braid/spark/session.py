@@ -26,34 +26,34 @@ from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
+from braid.distribution.distribution import Distribution, Kept, Standing, distribute
+from braid.distribution.distribution import explain as explain_distribution
 from braid.engine.constraints import constraint_mode
 from braid.engine.constraints import watching as watching_of
-from braid.engine.explain import Explained, Explanation
+from braid.engine.explain.explain import Explained, Explanation
 from braid.engine.options import Options
 from braid.engine.reports import NoticeList
 from braid.engine.shard import Shard
 from braid.errors import CheckpointError, ConfigError, Notice
 from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
-from braid.lang.constraints import declared_constraint
-from braid.lang.files import loadable
-from braid.lang.prepared import Refused
-from braid.lang.prepared import prepare as prepare_query
-from braid.mops.base import ASIDE_ABOVE
-from braid.mops.selection_choice import Choice
-from braid.mops.selection_settings import Selections, selections
+from braid.lang.bind.constraints import declared_constraint
+from braid.lang.catalog.files import loadable
+from braid.lang.catalog.prepared import Refused
+from braid.lang.catalog.prepared import prepare as prepare_query
+from braid.operators.core.base import ASIDE_ABOVE
+from braid.operators.core.selection_choice import Choice
+from braid.operators.core.selection_settings import Selections, selections
 from braid.optimizer.rules import enabled
-from braid.plan.distribution import Distribution, Kept, Standing, distribute
-from braid.plan.distribution import explain as explain_distribution
-from braid.spark import emit
-from braid.spark.beats import Beats
-from braid.spark.checkpoint import SavedPlan
-from braid.spark.control import CHANGES, Taken, control_columns
+from braid.spark.dataflow import Pipeline
+from braid.spark.pipeline import emit
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
-from braid.spark.ingest import stamped
 from braid.spark.liveness import SILENT, Jvm, translated
-from braid.spark.pipeline import Pipeline
+from braid.spark.pipeline.beats import Beats
+from braid.spark.pipeline.control import CHANGES, Taken, control_columns
+from braid.spark.pipeline.ingest import stamped
 from braid.spark.running import BatchWriter, Progress, Running
+from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.sinks import Sink, as_sink
 
 View = Callable[[DataFrame], DataFrame]

@@ -1,0 +1,1 @@
+"""Where queries run: keys, routing hashes, placement, rescaling."""

@@ -1,0 +1,1 @@
+"""Parsed XML and JSON documents as tables of nodes."""

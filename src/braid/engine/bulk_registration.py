@@ -1,0 +1,201 @@
+"""Queries of many templates that come together, admitted m-op by m-op instead of one by one.
+
+Queries of many shapes have few shapes of a step: who asks for one of ten attributes in each of three
+steps makes a thousand templates and ten recipes. What it takes to admit members is the work of a
+recipe, hardly that of a member; so those that differ only in *which* parameters of their template they
+ask for are admitted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.expressions import Parameter
+from braid.algebra.templates import Members
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin
+from braid.operators.core.values import Values, Words
+from braid.plan.predicates import Atom, Clause, Constant, Predicate
+from braid.plan.routes import Bound, Recipe, Route, SelectRecipe, StepRecipe
+
+#: So many queries of a template, and more, are worth the work of admitting them by themselves.
+MANY = 64
+
+#: The parameters that a part of a recipe asks for, in order, and the places of these.
+_Asked = dict[int, int]
+
+
+class Comer(NamedTuple):
+    """Queries of one template on their way, and since when they see events."""
+
+    route: Route
+    members: Members
+    births: Words | None
+
+
+def can_wait(route: Route, members: Members) -> bool:
+    """Whether queries can be admitted with others: they are few, and nobody reads them."""
+    return (
+        len(members) < MANY
+        and all(isinstance(s.recipe, SelectRecipe | StepRecipe) for s in route.stages)
+        and all(exit_.stream is None for exit_ in route.exits)
+    )
+
+
+class Forms:
+    """What recipes have in common, whichever parameters they ask for.
+
+    Templates that have a predicate in common have the same object: what is found out about one is
+    known by that. So a form must not be asked for longer than the recipes live.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, recipe: Recipe) -> tuple[Hashable, tuple[int, ...]]:
+        """The form of a recipe, and the parameters that it asks for, in order."""
+        if isinstance(recipe, SelectRecipe):
+            form, asked = self._part(recipe.predicate, _predicate_form)
+            return (recipe.port, form), asked
+        assert isinstance(recipe, StepRecipe)
+        parts = [
+            self._part(recipe.tests, _clause_form),
+            self._part(recipe.constants, _constants_form),
+            self._part(recipe.bounds, _bounds_form),
+            self._part(recipe.forward, _predicate_form),
+        ]
+        forms = tuple([form for form, _ in parts])
+        return (forms, recipe.bounded_outside), tuple([p for _, own in parts for p in own])
+
+    def _part(
+        self, part: Any, form_of: Callable[[Any, _Asked], Hashable]
+    ) -> tuple[int, tuple[int, ...]]:
+        known = self._known.get(id(part))
+        if known is None:
+            asked: _Asked = {}
+            form = (form_of.__name__, form_of(part, asked))
+            number = self._numbers.setdefault(form, len(self._numbers))
+            known = self._known[id(part)] = (number, tuple(asked))
+        return known
+
+
+def _constant_form(constant: Constant | int | None, asked: _Asked) -> Hashable:
+    """A parameter is told by its place among those of its part: `=` has the same one twice."""
+    if isinstance(constant, Parameter):
+        return ("parameter", asked.setdefault(constant.index, len(asked)), constant.type)
+    return constant
+
+
+def _constants_form(constants: Sequence[Constant], asked: _Asked) -> Hashable:
+    return tuple([_constant_form(c, asked) for c in constants])
+
+
+def _bounds_form(bounds: Sequence[Bound], asked: _Asked) -> Hashable:
+    return tuple([(_constant_form(b.constant, asked), b.strict) for b in bounds])
+
+
+def _clause_form(clause: Clause, asked: _Asked) -> Hashable:
+    return tuple(
+        [
+            (
+                atom.kind,
+                atom.key,
+                _constant_form(atom.low, asked),
+                _constant_form(atom.high, asked),
+                atom.low_open,
+                atom.high_open,
+                _constants_form(atom.among, asked),
+            )
+            for atom in clause
+        ]
+    )
+
+
+def _predicate_form(predicate: Predicate, asked: _Asked) -> Hashable:
+    clauses = tuple([_clause_form(clause, asked) for clause in predicate.clauses])
+    return clauses, predicate.residual, _constants_form(predicate.constants, asked)
+
+
+# ---- the recipe of all of them ----
+
+
+def renumbered(recipe: Recipe) -> SelectRecipe | StepRecipe:
+    """The same recipe with its parameters numbered as `Forms.of` lists them."""
+    numbers = _Numbers()
+    if isinstance(recipe, SelectRecipe):
+        return replace(recipe, predicate=numbers.predicate(recipe.predicate))
+    assert isinstance(recipe, StepRecipe)
+    tests = numbers.clause(recipe.tests)
+    constants = numbers.next_part().constants(recipe.constants)
+    numbers.next_part()
+    bounds = tuple([Bound(numbers.constant(b.constant), b.strict) for b in recipe.bounds])
+    forward = numbers.next_part().predicate(recipe.forward)
+    return StepRecipe(tests, constants, bounds, forward, recipe.bounded_outside)
+
+
+class _Numbers:
+    """New numbers of parameters: of each part in order, after those of the part before."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._asked: _Asked = {}
+
+    def next_part(self) -> _Numbers:
+        self._first += len(self._asked)
+        self._asked = {}
+        return self
+
+    def constant(self, constant: Any) -> Any:
+        if not isinstance(constant, Parameter):
+            return constant
+        place = self._asked.setdefault(constant.index, len(self._asked))
+        return Parameter(self._first + place, constant.type)
+
+    def constants(self, constants: Sequence[Constant]) -> tuple[Constant, ...]:
+        return tuple([self.constant(c) for c in constants])
+
+    def clause(self, clause: Clause) -> Clause:
+        return tuple(
+            [
+                Atom(
+                    atom.kind,
+                    atom.key,
+                    self.constant(atom.low),
+                    self.constant(atom.high),
+                    atom.low_open,
+                    atom.high_open,
+                    self.constants(atom.among),
+                )
+                for atom in clause
+            ]
+        )
+
+    def predicate(self, predicate: Predicate) -> Predicate:
+        clauses = tuple([self.clause(clause) for clause in predicate.clauses])
+        return Predicate(clauses, predicate.residual, self.constants(predicate.constants))
+
+
+# ---- their members ----
+
+
+def constants_of(parts: Sequence[tuple[Members, tuple[int, ...]]], values: Values) -> Constants:
+    """The constants of some queries one after the other: of each those that it asks for."""
+    ids = pa.concat_arrays([members.ids for members, _ in parts])
+    columns = [
+        pa.concat_arrays([members.values[asked[k]] for members, asked in parts])
+        for k in range(len(parts[0][1]))
+    ]
+    return Constants(ids, columns, values)
+
+
+def joined(origins: Sequence[Origin]) -> Origin:
+    return Origin(
+        np.concatenate([origin.numbers for origin in origins]),
+        np.concatenate([origin.signatures for origin in origins]),
+    )

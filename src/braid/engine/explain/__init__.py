@@ -1,0 +1,1 @@
+"""Shows what a shared plan does: as text, as JSON, as a picture, in figures."""

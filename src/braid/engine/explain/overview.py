@@ -1,0 +1,259 @@
+"""What is in a running plan, gathered for `explain` and `stats`: m-ops, channels, exits, members.
+
+Everything is counted from the members' ways through the plan, group by group: a plan of a
+hundred thousand queries of one template is gathered as fast as a plan of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.types import sql_name
+from braid.engine.query_registry import Admitted, ExitPoint
+from braid.engine.shard import Shard
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.core.values import Words
+from braid.operators.detect.spec import DetectionSpec
+from braid.operators.documents.spec import DocumentsSpec
+from braid.plan.plan import Mop, channel_owner, source_channel
+from braid.plan.relational import (
+    BufferSpec,
+    GroupSpec,
+    JoinSpec,
+    NothingSpec,
+    ToStreamSpec,
+    WindowSpec,
+)
+from braid.plan.routes import Route
+from braid.plan.specs import (
+    EncodeSpec,
+    ProjectSpec,
+    PublishSpec,
+    SameTimeSpec,
+    SelectionSpec,
+    Spec,
+    StepSpec,
+    UnionSpec,
+)
+
+#: How many queries are named where not all can be.
+NAMED = 3
+
+
+@dataclass
+class Who:
+    """How many queries, and a few of their ids."""
+
+    count: int = 0
+    some: list[str] = field(default_factory=list)
+
+    def add(self, admitted: Admitted, rows: Words) -> None:
+        self.count += len(rows)
+        for row in rows[: NAMED - len(self.some)].tolist():
+            self.some.append(admitted.ids[row].as_py())
+
+
+@dataclass
+class ChannelView:
+    """What flows between two m-ops. `nodes`: how many kinds of members are told apart in it;
+    `membered`: whether events carry the members that they belong to."""
+
+    name: str
+    queries: int = 0
+    nodes: int = 0
+    membered: bool = False
+
+
+@dataclass
+class MopView:
+    """`operators`: how many operators of queries it stands for."""
+
+    mop: Mop
+    kind: str
+    unit: str
+    detail: dict[str, Any]
+    members: Who = field(default_factory=Who)
+    operators: int = 0
+    templates: int = 0
+    outputs: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return short(self.mop.signature)
+
+
+@dataclass
+class ExitView:
+    point: ExitPoint
+    queries: Who = field(default_factory=Who)
+
+
+@dataclass
+class Overview:
+    """The plan of a shard, or the part of it that some queries go through."""
+
+    queries: int
+    sources: dict[str, list[tuple[str, str]]]
+    mops: dict[str, MopView]
+    channels: dict[str, ChannelView]
+    exits: list[ExitView]
+    #: One for each template: its queries.
+    templates: list[Who]
+
+    def readers(self, channel: str) -> list[str]:
+        return [s for s, view in self.mops.items() if channel in view.mop.inputs]
+
+
+def short(signature: str) -> str:
+    """A name that fits into a line; published streams are called by their own."""
+    return signature if signature.startswith("publish:") else signature[:8]
+
+
+def kind_of_mop(spec: Spec) -> str:
+    match spec:
+        case SelectionSpec():
+            return "selection"
+        case ProjectSpec():
+            return "projection"
+        case UnionSpec():
+            return "union"
+        case SameTimeSpec():
+            return "aggregation"
+        case PublishSpec():
+            return "publication"
+        case EncodeSpec():
+            return "channel"
+        case StepSpec():
+            return "iteration" if spec.iterates else "sequence"
+        case WindowSpec() | BufferSpec():
+            return "window"
+        case JoinSpec():
+            return "join"
+        case GroupSpec() | NothingSpec():
+            return "grouping"
+        case ToStreamSpec():
+            return "relation stream"
+        case DetectionSpec():
+            return "detection"
+        case DocumentsSpec():
+            return "document query"
+        case DeclaredWatchSpec():
+            return "watch"
+    raise AssertionError(f"no word for {type(spec).__name__}")
+
+
+def gather(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
+    """The whole plan; or only what the queries of these numbers go through, with everybody who
+    shares it."""
+    executor = shard.executor
+    census = executor.census
+    kept = None if queries is None else _on_the_way(shard, queries)
+    mops = {
+        s: MopView(
+            shard.plan.mops[s],
+            kind_of_mop(shard.plan.mops[s].spec),
+            shard.unit(s),
+            executor.logics[s].describe(),
+        )
+        for s in executor.order
+        if kept is None or s in kept
+    }
+    found = _Gathering(mops)
+    for point in executor.exits.values():
+        found.exits[id(point)] = ExitView(point)
+    for admitted, rows in census.living():
+        found.add(admitted, rows)
+    found.finish()
+    exits, templates = list(found.exits.values()), list(found.templates.values())
+    if queries is not None:
+        own = {id(p) for n in queries for p in census.of(n).exits}
+        exits = [view for view in exits if id(view.point) in own]
+        routes = {id(census.of(n).route) for n in queries}
+        templates = [who for key, who in found.templates.items() if key in routes]
+    return Overview(
+        census.count,
+        _sources(shard, mops.values(), exits),
+        mops,
+        found.channels,
+        exits,
+        sorted(templates, key=lambda who: -who.count),
+    )
+
+
+def _on_the_way(shard: Shard, queries: Sequence[int]) -> set[str]:
+    """The m-ops of some queries, and the published streams that these read as they are."""
+    routes = {id(a.route): a.route for a in map(shard.executor.census.of, queries)}
+    own = {stage.mop for route in routes.values() for stage in route.stages}
+    read = {channel_owner(c) for route in routes.values() for s in route.stages for c in s.inputs}
+    return own | {s for s in read if s in shard.plan.mops}
+
+
+def _sources(
+    shard: Shard, mops: Iterable[MopView], exits: Iterable[ExitView]
+) -> dict[str, list[tuple[str, str]]]:
+    """The columns that are read of each stream."""
+    read = {c for view in mops for c in view.mop.inputs} | {e.point.channel for e in exits}
+    return {
+        name: [(a.name, sql_name(a.type)) for a in shape.schema]
+        for name, shape in shard.plan.sources.items()
+        if source_channel(name) in read
+    }
+
+
+class _Gathering:
+    """Counts who goes where."""
+
+    def __init__(self, mops: dict[str, MopView]) -> None:
+        self.mops = mops
+        self.channels: dict[str, ChannelView] = {}
+        self.exits: dict[int, ExitView] = {}
+        self.templates: dict[int, Who] = {}
+        self._nodes: dict[str, list[Words]] = {}
+        self._routes: set[int] = set()
+
+    def add(self, admitted: Admitted, rows: Words) -> None:
+        route = admitted.route
+        self.templates.setdefault(id(route), Who()).add(admitted, rows)
+        for signature in dict.fromkeys(stage.mop for stage in route.stages):
+            if signature in self.mops:
+                self.mops[signature].members.add(admitted, rows)
+        for k, stage in enumerate(route.stages):
+            if stage.mop in self.mops:
+                self.mops[stage.mop].operators += len(rows)
+            self._channel(stage.output).queries += len(rows)
+            self._nodes.setdefault(stage.output, []).append(admitted.nodes[k][rows])
+        for exit_, point in zip(route.exits, admitted.exits, strict=True):
+            self.exits[id(point)].queries.add(admitted, rows)
+            if exit_.stage is not None:
+                self._channel(exit_.channel).membered = True
+        if id(route) not in self._routes:
+            self._routes.add(id(route))
+            self._know(route)
+
+    def _know(self, route: Route) -> None:
+        for signature in dict.fromkeys(stage.mop for stage in route.stages):
+            if signature in self.mops:
+                self.mops[signature].templates += 1
+        for stage in route.stages:
+            view = self.mops.get(stage.mop)
+            if view is not None and stage.output not in view.outputs:
+                view.outputs.append(stage.output)
+            for channel, origin in zip(stage.inputs, stage.origins, strict=True):
+                if origin is not None:
+                    self._channel(channel).membered = True
+
+    def _channel(self, name: str) -> ChannelView:
+        return self.channels.setdefault(name, ChannelView(name))
+
+    def finish(self) -> None:
+        for name, parts in self._nodes.items():
+            self.channels[name].nodes = len(np.unique(np.concatenate(parts)))
+        for signature, view in self.mops.items():
+            if not view.outputs:  # a published stream, which nobody is a member of
+                view.outputs.append(signature)
+            for channel in (*view.mop.inputs, *view.outputs):
+                self._channel(channel)

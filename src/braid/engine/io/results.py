@@ -1,0 +1,110 @@
+"""What comes out of a shard: results of many queries in one form, and each query's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from braid.errors import Notice
+from braid.operators.core.values import Words
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one query put out: columns start, end, and its attributes."""
+
+    query: str
+    stream: str | None
+    table: pa.Table
+
+
+class Paired(NamedTuple):
+    """Results as pairs: the row of each, the number of its query, and the queries."""
+
+    rows: Words
+    query: Words
+    queries: pa.StringArray
+
+
+class ResultGroup:
+    """Results of many queries that have one form: a table of events, and for each result its row
+    there and its query.
+
+    Which queries an event is for is worked out when somebody asks; that must be before queries
+    come or go (`settle`).
+    """
+
+    def __init__(
+        self, stream: str | None, table: pa.Table, count: int, pairs: Callable[[], Paired]
+    ) -> None:
+        self.stream = stream
+        self.table = table
+        self._count = count
+        self._pairs: Callable[[], Paired] | Paired = pairs
+
+    def __len__(self) -> int:
+        return self._count
+
+    def settle(self) -> Paired:
+        if not isinstance(self._pairs, Paired):
+            self._pairs = self._pairs()
+            self._count = len(self._pairs.rows)
+        return self._pairs
+
+    @property
+    def rows(self) -> Words:
+        return self.settle().rows
+
+    @property
+    def query(self) -> Words:
+        """For each result the number of its query among `queries`."""
+        return self.settle().query
+
+    @property
+    def queries(self) -> pa.StringArray:
+        return self.settle().queries
+
+    def expanded(self) -> pa.Table:
+        """One row for each result."""
+        return self.table.take(pa.array(self.rows, pa.int64()))
+
+    def ids(self) -> pa.DictionaryArray:
+        """The query of each result."""
+        return pa.DictionaryArray.from_arrays(pa.array(self.query, pa.int32()), self.queries)
+
+    def by_query(self) -> Iterator[Result]:
+        rows, query, queries = self.settle()
+        order = np.argsort(query, kind="stable")
+        ends = np.searchsorted(query[order], np.arange(len(queries) + 1))
+        for number, name in enumerate(queries.to_pylist()):
+            own = rows[order[ends[number] : ends[number + 1]]]
+            if len(own):
+                yield Result(name, self.stream, self.table.take(pa.array(own, pa.int64())))
+
+
+@dataclass
+class Emission:
+    """What a step gave: results, late events by channel, counters, suspended queries, what else
+    users of queries should know, and what was rejected."""
+
+    groups: list[ResultGroup] = field(default_factory=list)
+    late: list[tuple[str, pa.Table]] = field(default_factory=list)
+    stats: dict[str, int] = field(default_factory=dict)
+    suspended: dict[str, str] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+    #: Texts that are no documents, by the channel that they came by, as rows of `rejected`.
+    rejected: list[tuple[str, pa.Table]] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Work out whose every result is, while the queries are still the same."""
+        for group in self.groups:
+            group.settle()
+
+    @property
+    def results(self) -> list[Result]:
+        """The results of each query by itself; made when asked for."""
+        return [result for group in self.groups for result in group.by_query()]

@@ -1,0 +1,31 @@
+"""Events that belong to several streams at once, for those who read one of these by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from braid.operators.core.columnar_input import Columns, rows_of
+from braid.operators.core.columns import Rows
+from braid.plan.layout import END
+
+#: Streams, and the events that belong to all of them.
+Feed = tuple[tuple[str, ...], Rows]
+
+
+def with_feeds(
+    sources: Mapping[str, Rows | Columns], feeds: Sequence[Feed], direct: Collection[str]
+) -> dict[str, Rows]:
+    """Of the streams that some m-op reads as they are: all their events, in order of `end`."""
+    found: dict[str, list[Rows]] = {}
+    for streams, rows in feeds:
+        for stream in streams:
+            if stream in direct and len(rows):
+                found.setdefault(stream, []).append(rows)
+    whole = {}
+    for stream, parts in found.items():
+        own = [rows_of(sources[stream])] if stream in sources else []
+        rows = np.concatenate([*own, *parts])
+        whole[stream] = rows[np.argsort(rows[:, END], kind="stable")]
+    return whole

@@ -1,0 +1,84 @@
+"""When queries live: births and deaths in event time, as part of the state.
+
+A query that was there from the start sees everything. One that comes later puts out what starts
+at its birth or after it, the same on every shard and after every restart; one that is dropped,
+nothing that ends at its death or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from braid.engine.checksums import reading
+from braid.engine.query_registry import Census
+from braid.operators.core.values import Words
+from braid.operators.stream.subscriber_index import ALWAYS
+
+_ROSTER = pa.schema(
+    [pa.field("id", pa.string(), nullable=False), pa.field("birth", pa.int64(), nullable=False)]
+)
+
+
+class Lives:
+    """`pages`: the saved state to go on from, if there is one. `given`: births of queries that
+    it does not know."""
+
+    def __init__(
+        self, pages: Mapping[str, bytes] | None, given: Mapping[str, int] | None = None
+    ) -> None:
+        self._given = given or {}
+        self._known: dict[str, int] | None = None
+        self._page: tuple[tuple[int, int], bytes] | None = None
+        if pages is not None:
+            with reading("the page roster"):
+                table = pa.ipc.open_stream(pages["roster"]).read_all()
+                table.validate(full=True)
+                table = table.cast(_ROSTER)
+                births = table.column("birth").to_pylist()
+                self._known = dict(zip(table.column("id").to_pylist(), births, strict=True))
+
+    def births(self, ids: pa.StringArray, now: int) -> Words | None:
+        """The birth of each query: as saved, as given, or now. Without saved state they were all
+        there from the start."""
+        if self._known is None and not self._given:
+            return None
+        known, given = self._known or {}, self._given
+        default = int(ALWAYS) if self._known is None else now
+        return np.array(
+            [known.get(name, given.get(name, default)) for name in ids.to_pylist()], np.int64
+        )
+
+    def know(self, ids: pa.StringArray, births: Words) -> None:
+        """Queries that came while the shard was running."""
+        if self._known is not None:
+            self._known.update(zip(ids.to_pylist(), births.tolist(), strict=True))
+
+    def forget(self, name: str) -> None:
+        """Should a query of this name come again, it is another one."""
+        if self._known is not None:
+            self._known.pop(name, None)
+
+    def page(self, census: Census) -> bytes:
+        """Who is there and since when, to be saved; made anew only when it has changed."""
+        version = (census.count, census.version)
+        if self._page is None or self._page[0] != version:
+            self._page = (version, _page(census))
+        return self._page[1]
+
+
+def _page(census: Census) -> bytes:
+    ids, births = [], []
+    for admitted, rows in census.living():
+        ids.append(admitted.ids.take(pa.array(rows, pa.int64())))
+        births.append(admitted.births[rows])
+    names = pa.concat_arrays(ids) if ids else pa.array([], pa.string())
+    times = np.concatenate(births) if births else np.empty(0, np.int64)
+    table = pa.table({"id": names, "birth": pa.array(times, pa.int64())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,230 @@
+"""Who is in the plan: queries by number, the way of each, and when each lives."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from braid.algebra.schema import Schema
+from braid.operators.core.columns import Rows
+from braid.operators.core.values import Values, Words
+from braid.operators.stream.publish import Subscribers
+from braid.operators.stream.result_tables import ResultForm
+from braid.plan.layout import Layout
+from braid.plan.routes import Route
+
+
+@dataclass
+class ExitPoint:
+    """Where results of one form come out: those of all queries that share channel and schema."""
+
+    channel: str
+    stream: str | None
+    schema: Schema
+    time_type: pa.DataType
+    subscribers: Subscribers = field(default_factory=Subscribers)
+    #: Its queries are gone and others have not come: a new one would be another exit.
+    gone: bool = False
+    #: It stays without queries: a prepared query that has no members is read by others.
+    stays: bool = False
+    _form: ResultForm | None = None
+
+    def table(self, rows: Rows, layout: Layout, values: Values) -> pa.Table:
+        """Results that come out here, as a user gets them."""
+        if self._form is None or self._form.layout is not layout:
+            self._form = ResultForm(layout, self.schema, self.time_type)
+        return self._form.table(rows, values)
+
+
+@dataclass
+class Admitted:
+    """Queries of one template that came together, in order of their numbers.
+
+    `nodes`: for each stage of the route, the node of each query in the stage's output.
+    """
+
+    route: Route
+    ids: pa.StringArray
+    first: int
+    nodes: list[Words]
+    exits: list[ExitPoint]
+    births: Words
+    gone: np.ndarray
+
+    @property
+    def numbers(self) -> Words:
+        return self.first + np.arange(len(self.ids), dtype=np.int64)
+
+    @cached_property
+    def _order(self) -> Words:
+        """The rows in the order of their ids."""
+        return np.asarray(pc.sort_indices(self.ids)).astype(np.int32)
+
+    def rows_between(self, low: str, high: str) -> list[int]:
+        """The rows of queries that are there whose ids are `low` or more, but less than `high`."""
+        first, last = self._place(low.encode()), self._place(high.encode())
+        return [row for row in self._order[first:last].tolist() if not self.gone[row]]
+
+    def rows_of(self, names: pa.StringArray) -> Words:
+        """The row of each of these ids, or -1: of all that are not there or not any more.
+
+        One search for all names, a step at a time: to look at an id from Python takes as long as
+        to look at a hundred at once.
+        """
+        low = np.zeros(len(names), np.int64)
+        high = np.full(len(names), len(self.ids), np.int64)
+        while (searching := low < high).any():
+            middle = (low + high) >> 1
+            rows = self._order[np.minimum(middle, len(self.ids) - 1)]
+            before = pc.less(self.ids.take(pa.array(rows)), names).to_numpy(zero_copy_only=False)
+            low = np.where(searching & before, middle + 1, low)
+            high = np.where(searching & ~before, middle, high)
+        rows = self._order[np.minimum(low, len(self.ids) - 1)].astype(np.int64)
+        same = pc.equal(self.ids.take(pa.array(rows)), names).to_numpy(zero_copy_only=False)
+        return np.where(same & ~self.gone[rows], rows, -1)
+
+    def _place(self, name: bytes) -> int:
+        """Where a name belongs in the order of the ids, which is that of their bytes."""
+        return bisect_left(self._order, name, key=lambda row: self.ids[int(row)].as_py().encode())
+
+
+#: As many queries that came together are found by the order of their ids, without a table.
+MANY = 4_096
+
+
+class Census:
+    """All queries by number. Numbers of queries that are gone are given again."""
+
+    def __init__(self) -> None:
+        #: In order of their first numbers.
+        self.admitted: list[Admitted] = []
+        self._firsts: list[int] = []
+        self._next = 0
+        self._free: dict[int, list[int]] = {}
+        self._by_id: dict[str, int] = {}
+        self._unindexed: list[Admitted] = []
+        self._large: dict[int, Admitted] = {}
+        self.count = 0
+        #: Changes with every query that comes or goes.
+        self.version = 0
+
+    def new_numbers(self, count: int) -> int:
+        """The first of so many numbers in a row."""
+        again = self._free.get(count)
+        if again:
+            return again.pop()
+        first = self._next
+        self._next += count
+        return first
+
+    def add(self, admitted: Admitted) -> None:
+        place = bisect_right(self._firsts, admitted.first)
+        self.admitted.insert(place, admitted)
+        self._firsts.insert(place, admitted.first)
+        self._unindexed.append(admitted)
+        self.count += len(admitted.ids)
+        self.version += 1
+
+    def of(self, number: int) -> Admitted:
+        return self.admitted[bisect_right(self._firsts, number) - 1]
+
+    def id_of(self, number: int) -> str:
+        admitted = self.of(number)
+        found: str = admitted.ids[number - admitted.first].as_py()
+        return found
+
+    def ids_of(self, numbers: Words) -> pa.StringArray:
+        """The ids of queries whose numbers are given in order."""
+        parts = [admitted.ids.take(pa.array(rows)) for admitted, rows in self.grouped(numbers)]
+        return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+
+    def grouped(self, numbers: Words) -> Iterator[tuple[Admitted, Words]]:
+        """Queries whose numbers are given in order, by those that came together: their rows."""
+        if not len(numbers):
+            return
+        groups = np.searchsorted(np.array(self._firsts, np.int64), numbers, "right") - 1
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        for group, own in zip(groups[starts], np.split(numbers, starts[1:]), strict=True):
+            admitted = self.admitted[group]
+            yield admitted, own - admitted.first
+
+    def numbers_of_all(self, queries: Sequence[str]) -> list[int]:
+        """The numbers of queries, or of all members of prepared ones; each once."""
+        self._index()
+        found = {n: None for query in queries if (n := self._by_id.get(query)) is not None}
+        left = [query for query in queries if query not in self._by_id]
+        for admitted in self._large.values():
+            if left:
+                rows = admitted.rows_of(pa.array(left, pa.string()))
+                found |= dict.fromkeys((admitted.first + rows[rows >= 0]).tolist())
+                left = [query for query, row in zip(left, rows.tolist(), strict=True) if row < 0]
+        for query in left:
+            found |= dict.fromkeys(self.numbers_of(query))
+        return list(found)
+
+    def numbers_of(self, query: str) -> list[int]:
+        """The numbers of a query, or of all members of a prepared one."""
+        number = self._number(query)
+        if number is not None:
+            return [number]
+        start, end = f"{query}/", f"{query}0"  # what begins with the one is before the other
+        few = [n for name, n in self._by_id.items() if name.startswith(start)]
+        many = [a.first + row for a in self._large.values() for row in a.rows_between(start, end)]
+        return few + many
+
+    def has(self, query: str) -> bool:
+        """Whether there is a query of exactly this id."""
+        return self._number(query) is not None
+
+    def _index(self) -> None:
+        """Make those known who came since somebody was last asked for."""
+        for admitted in self._unindexed:
+            if len(admitted.ids) >= MANY:
+                if not admitted.gone.all():
+                    self._large[admitted.first] = admitted
+                continue
+            for row, name in enumerate(admitted.ids.to_pylist()):
+                if not admitted.gone[row]:
+                    self._by_id[name] = admitted.first + row
+        self._unindexed = []
+
+    def _number(self, query: str) -> int | None:
+        self._index()
+        number = self._by_id.get(query)
+        if number is not None:
+            return number
+        for admitted in self._large.values():
+            for row in admitted.rows_between(query, f"{query}\0"):
+                return admitted.first + row
+        return None
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        groups = list(self.grouped(np.unique(np.asarray(numbers, np.int64))))
+        for admitted, rows in groups:
+            admitted.gone[rows] = True
+            names = admitted.ids.take(pa.array(rows)).to_pylist()
+            for name, row in zip(names, rows.tolist(), strict=True):
+                if self._by_id.get(name) == admitted.first + row:
+                    del self._by_id[name]
+        self.count -= len(numbers)
+        self.version += 1
+        for admitted, _ in groups:
+            first = admitted.first
+            if admitted.gone.all():
+                self._large.pop(first, None)
+                place = bisect_right(self._firsts, first) - 1
+                del self.admitted[place], self._firsts[place]
+                self._free.setdefault(len(admitted.ids), []).append(first)
+
+    def living(self) -> Iterator[tuple[Admitted, Words]]:
+        """Every group with the rows of it that are still there."""
+        for admitted in self.admitted:
+            rows = np.flatnonzero(~admitted.gone)
+            if len(rows):
+                yield admitted, rows

@@ -1,0 +1,90 @@
+"""Memory that grows inside a kernel.
+
+A kernel that replaces an array by a larger one inside a loop makes the compiler count
+references in every turn of it, with atomic instructions that cost more than the loop's own work
+(measured: two thirds of the time of the pattern loop). So what must grow there is plain memory,
+known by its address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from numba import types
+
+from braid.jit.runtime import COMPILED, kernel
+
+_libc = ctypes.CDLL(None)
+_libc.realloc.restype = ctypes.c_void_p
+_libc.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.free.restype = None
+_libc.free.argtypes = [ctypes.c_void_p]
+
+if COMPILED:
+    _realloc = types.ExternalFunction("realloc", types.int64(types.int64, types.int64))
+    _free = types.ExternalFunction("free", types.void(types.int64))
+else:
+
+    def _free(base: int) -> None:
+        free(base)
+
+    def _realloc(base: int, size: int) -> int:
+        return int(_libc.realloc(int(base) or None, int(size)) or 0)
+
+
+@kernel()
+def resized(base: int, words: int) -> int:
+    """The address of memory for so many words that begins with what was at `base` (0: nothing)."""
+    moved = _realloc(base, 8 * max(words, 1))
+    if moved == 0:
+        raise MemoryError("out of memory")
+    return moved
+
+
+@kernel()
+def release(base: int) -> None:
+    """`free`, from inside a kernel."""
+    _free(base)
+
+
+def free(base: int) -> None:
+    """Give memory back; 0 is nothing."""
+    _libc.free(int(base) or None)
+
+
+def view(base: int, words: int) -> np.ndarray:
+    """The memory as an array, which must not outlive it."""
+    if words == 0:
+        return np.empty(0, np.int64)
+    pointer = ctypes.cast(int(base), ctypes.POINTER(ctypes.c_int64))
+    return np.ctypeslib.as_array(pointer, (int(words),))
+
+
+#: Memory of more words is not copied when it becomes an array.
+_LARGE = 1 << 12
+
+
+class _Owner:
+    """Memory that lives as long as the arrays over it."""
+
+    def __init__(self, base: int, words: int) -> None:
+        self._base = base
+        data = {"data": (base, False), "shape": (words,), "typestr": "<i8", "version": 3}
+        self.__array_interface__ = data
+
+    def __del__(self) -> None:
+        free(self._base)
+
+
+def taken(base: int, words: int) -> np.ndarray:
+    """The memory as an array, which gives it back when nobody has it any more."""
+    if words > _LARGE:
+        # What a kernel made room for and did not use goes back at once.
+        kept = _libc.realloc(int(base), 8 * int(words)) or int(base)
+        return np.asarray(_Owner(kept, int(words)))
+    copied = np.empty(int(words), np.int64)
+    if words:
+        ctypes.memmove(copied.ctypes.data, int(base), 8 * int(words))
+    free(base)
+    return copied

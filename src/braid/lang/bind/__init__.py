@@ -1,0 +1,1 @@
+"""Syntax tree -> algebra: every name, type and schema rule is checked here."""

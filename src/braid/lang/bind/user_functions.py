@@ -1,0 +1,72 @@
+"""User-defined functions: only what was registered from Python can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from braid.algebra.types import canonical, type_named, type_names
+from braid.errors import ConfigError
+from braid.lang.parse.problems import alternatives
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of scalars; `call` gets one Python value for each argument."""
+
+    name: str
+    call: Callable[..., Any]
+    arguments: tuple[pa.DataType, ...]
+    returns: pa.DataType
+
+
+class Functions:
+    """The registered functions, by name. Names are case-sensitive, like all identifiers."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Function] = {}
+
+    def register(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        arguments: Sequence[pa.DataType | str],
+        returns: pa.DataType | str,
+    ) -> Function:
+        """Make `call` known to queries; types are Arrow types or names such as "DOUBLE"."""
+        from braid.lang.bind.calls import is_builtin
+
+        if not name.isidentifier():
+            raise ConfigError("E156", f"{name!r} cannot be the name of a function")
+        if is_builtin(name) or name in self._known:
+            raise ConfigError("E155", f"there is a function {name!r} already")
+        function = Function(name, call, tuple(map(_type, arguments)), _type(returns))
+        self._known[name] = function
+        return function
+
+    def get(self, name: str) -> Function | None:
+        return self._known.get(name)
+
+    def __iter__(self) -> Iterator[Function]:
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def copy(self) -> Functions:
+        other = Functions()
+        other._known = dict(self._known)
+        return other
+
+
+def _type(type_: pa.DataType | str) -> pa.DataType:
+    if not isinstance(type_, str):
+        return canonical(type_)
+    known = type_named(type_)
+    if known is None:
+        hint = alternatives("types", type_, type_names())
+        raise ConfigError("E121", f"there is no type {type_!r}", hint)
+    return known

@@ -1,0 +1,1 @@
+"""What is declared and registered: streams, queries, prepared queries, query files."""

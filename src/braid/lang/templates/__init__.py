@@ -1,0 +1,1 @@
+"""Queries that differ in their constants only are one template."""

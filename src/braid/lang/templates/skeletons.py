@@ -1,0 +1,276 @@
+"""Skeletons: registering a query whose shape is known does not parse it.
+
+The first query with an outline is parsed, bound and lifted into a template; the next ones with
+that outline are one lookup, and the conversion of their constants. What a text means depends
+on what the names in it mean, so each template is kept with the streams and functions that it was
+bound to, and is of use only while the catalog still has exactly those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from lark import Token
+
+from braid.algebra.constraints import ConstraintMode
+from braid.algebra.expressions import Expression
+from braid.algebra.nodes import Read, walk_nodes
+from braid.algebra.templates import Output, Template
+from braid.lang.bind.constant_traces import Trace
+from braid.lang.bind.dependencies import dependencies
+from braid.lang.bind.empty_ranges import Range, ranges_of, warnings_of
+from braid.lang.bind.user_functions import Function
+from braid.lang.bind.views import View, view_names
+from braid.lang.bind.warnings import Warnings
+from braid.lang.parse import syntax
+from braid.lang.templates.assembly import Assembler
+from braid.lang.templates.constant_replay import Misfit, Replay
+from braid.lang.templates.fragment_cache import functions_in
+from braid.lang.templates.lifting import Outputs, Places, expressions_of, lift
+from braid.lang.templates.outlines import Outline
+
+if TYPE_CHECKING:
+    from braid.lang.catalog.catalog import Catalog
+
+#: How many shapes, templates, and templates of one shape are remembered before starting anew.
+_MOST = 50_000
+#: How many ways of binding texts that differ only in constants are tried.
+_WAYS = 8
+#: A longer number might be too large for a duration: the parser says so, not the binder.
+_SURELY_SHORT = 9
+
+
+class Known(NamedTuple):
+    """What a text is, without having been parsed, and the warnings that it deserves."""
+
+    template: Template
+    values: tuple[Any, ...]
+    warnings: Warnings
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """One way in which the texts of a shape were bound."""
+
+    template: Template
+    replays: tuple[Replay, ...]
+    guards: tuple[Replay, ...]
+    sources: tuple[tuple[str, Read | View], ...]
+    functions: tuple[tuple[str, Function], ...]
+    warnings: Warnings
+    ranges: tuple[Range, ...] = ()
+
+    def holds(self, catalog: Catalog) -> bool:
+        """Whether the names in it still mean what they meant."""
+        for name, found in self.sources:
+            if (catalog.views.get(name) or catalog.source(name)) is not found:
+                return False
+        return all(catalog.functions.get(name) is f for name, f in self.functions)
+
+    def values(self, texts: Sequence[str]) -> tuple[Any, ...] | None:
+        try:
+            for guard in self.guards:
+                guard(texts)
+            return tuple([read(texts) for read in self.replays])
+        except Misfit:
+            return None
+
+
+class Shape:
+    """All texts with one outline: what can be said of them before they are bound.
+
+    `reads` and `publishes` are the names of streams, without the one that an outline leaves out.
+    `pinned` are the constants that decide which variant a text is.
+    """
+
+    __slots__ = ("_periods", "pinned", "publishes", "reads", "variants")
+
+    def __init__(
+        self, reads: Iterable[str], publishes: Iterable[str], periods: Iterable[int]
+    ) -> None:
+        self.reads = tuple(reads)
+        self.publishes = tuple(publishes)
+        self.pinned: tuple[int, ...] = ()
+        self.variants: dict[tuple[str, ...], list[_Variant]] = {}
+        self._periods = tuple(periods)
+
+    @staticmethod
+    def of(query: syntax.AnyQuery, outline: Outline, tokens: Sequence[Token]) -> Shape:
+        found = dependencies(query)
+        publishes = (n for n in found.publishes if n != outline.publish)
+        return Shape(found.reads, publishes, Places(tokens).periods)
+
+    def parses(self, outline: Outline) -> bool:
+        """Whether a text of this shape surely parses: only a duration can be too long."""
+        texts = outline.texts
+        return all(_surely_short(texts[place]) for place in self._periods)
+
+    def key(self, texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple([texts[place] for place in self.pinned])
+
+    def know(
+        self, texts: Sequence[str], variant: _Variant, pinned: Iterable[int], catalog: Catalog
+    ) -> None:
+        """Remember one more way in which texts are bound."""
+        now = tuple(sorted(pinned))
+        if now != self.pinned or len(self.variants) >= _MOST:
+            self.pinned = now
+            self.variants.clear()
+        known = self.variants.setdefault(self.key(texts), [])
+        known[:] = [v for v in known if v.holds(catalog)][-_WAYS:]
+        known.append(variant)
+
+
+def _surely_short(number: str) -> bool:
+    return len(number) <= _SURELY_SHORT and "e" not in number and "E" not in number
+
+
+#: What tells templates apart: outputs, types of parameters, views, what is done with constraints.
+_Key = tuple[Outputs, tuple[pa.DataType, ...], tuple[str, ...], ConstraintMode | None]
+
+
+class Skeletons:
+    """The shapes and templates that have been seen."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, Shape] = {}
+        self._assembler = Assembler()
+        self._templates: dict[_Key, Template] = {}
+
+    def shape(self, outline: Outline) -> Shape | None:
+        """The shape of a text that therefore need not be parsed to know what it depends on."""
+        shape = self._shapes.get(outline.key)
+        if shape is None:
+            known = self._assembler.known(outline) if outline.mode is None else None
+            if known is None:
+                return None
+            shape = self._new(outline.key, Shape(*known))
+        return shape if shape.parses(outline) else None
+
+    def _new(self, key: str, shape: Shape) -> Shape:
+        if len(self._shapes) >= _MOST:
+            self._shapes.clear()
+        self._shapes[key] = shape
+        return shape
+
+    def find(self, outline: Outline, catalog: Catalog) -> Known | None:
+        """The template and the constants of a text, if one like it has been bound before."""
+        shape = self._shapes.get(outline.key)
+        name, texts = outline.publish, outline.texts
+        if shape is not None:
+            if name is not None and (name in shape.reads or name in shape.publishes):
+                return None  # an error, which the binder has to say
+            for variant in shape.variants.get(shape.key(texts), ()):
+                if not variant.holds(catalog):
+                    continue
+                values = variant.values(texts)
+                if values is not None:
+                    return _named(variant, values, name)
+        return self._assembled(outline, shape, catalog)
+
+    def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
+        """A text that is new as a whole, but not in its parts."""
+        made = self._assembler.assemble(outline, catalog) if outline.mode is None else None
+        if made is None:
+            return None
+        if shape is None:
+            shape = self._new(outline.key, Shape(*made.known))
+        template = self._shared(Template(made.outputs, made.types))
+        variant = _Variant(
+            template,
+            made.replays,
+            made.guards,
+            made.sources,
+            made.functions,
+            made.warnings,
+            ranges_of(template.outputs),
+        )
+        shape.know(outline.texts, variant, {*shape.pinned, *made.pinned}, catalog)
+        return _named(variant, made.values, outline.publish)
+
+    def parsed(
+        self,
+        outline: Outline,
+        statement: syntax.AnyQuery | syntax.CreateQuery,
+        tokens: Sequence[Token],
+    ) -> Shape | None:
+        """Remember what a text that parses depends on; None if its outline does not say it all."""
+        shape = self._shapes.get(outline.key)
+        if shape is not None:
+            return shape
+        query, name, mode = statement, None, None
+        if isinstance(statement, syntax.CreateQuery):
+            query, name, mode = statement.query, statement.name.name, statement.mode
+            if statement.parameters:
+                return None
+        assert isinstance(query, syntax.AnyQuery)
+        publish = query.publish.name if query.publish else None
+        if isinstance(query, syntax.Detect):
+            publish = None  # it stands at the start, and stays in the outline
+        constants = [str(t) for t in tokens if t.type in ("NUMBER", "STRING")]
+        if (name, publish, constants) != (outline.name, outline.publish, outline.texts):
+            return None
+        if (None if mode is None else mode.name.upper()) != outline.mode:
+            return None
+        return self._new(outline.key, Shape.of(query, outline, tokens))
+
+    def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> Known:
+        """Make a template of a query that was bound, and remember it for those like it."""
+        own = outline.publish
+        outputs, ready = bound.outputs, bound.ready
+        if own is not None:
+            outputs, ready = _unnamed(outputs), _unnamed(ready)
+        lifted = lift(outputs, ready, bound.traces, Places(bound.tokens), shape.pinned)
+        views = view_names(bound.sources.items())
+        template = lifted.template
+        if views or bound.mode is not None:
+            template = replace(template, views=views, mode=bound.mode)
+        variant = _Variant(
+            self._shared(template),
+            lifted.replays,
+            lifted.guards,
+            tuple(bound.sources.items()),
+            tuple(functions_in(_expressions(outputs), catalog.functions)),
+            bound.warnings,
+            ranges_of(template.outputs),
+        )
+        shape.know(outline.texts, variant, lifted.pinned, catalog)
+        return _named(variant, lifted.values, own)
+
+    def _shared(self, template: Template) -> Template:
+        """The one template of its kind: texts of different outlines may mean the same."""
+        if len(self._templates) >= _MOST:
+            self._templates.clear()
+        key = (template.outputs, template.types, template.views, template.mode)
+        return self._templates.setdefault(key, template)
+
+
+class Bound(NamedTuple):
+    """A query as it was bound: `outputs` by the binder, `ready` with bounds and without traces."""
+
+    outputs: Outputs
+    ready: Outputs
+    traces: Sequence[Trace]
+    tokens: Sequence[Token]
+    sources: dict[str, Read | View]
+    warnings: Warnings
+    mode: ConstraintMode | None = None
+
+
+def _unnamed(outputs: Outputs) -> Outputs:
+    return (*outputs[:-1], Output(outputs[-1].node, None))
+
+
+def _expressions(outputs: Outputs) -> Iterator[Expression]:
+    return (e for o in outputs for node in walk_nodes(o.node) for e in expressions_of(node))
+
+
+def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> Known:
+    template = variant.template if name is None else variant.template.publishing(name)
+    warnings = variant.warnings
+    if variant.ranges:
+        warnings = (*warnings, *warnings_of(variant.ranges, values))
+    return Known(template, values, warnings)

@@ -1,0 +1,1 @@
+"""The operator families of the shared plan, one package each."""

@@ -1,0 +1,439 @@
+"""A declared constraint that is watched at its streams, beside the joins that read them.
+
+Joins watch what they use, of the events that come to them. What is declared is about a stream: here
+all of its events are looked at, once for all queries that join it, so that a constraint that the
+data break is told whatever the joins are and do. The law: what it tells is true of the stream as the
+engine takes it (`reference/constraints.py`); and whatever breaks a constraint is told, as far as the
+values that it takes are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from braid.algebra.constraints import Constraint, ConstraintKind
+from braid.algebra.schema import Schema
+from braid.algebra.types import Kind, decimal_shape, kind_of
+from braid.jit.runtime import address
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.kernels import declared as kernel
+from braid.operators.constraint_join.kernels import frame as frames
+from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.kernels import watch as watches
+from braid.operators.constraint_join.watch.report import Broken, check_watches, shown_value
+from braid.operators.core import checks
+from braid.operators.core.base import Context, Held, State
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import Rows
+from braid.operators.core.constants import Constants
+from braid.operators.core.membership import Origin, nobody
+from braid.operators.core.values import Words
+from braid.operators.window.logic import seen_since
+from braid.plan.layout import Layout
+from braid.plan.routes import PlainRecipe, WatchRecipe
+from braid.plan.specs import Shape
+
+#: Values for which there is room at first, and at most: the older half is forgotten then.
+_LEAST_ROOM, MOST_ROOM = 1024, 32_768
+#: The same of the runs of an order; and for how many there is room if k is a time.
+_LEAST_RUNS, _MOST_RUNS, _TIMED_RUNS = 128, 16_384, 4_096
+
+_KINDS = {
+    ConstraintKind.KEY: kernel.KEYS,
+    ConstraintKind.CLUSTERED: kernel.CLUSTERS,
+    ConstraintKind.REFERENCES: kernel.REFERS,
+}
+_ORDERS = {
+    ConstraintKind.ASCENDING: watches.ASCENDS,
+    ConstraintKind.DESCENDING: watches.DESCENDS,
+}
+_DAY = 86_400_000_000
+#: Of so many queries that come together and don't use a constraint each is told.
+_NAMED = 16
+
+#: Side and row of the event that breaks a constraint, and by how much (None: of a key).
+_Break = tuple[int, int, int | None]
+
+
+class DeclaredWatchLogic:
+    """One declared constraint, for all queries that join its streams."""
+
+    takes_sets = False
+    takes_bits = False
+    saves = True
+    instances = 0
+    index_bytes = 0
+
+    def __init__(self, spec: DeclaredWatchSpec, context: Context) -> None:
+        self._spec, self._context = spec, context
+        self.stopped: dict[int, int] = {}
+        #: What has broken it; whether nobody knows yet, else who else is to be told.
+        self.broken: Broken | None = None
+        self._is_news = False
+        self._untold: dict[str, int] = {}
+        #: All queries, by words that tell them apart; those that know of it; those that came before
+        #: the first event, who may have known of it before a restart.
+        self._queries: list[Words] = []
+        self._told: Words = np.empty(0, np.int64)
+        self._first: list[Constants] | None = []
+        #: Queries whose joins don't use it, and why; those that are to be told, and by which words
+        #: those are known that have been told.
+        self._unused: dict[str, str] = {}
+        self._unaware: dict[str, int] = {}
+        self._aware: Words = np.empty(0, np.int64)
+        self._watch = self._made()
+
+    def _made(self) -> _Values | _Order:
+        if self.constraint.kind in _ORDERS:
+            return _Order(self._spec)
+        return _Values(self._spec)
+
+    @property
+    def constraint(self) -> Constraint:
+        return self._spec.constraint
+
+    # ---- queries ----
+
+    def admit(
+        self, recipe: PlainRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        self._queries.append(constants.identity)
+        if isinstance(recipe, WatchRecipe) and recipe.why is not None:
+            self._note_unused(recipe.why, constants)
+        if self.broken is not None:
+            self._tell(constants)
+        if self._first is not None:
+            self._first.append(constants)
+        return nobody(constants.count)
+
+    def _note_unused(self, why: str, constants: Constants) -> None:
+        """The joins of these queries don't use it. Of many that come together some are named."""
+        names: list[str] = constants.ids.slice(0, _NAMED).to_pylist()
+        words = constants.identity[:_NAMED].tolist()
+        for name, word in zip(names, words, strict=True):
+            self._unused[name] = why
+            if word not in self._aware:
+                self._unaware[name] = word
+        more = constants.count - len(names)
+        if more > 0:
+            self._unused[names[-1]] = f"{why} (so it is with {more:,} more queries)"
+
+    def unused(self, is_there: Callable[[str], bool]) -> list[tuple[str, str]]:
+        """Queries whose joins don't use it and that have not been told yet, and why."""
+        self._unused = {name: why for name, why in self._unused.items() if is_there(name)}
+        found = [(name, self._unused[name]) for name in self._unaware if name in self._unused]
+        self._aware = np.append(self._aware, np.array(list(self._unaware.values()), np.int64))
+        self._unaware = {}
+        return found
+
+    def _tell(self, newcomers: Constants) -> None:
+        """Queries that come later are told of it, unless they know it."""
+        words = newcomers.identity
+        untold = np.flatnonzero(~np.isin(words, self._told))
+        names: list[str] = newcomers.ids.take(pa.array(untold)).to_pylist()
+        self._untold.update(zip(names, words[untold].tolist(), strict=True))
+
+    def dismiss(self, numbers: Words) -> Words:
+        return np.empty(0, np.int64)
+
+    # ---- events ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        self._first = None
+        if self.broken is None and any(map(len, inputs)):
+            rows = [seen_since(batch, False, None).rows for batch in inputs]
+            found = self._watch.observe(rows)
+            if found is not None:
+                self._break(rows, *found)
+        return Batch(np.empty((0, self._spec.output.layout.width), np.int64))
+
+    def _break(self, rows: Sequence[Rows], side: int, place: int, distance: int | None) -> None:
+        constraint, shape, row = self.constraint, self._spec.inputs[side], rows[side][place]
+        names = constraint.target_attributes if side else constraint.attributes
+        values = {name: self._shown(shape, row, name) for name in names}
+        stream = str(constraint.target if side else constraint.stream)
+        event = (self._watch.came(side), int(row[1]))
+        self.note(Broken.of(constraint, stream, event, values, distance))
+
+    def _shown(self, shape: Shape, row: Words, name: str) -> str:
+        word = int(row[shape.layout.word(name)])
+        return shown_value(word, shape.schema.type_of(name), self._context.values)
+
+    def note(self, broken: Broken) -> None:
+        """It is broken, as was seen here or by a join that remembers more: nothing is watched any
+        more."""
+        if self.broken is None:
+            self.broken, self._is_news = broken, True
+            self._told = np.concatenate([self._told, *self._queries])
+            self._watch.forget()
+
+    def news(self) -> tuple[Broken, list[str] | None] | None:
+        """What is to be told, and to whom: None are all whose joins read the streams."""
+        if self.broken is None or not (self._is_news or self._untold):
+            return None
+        told = None if self._is_news else list(self._untold)
+        self._told = np.append(self._told, np.array(list(self._untold.values()), np.int64))
+        self._is_news, self._untold = False, {}
+        return self.broken, told
+
+    # ---- state ----
+
+    @property
+    def state_bytes(self) -> int:
+        return self._watch.nbytes
+
+    def snapshot(self) -> State:
+        state = self._watch.saved() | {"aware": self._aware}
+        if self.broken is not None:
+            state["broken"], state["told"] = _as_words(self.broken), self._told
+        return state
+
+    def restore(self, state: State) -> None:
+        """What was broken has been told to those who were there."""
+        self._is_news, self._untold = False, {}
+        self._aware = state.get("aware", self._aware[:0])
+        self._unaware = {n: word for n, word in self._unaware.items() if word not in self._aware}
+        self._told = state.get("told", self._told[:0])
+        self.broken = _as_broken(state["broken"]) if "broken" in state else None
+        self._watch = self._made()
+        if self.broken is None:
+            self._watch.take(state)
+            return
+        self._watch.forget()
+        for constants in self._first or ():
+            self._tell(constants)
+
+    def held(self) -> Held | None:
+        return self._watch.held()
+
+    def replace_held(self, rows: Rows) -> None:
+        self._watch.replace_held(rows)
+
+    def forget_codes(self) -> None:
+        """Those that are remembered are held."""
+
+    def describe(self) -> dict[str, Any]:
+        broken = self.broken
+        return {
+            "declared": self.constraint.describe(),
+            "name": self.constraint.name,
+            "values": self._watch.known,
+            "unused": dict(self._unused),
+            "broken": None if broken is None else asdict(broken),
+        }
+
+
+class _Values:
+    """What is remembered of the values of KEY, CLUSTERED or REFERENCES."""
+
+    def __init__(self, spec: DeclaredWatchSpec) -> None:
+        constraint, inputs = spec.constraint, spec.inputs
+        sides = [constraint.attributes, constraint.target_attributes][: len(inputs)]
+        types = [
+            [shape.schema.type_of(name) for name in names]
+            for shape, names in zip(inputs, sides, strict=True)
+        ]
+        count = len(constraint.attributes)
+        bases = [shape.layout.base for shape in inputs]
+        what = [_KINDS[constraint.kind], constraint.k, int(constraint.timed), count]
+        what += (bases * 2)[:2]
+        for side, (shape, names) in enumerate(zip(inputs, sides, strict=True)):
+            for k, name in enumerate(names):
+                other = types[1 - side][k] if len(inputs) > 1 else types[side][k]
+                what += [shape.layout.column(name), *_how(types[side][k], other)]
+        self._what: Words = np.array(what, np.int64)
+        self._nothing: Rows = np.empty((0, inputs[0].layout.width), np.int64)
+        #: What is remembered, as rows that hold it are known elsewhere.
+        self._schema = Schema.of((f"v{k}", type_) for k, type_ in enumerate(types[0]))
+        self._state: Words = np.zeros(kernel.STATE, np.int64)
+        self._make_room(0)
+
+    def _make_room(self, room: int) -> None:
+        width = kernel.VALUE + len(self._schema)
+        self._entries: Rows = np.zeros((room + 1, width), np.int64)
+        self._slots: Words = np.zeros(max(2 * room, 1), np.int64)
+
+    @property
+    def known(self) -> int:
+        return int(self._state[kernel.KNOWN])
+
+    def came(self, side: int) -> int:
+        return int(self._state[kernel.CAME + side])
+
+    def observe(self, rows: Sequence[Rows]) -> _Break | None:
+        state = self._state
+        state[[kernel.READ, kernel.READ + 1]] = 0
+        own, others = rows[0], rows[1] if len(rows) > 1 else self._nothing
+        while True:
+            ended = kernel.watch_values(own, others, self._what, state, self._entries, self._slots)
+            if ended == kernel.DONE:
+                return None
+            if ended == kernel.BROKEN:
+                side, place, distance = state[kernel.BROKEN_SIDE :].tolist()
+                return side, place, None if distance < 0 else distance
+            self._grow()
+
+    def _grow(self) -> None:
+        """More room, up to the most; then the older half is forgotten."""
+        known, before = self.known, self._entries
+        if known < MOST_ROOM:
+            self._make_room(max(_LEAST_ROOM, 2 * known))
+            self._entries[:known] = before[:known]
+        else:
+            kept = known // 2
+            before[:kept] = before[known - kept : known]
+            self._state[kernel.KNOWN] = kept
+        self._find_again()
+
+    def _find_again(self) -> None:
+        self._slots[:] = 0
+        kernel.enter(self._entries, self._slots, self.known)
+
+    def forget(self) -> None:
+        self._state[kernel.KNOWN] = 0
+        self._make_room(0)
+
+    @property
+    def nbytes(self) -> int:
+        return self._entries.nbytes + self._slots.nbytes
+
+    def saved(self) -> State:
+        state = self._state.copy()
+        state[[kernel.READ, kernel.READ + 1]] = 0
+        return {"state": state, "entries": self._entries[: self.known].ravel().copy()}
+
+    def take(self, state: State) -> None:
+        checks.sized(state["state"], len(self._state), "what a watch has counted")
+        checks.within(state["state"][[kernel.KNOWN]], 0, MOST_ROOM + 1, "values of a watch")
+        entries = checks.table(state, "entries", self._entries.shape[1])
+        checks.sized(entries, int(state["state"][kernel.KNOWN]), "values of a watch")
+        self._state[:] = state["state"]
+        room = _LEAST_ROOM
+        while room < self.known:
+            room *= 2
+        self._make_room(room if self.known else 0)
+        self._entries[: self.known] = entries
+        self._find_again()
+
+    # ---- strings, of which codes are remembered ----
+
+    def held(self) -> Held | None:
+        if not any(kind_of(a.type) is Kind.STRING for a in self._schema):
+            return None
+        layout = Layout(self._schema.names)
+        rows = np.zeros((self.known, layout.width), np.int64)
+        rows[:, layout.base :] = self._entries[: self.known, kernel.VALUE :]
+        return Held(rows, layout, tuple(a.type for a in self._schema))
+
+    def replace_held(self, rows: Rows) -> None:
+        layout = Layout(self._schema.names)
+        self._entries[: self.known, kernel.VALUE :] = rows[:, layout.base :]
+        self._find_again()
+
+
+class _Order:
+    """What is remembered of an order: see `operators/constraint_join/kernels/arrivals.py`."""
+
+    def __init__(self, spec: DeclaredWatchSpec) -> None:
+        constraint, shape = spec.constraint, spec.inputs[0]
+        (name,) = constraint.attributes
+        self._floating = kind_of(shape.schema.type_of(name)) is Kind.FLOAT
+        self._frame: Words = np.zeros(frames.FRAME, np.int64)
+        self._store: Words = np.zeros(stores.STORE_WORDS, np.int64)
+        self._watch: Words = np.zeros(watches.WATCH_WORDS, np.int64)
+        self._store[stores.BASE] = shape.layout.base
+        watch = self._watch
+        watch[watches.KIND] = _ORDERS[constraint.kind]
+        watch[[watches.COLUMN, watches.EXAMPLE]] = shape.layout.column(name)
+        watch[watches.K], watch[watches.DECLARED] = constraint.k, 1
+        watch[watches.TIMED], watch[watches.WINDOW] = constraint.timed, watches.ENDLESS
+        # Runs are forgotten that are more than four times this past.
+        watch[[watches.THRESHOLD, watches.TIME_THRESHOLD]] = constraint.k // 4 + 1
+        runs = _TIMED_RUNS if constraint.timed else _LEAST_RUNS
+        while runs < min(4 * constraint.k, _MOST_RUNS) and not constraint.timed:
+            runs *= 2
+        self._runs: Words = np.zeros((runs, 2), np.int64)
+        self._point()
+
+    def _point(self) -> None:
+        self._watch[watches.TABLE_AT] = address(self._runs)
+        self._watch[watches.ROOM] = len(self._runs)
+        self._frame[frames.STORES_AT] = address(self._store)
+        self._frame[frames.WATCHES_AT] = address(self._watch)
+        self._frame[frames.WATCHES] = 1
+
+    @property
+    def known(self) -> int:
+        return int(self._watch[watches.ENTRIES])
+
+    def came(self, side: int) -> int:
+        return int(self._store[stores.ARRIVALS])
+
+    def observe(self, rows: Sequence[Rows]) -> _Break | None:
+        place = int(kernel.watch_values_in_order(self._frame, rows[0], self._floating))
+        return None if place < 0 else (0, place, int(self._watch[watches.BROKEN_BY]))
+
+    def forget(self) -> None:
+        self._watch[watches.ENTRIES] = 0
+        self._runs = np.zeros((0, 2), np.int64)
+        self._point()
+
+    @property
+    def nbytes(self) -> int:
+        return self._runs.nbytes
+
+    def saved(self) -> State:
+        return {
+            "watch": self._watch.copy(),
+            "came": self._store[[stores.ARRIVALS]],
+            "runs": self._runs[: self.known].ravel().copy(),
+        }
+
+    def take(self, state: State) -> None:
+        watch = checks.table(state, "watch", watches.WATCH_WORDS)
+        check_watches(watch, self._watch.reshape(1, -1))
+        runs = checks.table(state, "runs", 2)
+        checks.within(watch[:, watches.ROOM], 0, len(self._runs) + 1, "runs of a watch")
+        checks.sized(runs, int(watch[0, watches.ENTRIES]), "runs of a watch")
+        self._watch[:] = watch[0]
+        self._store[stores.ARRIVALS] = state["came"][0]
+        self._runs[: self.known] = runs
+        self._point()
+
+    def held(self) -> Held | None:
+        return None
+
+    def replace_held(self, rows: Rows) -> None:
+        raise AssertionError("no strings are in order")
+
+
+def _how(own: pa.DataType, other: pa.DataType) -> tuple[int, int]:
+    """How a value is read that may equal one of another type, and the factor."""
+    kind, kinds = kind_of(own), {kind_of(own), kind_of(other)}
+    if Kind.FLOAT in kinds:
+        if kind is Kind.DECIMAL:
+            return kernel.PART_OF, 10 ** decimal_shape(own)[1]
+        return (kernel.FLOATING if kind is Kind.FLOAT else kernel.AS_FLOAT), 1
+    if Kind.DECIMAL in kinds:
+        scale = decimal_shape(own)[1]
+        more = max(scale, decimal_shape(other)[1]) - scale
+        return (kernel.TIMES, 10**more) if more else (kernel.PLAIN, 1)
+    if kind is Kind.DATE and kinds != {Kind.DATE}:
+        return kernel.TIMES, _DAY
+    return kernel.PLAIN, 1
+
+
+# ---- a break that has been told, as words ----
+
+
+def _as_words(broken: Broken) -> Words:
+    return np.frombuffer(broken.to_json().encode(), np.uint8).astype(np.int64)
+
+
+def _as_broken(words: Words) -> Broken:
+    return Broken.from_json(words.astype(np.uint8).tobytes().decode())

@@ -1,0 +1,1 @@
+"""Constraint joins of relations whose rows come and go."""

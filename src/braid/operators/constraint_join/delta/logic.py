@@ -1,0 +1,368 @@
+"""A join with constraints over relations whose rows come and go (`docs/constraint_joins.md`).
+
+The law: the sum of what it has put out is at each instant a part of the join of what has come to
+its inputs; in exact mode, where rows are put aside, it is that join. Where only what comes is asked,
+what goes may be missing, and what goes though it has never come is only there to be compared with
+what comes at the same instant.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.constraints import ConstraintMode
+from braid.algebra.types import Kind, kind_of
+from braid.jit import memory
+from braid.jit.runtime import address
+from braid.operators.constraint_join.delta.spill import ChangesAside, Rest
+from braid.operators.constraint_join.delta.state import SAVED, ChangeStores
+from braid.operators.constraint_join.delta.watch import ChangesWatch
+from braid.operators.constraint_join.kernels import delta_eviction as leaving
+from braid.operators.constraint_join.kernels import delta_join as kernel
+from braid.operators.constraint_join.kernels import frame as frames
+from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.output import Output
+from braid.operators.constraint_join.spec import ConstraintJoinSpec
+from braid.operators.constraint_join.state import STORES
+from braid.operators.constraint_join.watch.loss_estimate import Loss, Lossy
+from braid.operators.constraint_join.watch.report import Broken
+from braid.operators.core import checks
+from braid.operators.core.base import Context, Held, OneForAll, State
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import Rows
+from braid.operators.core.values import Words
+from braid.operators.join.probe_orders import keys_of
+from braid.plan.layout import Layout
+
+#: Results of rows of an input after which it is judged whether each has one at most.
+JUDGED = 1000
+#: How many of a hundred may have another one, if no result is lost by it.
+_OFTEN = 2
+#: What is said of a batch: where its rows are, how many, how many are taken; and of what is put out.
+_FED = [frames.FEED_ROWS_AT, frames.FEED_ROWS, frames.FEED_ROW]
+_OUT = [frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM]
+#: Rows that come or go between two choices of orders, and two looks at what is held, at least.
+_ROUND = 8192
+
+
+class ChangesJoinLogic(OneForAll):
+    """One join of relations, of all queries that have the same."""
+
+    takes_sets = False
+    takes_bits = False
+    saves = True
+
+    def __init__(self, spec: ConstraintJoinSpec, context: Context) -> None:
+        self._spec, self._context = spec, context
+        self._keys = keys_of(spec)
+        self._held = ChangeStores(spec, self._keys)
+        self._frame = self._held.frame
+        self._aside = [ChangesAside(self._held, number) for number in range(len(spec.inputs))]
+        self._output = Output(spec, context, self._frame)
+        self._exact = spec.mode is ConstraintMode.EXACT
+        self._frame[frames.SPILLS] = self._frame[leaving.EARLY] = self._exact
+        self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
+        self._frame[leaving.ONLY_COMING] = spec.only_coming and not self._exact
+        self._watch = ChangesWatch(spec, self._held, self._keys, context.watching)
+        # Rows have no room to remember why they would have been dropped: all are given up together.
+        self._loss = Loss(self._frame, 1, context.watching)
+        self._lossy: list[Lossy] = []
+        #: Rows that came or went since orders were chosen, and since what is held was gone through.
+        self._since = self._unwalked = 0
+        self._rest = Rest()
+        self._frame[leaving.TURNS] = _ROUND
+        if not self._exact or not context.aside_above:
+            self._begin()
+        self.stopped: dict[int, int] = {}
+
+    # ---- changes ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        width, frame = self._spec.output.layout.width, self._frame
+        rows = [np.ascontiguousarray(batch.alone()) for batch in inputs]
+        if self.stopped or self._output.never or not any(map(len, rows)):
+            return Batch(np.empty((0, width), np.int64))
+        self._held.feeds[:, _FED] = [(address(own), len(own), 0) for own in rows]
+        self._held.known.begin()
+        frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
+        while (status := kernel.run_changes(frame, self._output.residual)) != kernel.TAKEN:
+            if status == kernel.WANTED:
+                self._bring_back()
+                continue
+            self._tend()
+            if self.stopped:
+                break
+        out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
+        frame[_OUT] = 0
+        self._tend()
+        return Batch(out.reshape(-1, width))
+
+    def _bring_back(self) -> None:
+        """Take rows into memory that one which comes or goes asks for, and remember that no more are
+        aside."""
+        index = int(self._frame[frames.WANTED_INDEX])
+        hash_ = int(self._frame[frames.WANTED_HASH])
+        self._aside[int(self._held.indexes[index, stores.INDEX_STORE])].bring_back(index, hash_)
+        row = self._frame[[leaving.PASS, leaving.PASS_ROW]].tolist()
+        self._held.known.note(index, hash_, (*self._held.feeds[:, frames.FEED_ROW].tolist(), *row))
+        self._held.point_known()
+
+    def _tend(self) -> None:
+        """Let rows leave, and look after what is held."""
+        came = _ROUND - int(self._frame[leaving.TURNS])
+        self._frame[leaving.TURNS] = _ROUND
+        self._since += came
+        self._unwalked += came
+        if self._watch.breaks.keyed:
+            self._watch.note_keys()
+        if self._exact:
+            self._turn_on_or_off()
+        # While results may still go, nothing leaves by which they are found.
+        self._frame[leaving.OWED] = unsure = self._frame[leaving.UNSURE] != 0
+        if self._frame[leaving.OBSERVES] and not unsure:
+            self._act()
+        self._held.tidy()
+        held = self.instances
+        if len(self._spec.inputs) > 2 and self._since > max(_ROUND, held):
+            self._since = 0
+            self._held.choose_orders()
+        if held > self._context.instance_budget:
+            self._give_up(int(self._frame[frames.NOW]))
+
+    def _turn_on_or_off(self) -> None:
+        """While little is held nothing is observed, and nothing is put aside."""
+        bytes_, above = self._held.nbytes, self._context.aside_above
+        if self._frame[leaving.OBSERVES]:
+            if 2 * bytes_ < above:
+                self._frame[leaving.OBSERVES] = 0
+                self._watch.end()
+        elif bytes_ > above:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._frame[leaving.OBSERVES] = 1
+        self._watch.begin()
+
+    def _act(self) -> None:
+        """Judge what has been observed; from time to time go through what is held."""
+        if not self._exact and self._is_lossy():
+            self._held.stores[:, stores.COVERS] = 0
+            return
+        for number, store in enumerate(self._held.stores):
+            self._judge(number, store)
+        if self._unwalked > 2 * _ROUND and self._unwalked > self.instances:
+            self._watch.rouse()
+            if self._exact:
+                self._note_returns()
+            if not self._rest.of_others:
+                self._watch.collect()
+            self._unwalked = 0
+        if self._exact:
+            for aside in self._aside:
+                aside.write()
+
+    def _is_lossy(self) -> bool:
+        """Whether more results were lost than may be: then rows are not dropped any more."""
+        self._loss.by[0] = self._frame[frames.LOST]
+        if self._loss.judge():
+            self._lossy.append(self._loss.lossy([self._lossy_words()]))
+        return bool(self._loss.given_up[0])
+
+    def _lossy_words(self) -> str:
+        names = [str(stream or number) for number, (stream, _) in enumerate(self._spec.names)]
+        return f"constraints on the join of {' and '.join(names)}"
+
+    def _note_returns(self) -> None:
+        """Let rows stay for a while if too many of those that left come back."""
+        returned = np.sum([aside.returned for aside in self._aside], axis=0)
+        self._rest.note(returned, self._unwalked)
+        self._frame[leaving.EARLY] = not self._rest.of_results
+        if self._rest.of_done:
+            covers = self._held.stores[:, stores.COVERS]
+            self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
+
+    def _judge(self, number: int, store: Words) -> None:
+        """Whether rows of an input are in one result at most: then they leave after it."""
+        first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
+        if first + again < JUDGED or self._rest.of_done:
+            return
+        known = store[stores.COVERS] == stores.DONE_WITH
+        one = 100 * again <= _OFTEN * first if self._exact else not again
+        store[stores.COVERS] = stores.DONE_WITH if one else stores.WATCHED
+        store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
+        if one and not known and not self._frame[leaving.EARLY]:
+            kernel.let_past_go(self._frame, number, self._output.residual)
+
+    def _give_up(self, at: int) -> None:
+        self.stopped = {0: at}
+        self._frame[[leaving.PASS, leaving.PENDING, leaving.UNSURE, leaving.OWED]] = -1, 0, 0, 0
+        for number, aside in enumerate(self._aside):
+            self._held.forget(number)
+            aside.forget()
+
+    @property
+    def mode(self) -> ConstraintMode:
+        return self._spec.mode
+
+    def broken(self) -> list[Broken]:
+        """Declared constraints that were broken since this was last asked."""
+        return self._watch.breaks.news(self._context.values)
+
+    def lossy(self) -> list[Lossy]:
+        """Constraints that were given up since this was last asked, for the results they lose."""
+        found, self._lossy = self._lossy, []
+        return found
+
+    def uses(self, name: str) -> bool:
+        """Whether a declared constraint is of use to it, or was."""
+        return self._watch.breaks.uses(name)
+
+    def give_up(self, broken: Broken) -> None:
+        """Do not use a declared constraint any more: its streams have broken it."""
+        self._watch.give_up(broken)
+
+    # ---- state ----
+
+    @property
+    def instances(self) -> int:
+        """Rows in memory."""
+        return sum(self._held.stores[:, stores.COUNT].tolist())
+
+    @property
+    def state_bytes(self) -> int:
+        aside = sum(aside.nbytes for aside in self._aside) if self._exact else 0
+        return self._held.nbytes + aside + self._watch.nbytes
+
+    @property
+    def index_bytes(self) -> int:
+        return 0
+
+    def snapshot(self) -> State:
+        counted = self._held.stores[:, SAVED].ravel()
+        own = [
+            self._frame[frames.LOST],
+            self._held.whole[stores.ARRIVALS],
+            self._frame[leaving.OBSERVES],
+        ]
+        state: State = {STORES: np.concatenate([counted, np.array(own, np.int64)])}
+        for number, aside in enumerate(self._aside):
+            state[f"rows{number}"] = self._held.records(number)
+            state[f"aside{number}"] = aside.records()
+        state |= self._watch.saved()
+        state["loss"] = self._loss.saved()
+        budget = self._context.instance_budget
+        state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
+        return state
+
+    def restore(self, state: State) -> None:
+        counted = state[STORES]
+        checks.sized(counted, len(self._aside) * len(SAVED) + 3, "what was counted of inputs")
+        self._held.stores[:, SAVED] = counted[:-3].reshape(-1, len(SAVED))
+        self._frame[frames.LOST], self._held.whole[stores.ARRIVALS] = counted[-3], counted[-2]
+        self._frame[leaving.OBSERVES] = counted[-1]
+        for number in range(len(self._spec.inputs)):
+            width = int(self._held.stores[number, stores.STRIDE]) // 8
+            rows = checks.table(state, f"rows{number}", width)
+            self._take(number, rows, checks.table(state, f"aside{number}", width))
+        self._watch.take(state)
+        if "loss" in state:
+            self._loss.take(state["loss"])
+        self.stopped = {}
+        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
+            self._give_up(int(state["stopped"][0]))
+
+    def _take(self, number: int, records: Rows, aside: Rows) -> None:
+        """Hold these rows, and those aside, instead of whatever there was."""
+        self._held.forget(number)
+        self._aside[number].forget()
+        width = int(self._held.stores[number, stores.STRIDE]) // 8
+        self._held.take(number, records.reshape(-1, width))
+        self._aside[number].add(aside.reshape(-1, width))
+
+    def _records(self, number: int) -> Rows:
+        """The rows of an input, in memory and aside."""
+        return np.concatenate([self._held.records(number), self._aside[number].records()])
+
+    def held(self) -> Held | None:
+        """All rows that are held, with the columns that have codes."""
+        carried = self._carried()
+        if not carried:
+            return None
+        layout = Layout(tuple(name for _, _, name in carried))
+        types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
+        parts = [self._shown(number, carried, layout) for number in range(len(self._spec.inputs))]
+        return Held(np.concatenate(parts), layout, types)
+
+    def _shown(self, number: int, carried: Sequence[tuple[int, int, str]], layout: Layout) -> Rows:
+        """The columns with codes of the rows of an input; those of others are NULL."""
+        rows, base = self._records(number), self._spec.inputs[number].layout.base
+        out = np.zeros((len(rows), layout.width), np.int64)
+        for target, (i, column, _) in enumerate(carried):
+            mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
+            if i == number:
+                out[:, layout.base + target] = rows[:, base - 2 + column]
+                null = (rows[:, column // 64] >> np.int64(column % 64)) & 1
+                out[:, mask] |= np.where(null != 0, bit, np.int64(0))
+            else:
+                out[:, mask] |= bit
+        return out
+
+    def _carried(self) -> list[tuple[int, int, str]]:
+        return [
+            (i, column, f"{i}.{a.name}")
+            for i, shape in enumerate(self._spec.inputs)
+            for column, a in enumerate(shape.schema)
+            if kind_of(a.type) in (Kind.STRING, Kind.OPAQUE)
+        ]
+
+    def replace_held(self, rows: Rows) -> None:
+        """Take rows back with new codes: hashes of keys are others then."""
+        carried = self._carried()
+        base, first = Layout(tuple(name for _, _, name in carried)).base, 0
+        for number, shape in enumerate(self._spec.inputs):
+            records, held = self._records(number), int(self._held.stores[number, stores.COUNT])
+            last = first + len(records)
+            for target, (i, column, _) in enumerate(carried):
+                if i == number:
+                    place = shape.layout.base - 2 + column
+                    records[:, place] = rows[first:last, base + target]
+            first = last
+            self._take(number, records[:held], records[held:])
+
+    def forget_codes(self) -> None:
+        """Constants keep their codes, and rows are given back with new ones."""
+
+    def describe(self) -> dict[str, Any]:
+        names = [stores.COUNT, stores.ASIDE, stores.GONE_ASIDE]
+        names += [stores.EVICTED, stores.RETURNS, stores.PEAK]
+        covers = self._held.stores[:, stores.COVERS]
+        return {
+            "mode": self._spec.mode.value,
+            "watches": bool(self._frame[leaving.OBSERVES]),
+            "looks": False,
+            "looked_in_vain": 0,
+            "aside_above": self._context.aside_above,
+            "windows": [w.describe() for w in self._spec.windows],
+            # Where rows are put aside, they leave when their result has come, whoever asks.
+            "only_coming": self._spec.only_coming or self._exact,
+            "inputs": [
+                # A row that is aside and has gone is there twice until they meet.
+                {"rows": n, "aside": a - 2 * g, "evicted": e, "returned": r, "most": m}
+                for n, a, g, e, r, m in self._held.stores[:, names].tolist()
+            ],
+            "file_bytes": sum(aside.file_bytes for aside in self._aside),
+            "one_result": [bool(c == stores.DONE_WITH) for c in covers],
+            "constraints": self._watch.describe(),
+            "broken_keys": self._watch.broken_keys(),
+            "lost": 0 if self._exact else self._loss.estimate(),
+            "lossy": [self._lossy_words()] if self._loss.given_up[0] else [],
+        }
+
+    def __del__(self) -> None:
+        held = getattr(self, "_held", None)
+        if held is not None and not sys.is_finalizing():
+            held.release()

@@ -1,0 +1,137 @@
+"""Rows of a relation that are aside: a log in a file, in which rows come and go.
+
+See `operators/constraint_join/kernels/delta_spill.py`. A row and the note that it has gone meet when the pieces that they
+are in become one, or when somebody asks for their key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braid.operators.constraint_join.delta.state import ChangeStores
+from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.kernels.delta_spill import bring_back
+from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS, IN_RESULT
+from braid.operators.constraint_join.spill import rows as constraint_aside
+from braid.operators.constraint_join.spill.rows import Pieces
+from braid.operators.core.columns import Rows
+from braid.operators.core.values import Words
+
+#: One row in so many that come or go may be brought back, else rows stay for some rounds: so many at
+#: most.
+_RARELY, _LONGEST_REST = 500, 64
+
+
+class Rest:
+    """For how many rounds which rows stay in memory, since too many of those that left came back:
+    each costs as much time as some hundred others.
+
+    Rows that are done with leave when their result has come (`of_results`: not for now). If many
+    results go again, they leave when it has gone (`of_done`: not for now either). Rows that had no
+    result are another matter (`of_others`).
+    """
+
+    def __init__(self) -> None:
+        self.of_results = self.of_done = self.of_others = 0
+        self._longest = np.zeros(3, np.int64)
+        self._returned = np.zeros(2, np.int64)
+
+    def note(self, returned: Words, changes: int) -> None:
+        """A round is over, in which so many rows have come or gone; `returned`: rows that have been
+        brought back by now, those that had been in a result and the others."""
+        done, others = (_RARELY * (returned - self._returned) > changes).tolist()
+        self._returned = returned.copy()
+        # Those that left before go on coming back for a while.
+        deeper = done and 0 < 2 * self.of_results <= self._longest[0]
+        self.of_results = self._next(0, self.of_results, done)
+        self.of_done = self._next(1, self.of_done, deeper)
+        self.of_others = self._next(2, self.of_others, others)
+
+    def _next(self, kind: int, left: int, again: bool) -> int:
+        if left or not again:
+            return max(left - 1, 0)
+        self._longest[kind] = min(2 * self._longest[kind] + 8, _LONGEST_REST)
+        return int(self._longest[kind])
+
+
+def settled(records: Rows) -> Rows:
+    """Equal rows as one, with the sum of their weights; those without any are gone."""
+    if len(records) < 2:
+        return records
+    order = np.lexsort(records[:, :-1].T)
+    rows, tails = records[order, :-1], records[order, -1]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    starts = np.flatnonzero(first)
+    weights = np.add.reduceat(tails >> FLAG_BITS, starts)
+    flags = np.maximum.reduceat(tails & ((1 << FLAG_BITS) - 1), starts)
+    kept = weights != 0
+    last = (weights << FLAG_BITS) | flags
+    return np.concatenate([rows[starts[kept]], last[kept, None]], axis=1)
+
+
+class ChangesAside(Pieces):
+    """The log of one input."""
+
+    def __init__(self, held: ChangeStores, number: int) -> None:
+        store = held.stores[number]
+        first = int(store[stores.FIRST_INDEX])
+        # Nobody asks the index of equal rows for what is aside.
+        indexes = range(first + 1, first + int(store[stores.INDEXES]))
+        super().__init__(held, number, indexes, int(store[stores.STRIDE]) // 8)
+        #: Rows that have been brought back: those that had been in a result, and all others.
+        self.returned = np.zeros(2, np.int64)
+
+    def write(self) -> None:
+        super().write()
+        gone, rows = int(self._store[stores.GONE_ASIDE]), int(self._store[stores.ASIDE])
+        if 2 * gone > max(constraint_aside.PIECE, rows - gone):
+            self._write_anew()
+
+    def _write_anew(self) -> None:
+        """Let all rows that have gone meet those that they were."""
+        tier = max((piece.tier for piece in self.pieces), default=0)
+        records = self._settled(self._all())
+        self._drop(list(self.pieces))
+        self._empty_buffer()
+        if len(records):
+            self._add_piece(records, tier)
+        self._filter_anew()
+
+    def _settled(self, records: Rows) -> Rows:
+        left = settled(records)
+        self._store[stores.ASIDE] -= len(records) - len(left)
+        self._store[stores.GONE_ASIDE] -= _gone(records) - _gone(left)
+        return left
+
+    def _asked_by(self, records: Rows, place: int) -> np.ndarray:
+        return np.asarray(records[:, -1] > 0)
+
+    def bring_back(self, index: int, hash_: int) -> None:
+        """Take the rows with a key into memory, those that have not gone."""
+        records = self._taken(index, hash_)
+        gone = _gone(records)
+        self._store[stores.GONE_ASIDE] -= gone
+        self._store[stores.RETURNS] += len(records) - gone
+        had = int((records[records[:, -1] > 0, -1] & IN_RESULT).sum())
+        self.returned += [had, len(records) - gone - had]
+        if len(records):
+            # What has gone meets the row that it was, which must be there.
+            order = np.argsort(records[:, -1] < 0, kind="stable")
+            bring_back(self._held.frame, self._number, np.ascontiguousarray(records[order]))
+
+    def add(self, records: Rows) -> None:
+        super().add(records)
+        self._store[stores.GONE_ASIDE] += _gone(records)
+
+    def records(self) -> Rows:
+        """All that is aside."""
+        return settled(self._all())
+
+    def forget(self) -> None:
+        super().forget()
+        self._store[stores.GONE_ASIDE] = 0
+
+
+def _gone(records: Rows) -> int:
+    return int((records[:, -1] < 0).sum())

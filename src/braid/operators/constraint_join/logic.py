@@ -1,0 +1,465 @@
+"""A join that holds what can still join: see `docs/constraints.md`.
+
+The law: what it has put out up to an instant, for Istream, is what comes to the product of its
+windows; with rows that are dropped instead of put aside, a part of that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.constraints import ConstraintMode
+from braid.algebra.types import Kind, kind_of
+from braid.jit import memory
+from braid.jit.runtime import address
+from braid.operators.constraint_join.kernels import frame as frames
+from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.kernels.join import pass_time, run
+from braid.operators.constraint_join.output import Output
+from braid.operators.constraint_join.passthrough import PLAIN, Resting
+from braid.operators.constraint_join.result_expiry import Going
+from braid.operators.constraint_join.spec import ConstraintJoinSpec
+from braid.operators.constraint_join.spill.rows import Aside
+from braid.operators.constraint_join.state import SAVED, STORES, Stores
+from braid.operators.constraint_join.watch.cost_probe import Look
+from braid.operators.constraint_join.watch.loss_estimate import Lossy
+from braid.operators.constraint_join.watch.report import Broken
+from braid.operators.constraint_join.watch.watch import Watch
+from braid.operators.core import checks
+from braid.operators.core.base import Context, Held, OneForAll, State
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import Rows
+from braid.operators.join.probe_orders import keys_of
+from braid.operators.window.logic import last_order, seen_since
+from braid.plan.layout import Layout
+
+#: Events after which it is looked after what is held.
+_ROUND = 4096
+
+
+class ConstraintJoinLogic(OneForAll):
+    """One join with its windows and constants, of all queries that have the same."""
+
+    takes_sets = False
+    takes_bits = False
+    saves = True
+
+    def __init__(self, spec: ConstraintJoinSpec, context: Context) -> None:
+        self._spec, self._context = spec, context
+        self._keys = keys_of(spec)
+        self._held = Stores(spec, self._keys)
+        self._frame = self._held.frame
+        self._aside = [Aside(self._held, number) for number in range(len(spec.inputs))]
+        self._compile()
+        by_time = [w.size for w in spec.windows if w.kind == "range"]
+        by_rows = [w.size for w in spec.windows if w.kind == "rows"]
+        self._going: Going | None = None
+        if by_time or by_rows:
+            longest = max(by_time) if by_time else None
+            self._going = Going(spec.output, longest, by_rows, context.values)
+        self._frame[frames.GOING] = self._going is not None
+        self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
+        self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
+        self._frame[frames.BUDGET] = _ROUND
+        self._watch = Watch(spec, self._held, self._keys, context.watching)
+        self._look = Look(self._held, self._watch, context.watching.worth)
+        self._resting: Resting | None = None
+        #: Whether events are handed over: they are as they were, and nothing leaves because of them.
+        self._is_taking = False
+        exact = spec.mode is ConstraintMode.EXACT
+        above = context.aside_above if exact else 0
+        if not spec.declared and spec.netted and (above or context.watching.worth):
+            self._resting = Resting(spec, context)
+            self._watch.drop_tables()
+        elif not spec.declared and above:
+            self._watch.rest()
+        self.stopped: dict[int, int] = {}
+
+    # ---- what is compiled ----
+
+    def _compile(self) -> None:
+        self._made = Output(self._spec, self._context, self._frame)
+        self._residual, self._never = self._made.residual, self._made.never
+
+    # ---- events ----
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        width = self._spec.output.layout.width
+        if self.stopped or self._never:
+            return Batch(np.empty((0, width), np.int64))
+        started, came = thread_time(), sum(len(batch.rows) for batch in inputs)
+        if self._resting is not None:
+            found = self._plain(self._resting, inputs, bound)
+            self._look.plain.note(came, thread_time() - started)
+            return found
+        out = self._joined(inputs, bound)
+        self._look.events += came
+        self._look.own.note(came, thread_time() - started)
+        may_rest = self._spec.netted and not self._spec.declared and not self.stopped
+        if may_rest and not self._look.is_worth_it(self.state_bytes):
+            self._go_back()
+        return Batch(out)
+
+    # ---- without constraints ----
+
+    def _plain(self, resting: Resting, inputs: Sequence[Batch], bound: int) -> Batch:
+        """Join as if there were no constraints, and look whether they would be worth it."""
+        rows = resting.on_batch(inputs, bound).rows
+        self.stopped = dict(resting.stopped)
+        if self._going is not None and not self._going.is_empty:
+            rows = self._going.lessen(rows, bound)
+        exact = self._spec.mode is ConstraintMode.EXACT
+        little = exact and resting.nbytes <= self._context.aside_above
+        if self.stopped or (little and not self._look.is_on):
+            return Batch(rows)
+        if not self._context.watching.worth:
+            self._wake(resting)
+            return Batch(rows)
+        if self._look.passes_over([len(batch) for batch in inputs]):
+            return Batch(rows)
+        own = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
+        results = int(np.maximum(rows[:, -1], 0).sum())
+        if self._look.observe(own, bound, results, resting.counts):
+            self._wake(resting)
+        return Batch(rows)
+
+    def _wake(self, resting: Resting) -> None:
+        """Take what the plain join holds; what comes of it is known, but not when it goes."""
+        rows, bytes_ = resting.rows, resting.nbytes
+        self._resting = None
+        if self._look.is_on:
+            self._look.end()
+        self._watch.make_tables()
+        self._look.leave_plain(bytes_, sum(map(len, rows)))
+        # Events that it has refused are among those that came, and not among those that it holds.
+        arrived = self._held.stores[:, stores.ARRIVALS]
+        arrived -= [min(len(own), n) for own, n in zip(rows, arrived.tolist(), strict=True)]
+        self._take_over(rows)
+
+    def _take_over(self, rows: Sequence[Rows]) -> None:
+        if any(map(len, rows)):
+            last = max(int(own[-1, 1]) for own in rows if len(own))
+            self._is_taking = True
+            with self._watch.unaware():
+                self._joined([Batch(own) for own in rows], last)
+            self._is_taking = False
+
+    def _go_back(self) -> None:
+        """Join without constraints again, with all that is held in memory and aside."""
+        now, held = int(self._frame[frames.NOW]), self._held.stores[:, stores.COUNT].sum()
+        if held + sum(self._held.stores[:, stores.ASIDE]) > self._context.instance_budget // 2:
+            return
+        rows = [self._rows_of(number, now) for number in range(len(self._aside))]
+        resting = Resting(self._spec, self._context)
+        resting.take(rows, now)
+        for number, aside in enumerate(self._aside):
+            self._held.forget(number)
+            aside.forget()
+        assert self._going is not None
+        if self._spec.mode is not ConstraintMode.EXACT:
+            # Of results whose rows are all there, the plain join knows when they go.
+            before = self._going.entries()
+            self._going.forget()
+            self._frame[frames.NOW] = -(2**63)
+            arrived = self._held.stores[:, stores.ARRIVALS].copy()
+            self._watch.forget_results()
+            self._take_over(rows)
+            self._held.stores[:, stores.ARRIVALS] = arrived
+            self._going.keep_others(before, self._going.entries())
+            for number in range(len(self._aside)):
+                self._held.forget(number)
+        else:
+            self._going.forget()
+        self._frame[frames.NOW] = -(2**63)
+        self._look.return_to_plain(sum(map(len, rows)))
+        self._watch.drop_tables()
+        self._resting = resting
+
+    def _rows_of(self, number: int, now: int) -> Rows:
+        """The events of an input, in memory and aside, the oldest first."""
+        parts = [self._held.records(number), self._aside[number].records(now)]
+        width = self._spec.inputs[number].layout.width
+        records = np.concatenate(parts)
+        order = np.argsort(records[:, width + stores.NUMBER], kind="stable")
+        return np.ascontiguousarray(records[order, :width])
+
+    # ---- with constraints ----
+
+    def _joined(self, inputs: Sequence[Batch], bound: int) -> Rows:
+        width = self._spec.output.layout.width
+        rows = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
+        before = self._held.stores[:, stores.ARRIVALS].copy()
+        for feed, own in zip(self._held.feeds, rows, strict=True):
+            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
+            feed[frames.FEED_ROW] = 0
+        self._held.known.begin()
+        frame = self._frame
+        frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
+        self._run()
+        pass_time(frame, bound)
+        for aside in self._aside:
+            aside.pass_time(bound)
+        self._tend()
+        out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
+        out = out.reshape(-1, width)
+        if self._going is not None:
+            words = int(frame[frames.GOING_WORDS])
+            at = frame[frames.GOING_AT]
+            leaves = memory.taken(at, len(out) * words).reshape(-1, words)
+            by_rows = [i for i, w in enumerate(self._spec.windows) if w.kind == "rows"]
+            ends = [(int(before[i]), rows[i][:, 1]) for i in by_rows]
+            out = self._going.news(out, leaves, bound, ends)
+        frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM, frames.GOING_AT]] = 0
+        return out
+
+    def _in_order(self, number: int, batch: Batch) -> Rows:
+        inside, shape = self._spec.windows[number], self._spec.inputs[number]
+        rows = seen_since(batch, False, self._spec.birth).rows
+        if inside.kind == "rows":
+            order = last_order(rows, shape, inside.order, self._context.values)
+            rows = rows if order is None else np.ascontiguousarray(rows[order])
+        return rows
+
+    def _run(self) -> None:
+        while True:
+            started = thread_time()
+            status = run(self._frame, self._residual)
+            self._watch.choice.seconds += thread_time() - started
+            if status == 0:
+                return
+            if status == 1:
+                self._bring_back()
+            else:
+                self._tend()
+                if self.stopped:
+                    return
+
+    def _bring_back(self) -> None:
+        """Take rows into memory that an event asks for, and remember that no more are aside."""
+        index = int(self._frame[frames.WANTED_INDEX])
+        hash_ = int(self._frame[frames.WANTED_HASH])
+        aside = self._aside[int(self._held.indexes[index, stores.INDEX_STORE])]
+        aside.bring_back(index, hash_, int(self._frame[frames.NOW]))
+        event = tuple(self._held.feeds[:, frames.FEED_ROW].tolist())
+        self._held.known.note(index, hash_, event)
+        self._held.point_known()
+
+    def _tend(self) -> None:
+        """Let constraints act on what is held, and write what is to be aside."""
+        if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
+            self._watch.resume()
+        if self._watch.is_awake and not self._is_taking:
+            self._watch.act()
+            for aside in self._aside:
+                aside.write()
+        self._held.tidy()
+        held = int(self._held.stores[:, stores.COUNT].sum())
+        if held > self._context.instance_budget:
+            self._give_up(int(self._frame[frames.NOW]))
+
+    def _give_up(self, at: int) -> None:
+        self.stopped, self._resting = {0: at}, None
+        for number, aside in enumerate(self._aside):
+            self._held.forget(number)
+            aside.forget()
+
+    @property
+    def mode(self) -> ConstraintMode:
+        return self._spec.mode
+
+    def broken(self) -> list[Broken]:
+        """Declared constraints that were broken since this was last asked."""
+        return self._watch.breaks.news(self._context.values)
+
+    def lossy(self) -> list[Lossy]:
+        """Constraints that were given up since this was last asked, for the results they lose."""
+        found, self._watch.lossy = self._watch.lossy, []
+        return found
+
+    def uses(self, name: str) -> bool:
+        """Whether a declared constraint is of use to it, or was."""
+        return self._watch.breaks.uses(name)
+
+    def give_up(self, broken: Broken) -> None:
+        """Do not use a declared constraint any more: its streams have broken it."""
+        self._watch.give_up(broken)
+
+    # ---- state ----
+
+    @property
+    def instances(self) -> int:
+        """Rows in memory."""
+        if self._resting is not None:
+            return sum(self._resting.counts)
+        return int(self._held.stores[:, stores.COUNT].sum())
+
+    @property
+    def state_bytes(self) -> int:
+        rest = 0 if self._going is None else self._going.nbytes
+        rest += 0 if self._resting is None else self._resting.nbytes
+        return self._held.nbytes + rest + sum(a.nbytes for a in self._aside) + self._watch.nbytes
+
+    @property
+    def index_bytes(self) -> int:
+        return 0
+
+    def snapshot(self) -> State:
+        now = int(self._frame[frames.NOW])
+        state: State = {STORES: np.append(self._held.stores[:, SAVED].ravel(), now)}
+        for number, aside in enumerate(self._aside):
+            state[f"rows{number}"] = self._held.records(number)
+            state[f"aside{number}"] = aside.records(now)
+        if self._going is not None:
+            for number, entries in enumerate(self._going.saved()):
+                state[f"going{number}"] = entries
+        state |= self._watch.saved()
+        state["look"] = self._look.state()
+        budget = self._context.instance_budget
+        state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
+        if self._resting is not None:
+            state |= self._resting.snapshot()
+        return state
+
+    def restore(self, state: State) -> None:
+        if self._look.is_on:
+            self._look.end()
+        if any(name.startswith(PLAIN) for name in state):
+            self._restore_plain(state)
+        else:
+            self._resting = None
+            self._restore_rows(state)
+        self._look.take(state["look"])
+        self.stopped = {}
+        if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
+            self._give_up(int(state["stopped"][0]))
+
+    def _restore_plain(self, state: State) -> None:
+        """Go on as the plain join if that is still asked for; what was looked at is begun anew."""
+        resting = self._resting or Resting(self._spec, self._context)
+        resting.restore(state)
+        self._held.stores[:, stores.ARRIVALS] = state[STORES][:-1].reshape(-1, len(SAVED))[:, 0]
+        self._take_going(state)
+        self._watch.take_loss(state)
+        if self._resting is None:
+            self._wake(resting)
+
+    def _restore_rows(self, state: State) -> None:
+        saved = state[STORES]
+        checks.sized(saved, len(self._aside) * len(SAVED) + 1, "what was counted of inputs")
+        arrived = saved[:-1].reshape(-1, len(SAVED))[:, 0]
+        checks.within(arrived, 0, checks.NUMBERS, "numbers of events")
+        self._frame[frames.NOW] = saved[-1]
+        self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
+        for number, aside in enumerate(self._aside):
+            record = int(self._held.stores[number, stores.RECORD])
+            self._held.forget(number)
+            aside.forget()
+            rows = checks.table(state, f"rows{number}", record)
+            self._held.take(number, rows, oldest=False)
+            aside.add(checks.table(state, f"aside{number}", record))
+        self._take_going(state)
+        self._watch.take(state)
+
+    def _take_going(self, state: State) -> None:
+        if self._going is not None:
+            names = sorted(name for name in state if name.startswith("going"))
+            arrivals = self._held.stores[:, stores.ARRIVALS].tolist()
+            by_rows = [
+                n for n, w in zip(arrivals, self._spec.windows, strict=True) if w.kind == "rows"
+            ]
+            self._going.take([state[name] for name in names], by_rows)
+
+    def held(self) -> Held | None:
+        """All rows that are held, in memory and aside, with the columns that have codes."""
+        if self._resting is not None:
+            return self._resting.held()
+        carried = self._carried()
+        if not carried:
+            return None
+        layout = Layout(tuple(name for _, _, name in carried))
+        types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
+        now = int(self._frame[frames.NOW])
+        parts = []
+        for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
+            rows = np.concatenate([self._held.records(number), aside.records(now)])
+            out = np.zeros((len(rows), layout.width), np.int64)
+            for target, (i, column, _) in enumerate(carried):
+                mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
+                if i == number:
+                    out[:, layout.base + target] = rows[:, shape.layout.base + column]
+                    null = (rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
+                    out[:, mask] |= np.where(null != 0, bit, np.int64(0))
+                else:
+                    out[:, mask] |= bit
+            parts.append(out)
+        return Held(np.concatenate(parts), layout, types)
+
+    def _carried(self) -> list[tuple[int, int, str]]:
+        return [
+            (i, column, f"{i}.{a.name}")
+            for i, shape in enumerate(self._spec.inputs)
+            for column, a in enumerate(shape.schema)
+            if kind_of(a.type) in (Kind.STRING, Kind.OPAQUE)
+        ]
+
+    def replace_held(self, rows: Rows) -> None:
+        """Take rows back with new codes: hashes of keys are others then."""
+        if self._resting is not None:
+            self._resting.replace_held(rows)
+            return
+        carried = self._carried()
+        base = Layout(tuple(name for _, _, name in carried)).base
+        now, first = int(self._frame[frames.NOW]), 0
+        for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
+            own = [(t, c) for t, (i, c, _) in enumerate(carried) if i == number]
+            parts = [self._held.records(number), aside.records(now)]
+            for records in parts:
+                last = first + len(records)
+                for target, column in own:
+                    records[:, shape.layout.base + column] = rows[first:last, base + target]
+                first = last
+            if own:
+                self._held.forget(number)
+                aside.forget()
+                self._held.take(number, parts[0], oldest=False)
+                aside.add(parts[1])
+
+    def forget_codes(self) -> None:
+        """Constants keep their codes, and rows are given back with new ones."""
+        if self._look.is_on:
+            # It begins anew: what is looked at is not given back.
+            self._look.end()
+        self._watch.forget_codes()
+
+    def describe(self) -> dict[str, Any]:
+        names = [stores.COUNT, stores.ASIDE, stores.EVICTED, stores.RETURNS, stores.PEAK]
+        held = self._held.stores[:, names].tolist()
+        found = self._watch.describe()
+        if self._resting is not None:
+            held = [[rows, 0, 0, 0, rows] for rows in self._resting.counts]
+            found |= {"one_result": [False for _ in held], "constraints": []}
+        return {
+            "mode": self._spec.mode.value,
+            "watches": self._watch.is_awake and self._resting is None,
+            "looks": self._look.is_on,
+            "looked_in_vain": self._look.vain,
+            "aside_above": self._context.aside_above,
+            "windows": [w.describe() for w in self._spec.windows],
+            "inputs": [
+                {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}
+                for n, a, e, r, m in held
+            ],
+            "file_bytes": sum(aside.file_bytes for aside in self._aside)
+            + (0 if self._going is None else self._going.file_bytes),
+            **found,
+        }
+
+    def __del__(self) -> None:
+        held = getattr(self, "_held", None)
+        if held is not None and not sys.is_finalizing():
+            held.release()

@@ -1,0 +1,95 @@
+"""A join with constraints that holds too little to care: the plain join over windows by time.
+
+While memory is no matter, nothing is gained by looking after constraints, so nothing is spent on
+it: events go to the same m-op that they would go to if there were no constraints. When it holds
+too much its events are handed over, the oldest first, and taken as if they came now; what is
+found of them has been put out already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from braid.operators.constraint_join.spec import KEEPS, ConstraintJoinSpec
+from braid.operators.core.base import Context, Held, State
+from braid.operators.core.batch import Batch
+from braid.operators.core.columns import Rows
+from braid.operators.core.constants import Constants
+from braid.operators.join.window_join import WindowJoinLogic
+from braid.plan.relational import WindowJoinRecipe, WindowJoinSpec
+
+#: What the names of the state of such a join begin with.
+PLAIN = "plain_"
+
+
+class Resting:
+    """The plain join of one member."""
+
+    def __init__(self, spec: ConstraintJoinSpec, context: Context) -> None:
+        self._spec = spec
+        netted = spec.netted or tuple(() for _ in spec.inputs)
+        plain = WindowJoinSpec(
+            spec.inputs,
+            spec.equalities,
+            spec.residual,
+            spec.emit,
+            spec.membered,
+            netted,
+            spec.birth,
+        )
+        self._join = WindowJoinLogic(plain, context)
+        sizes = tuple(window.size for window in spec.windows)
+        one = Constants(pa.array(["one"]), [], context.values)
+        self._join.admit(WindowJoinRecipe((), sizes), one, [None for _ in sizes])
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
+        kept = [self._kept(number, batch) for number, batch in enumerate(inputs)]
+        return Batch(self._join.on_batch(kept, bound).rows)
+
+    def _kept(self, number: int, batch: Batch) -> Batch:
+        """What WHERE does not refuse."""
+        if not self._spec.keeps[number]:
+            return batch
+        rows, layout = batch.alone(), self._spec.inputs[number].layout
+        column = layout.column(KEEPS)
+        null = (rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
+        return Batch(rows[(null == 0) & (rows[:, layout.base + column] != 0)])
+
+    def take(self, rows: Sequence[Rows], now: int) -> None:
+        """Hold events that have been joined elsewhere, and that WHERE does not refuse."""
+        self._join.on_batch([Batch(own) for own in rows], now)
+
+    @property
+    def rows(self) -> list[Rows]:
+        """The events of each input that are held, the oldest first."""
+        return [self._join.events(number) for number in range(len(self._spec.inputs))]
+
+    @property
+    def counts(self) -> list[int]:
+        return self._join.counts
+
+    @property
+    def stopped(self) -> Mapping[int, int]:
+        return self._join.stopped
+
+    @property
+    def nbytes(self) -> int:
+        return self._join.state_bytes
+
+    # ---- state ----
+
+    def snapshot(self) -> State:
+        return {f"{PLAIN}{name}": array for name, array in self._join.snapshot().items()}
+
+    def restore(self, state: State) -> None:
+        own = {n.removeprefix(PLAIN): a for n, a in state.items() if n.startswith(PLAIN)}
+        self._join.restore(own)
+
+    def held(self) -> Held | None:
+        return self._join.held()
+
+    def replace_held(self, rows: Rows) -> None:
+        self._join.replace_held(rows)

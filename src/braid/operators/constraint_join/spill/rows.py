@@ -1,0 +1,329 @@
+"""Rows that are aside: in a file, with only bits of their keys in memory.
+
+What constraints say will not join is written to a temporary file of the process, in pieces. A piece
+has the hashes of its rows' keys, by index, and the records. It is looked through only when the
+filter of an index (`operators/constraint_join/kernels/spill_filter.py`) says that a key may be in it, and is gone when all its rows
+have left their window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from braid.jit import memory
+from braid.jit.runtime import address
+from braid.operators.constraint_join.kernels import record_copies as holdings
+from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.probes import KnownKeys
+from braid.operators.constraint_join.spill.file import Place, Scratch
+from braid.operators.constraint_join.state import Stores
+from braid.operators.core.columns import Rows
+from braid.operators.core.values import Words
+
+#: Rows that are written at once, at least.
+PIECE = 1024
+
+#: Pieces of one size that become one.
+_TOGETHER = 8
+
+#: Keys for each word of a filter, at most: 16 bits a key and more; words of the smallest one.
+_CROWDED = 4
+_LEAST_FILTER = 256
+
+
+@dataclass(eq=False)
+class Piece:
+    """Rows that were written together."""
+
+    place: Place
+    #: Of each index the hashes in order and the rows that have them, then the records.
+    words: Words
+    rows: int
+    #: The last of them leaves with this `end`, or with this number among the events.
+    last_end: int
+    last_number: int
+    #: How often it was made of others.
+    tier: int = 0
+    #: Rows that have been brought back.
+    taken: set[int] = field(default_factory=set)
+
+
+class _Words:
+    """Memory as an array, which is cheap to make and must not outlive it."""
+
+    def __init__(self, at: int, words: int) -> None:
+        data = {"data": (at, False), "shape": (words,), "typestr": "<i8", "version": 3}
+        self.__array_interface__ = data
+
+
+class Held(Protocol):
+    """What is in memory: stores and indexes for kernels to find, and the keys of records."""
+
+    frame: Words
+    stores: Words
+    indexes: Words
+    known: KnownKeys
+
+    def hashes(self, index: int, records: Rows) -> Words: ...
+
+
+class Pieces:
+    """The records of one input that are aside: a file of pieces, a buffer of what is to be the next
+    one, and the filters of their keys."""
+
+    def __init__(self, held: Held, number: int, indexes: range, words: int) -> None:
+        self._held, self._number = held, number
+        self._store = held.stores[number]
+        self._indexes, self._record = indexes, words
+        self._file = Scratch()
+        self.pieces: list[Piece] = []
+        self._filters: dict[int, Words] = {}
+        for index in self._indexes:
+            self._make_filter(index, _LEAST_FILTER)
+
+    def _make_filter(self, index: int, words: int) -> None:
+        filter_ = np.zeros(words, np.int64)
+        self._filters[index] = filter_
+        record = self._held.indexes[index]
+        record[stores.FILTER_AT], record[stores.FILTER_MASK] = address(filter_), words - 1
+        record[stores.FILTERED] = 0
+
+    # ---- out ----
+
+    def write(self) -> None:
+        """Write what waits in the buffer, if it is enough to be worth it."""
+        if self._store[stores.BUFFER_ROWS] >= PIECE:
+            records = self._settled(self._waiting())
+            if len(records):
+                self._add_piece(records)
+            self._empty_buffer()
+        if any(self._crowded(index) for index in self._indexes):
+            self._filter_anew()
+
+    def _waiting(self) -> Rows:
+        """The rows of the buffer, which are aside but not written yet."""
+        count = int(self._store[stores.BUFFER_ROWS])
+        at = int(self._store[stores.BUFFER_AT])
+        if not count:
+            return np.empty((0, self._record), np.int64)
+        return np.asarray(_Words(at, count * self._record)).reshape(count, self._record)
+
+    def _empty_buffer(self) -> None:
+        memory.free(self._store[stores.BUFFER_AT])
+        self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
+
+    def _add_piece(self, records: Rows, tier: int = 0) -> None:
+        parts = []
+        for index in self._indexes:
+            hashes = self._held.hashes(index, records)
+            order = np.argsort(hashes)
+            parts += [hashes[order], order]
+        place = self._file.write(*parts, records)
+        words = self._file.view(place)
+        self.pieces.append(Piece(place, words, len(records), *self._last(records), tier))
+        same = [p for p in self.pieces if p.tier == tier]
+        if len(same) == _TOGETHER:
+            self._merge(same, tier + 1)
+
+    def _last(self, records: Rows) -> tuple[int, int]:
+        """When the last of some records leaves: its `end`, and its number among the events."""
+        return 0, 0
+
+    def _merge(self, pieces: list[Piece], tier: int) -> None:
+        """Make one piece of several, so that few have to be looked through."""
+        records = self._settled(np.concatenate([self._left(piece) for piece in pieces]))
+        self._drop(pieces)
+        if len(records):
+            self._add_piece(records, tier)
+
+    def _settled(self, records: Rows) -> Rows:
+        """What is left of records that come together."""
+        return records
+
+    def _drop(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self._file.free(piece.place)
+        self.pieces = [p for p in self.pieces if p not in pieces]
+
+    def _left(self, piece: Piece) -> Rows:
+        """The rows of a piece that have not been brought back."""
+        kept = np.ones(piece.rows, np.bool_)
+        kept[list(piece.taken)] = False
+        return self._records(piece)[kept]
+
+    def add(self, records: Rows) -> None:
+        """Put rows aside that come from elsewhere."""
+        if len(records):
+            self._add_piece(records)
+            self._store[stores.ASIDE] += len(records)
+            for index in self._indexes:
+                self._crowd(index, self._held.hashes(index, records))
+
+    # ---- filters ----
+
+    def _crowded(self, index: int) -> bool:
+        record = self._held.indexes[index]
+        return bool(record[stores.FILTERED] > _CROWDED * (record[stores.FILTER_MASK] + 1))
+
+    def _crowd(self, index: int, keys: Words) -> None:
+        holdings.note_keys(self._held.frame, index, keys)
+        if self._crowded(index):
+            self._filter_anew()
+
+    def _filter_anew(self) -> None:
+        """Filters of what is still aside, with room for half as much again at least."""
+        words = _LEAST_FILTER
+        while 2 * words * _CROWDED < 3 * int(self._store[stores.ASIDE]):
+            words *= 2
+        waiting = self._waiting()
+        for place, index in enumerate(self._indexes):
+            self._make_filter(index, words)
+            for piece in self.pieces:
+                first = (2 * place + 1) * piece.rows
+                order = piece.words[first : first + piece.rows]
+                asked = self._asked_by(self._records(piece), place)[order]
+                holdings.note_keys(self._held.frame, index, self._hashes(piece, place)[asked])
+            if len(waiting):
+                asked = self._asked_by(waiting, place)
+                hashes = self._held.hashes(index, waiting)
+                holdings.note_keys(self._held.frame, index, hashes[asked])
+
+    def _asked_by(self, records: Rows, place: int) -> np.ndarray:
+        """Which records have to be found by an index."""
+        return np.ones(len(records), np.bool_)
+
+    # ---- back ----
+
+    def _hashes(self, piece: Piece, place: int) -> Words:
+        return piece.words[2 * place * piece.rows : (2 * place + 1) * piece.rows]
+
+    def _rows_with(self, piece: Piece, place: int, hash_: int) -> list[int]:
+        """The rows of a piece that have a key and have not been brought back."""
+        hashes = self._hashes(piece, place)
+        first = int(np.searchsorted(hashes, hash_))
+        rows = []
+        while first < piece.rows and hashes[first] == hash_:
+            row = int(piece.words[(2 * place + 1) * piece.rows + first])
+            if row not in piece.taken:
+                rows.append(row)
+            first += 1
+        return rows
+
+    def _records(self, piece: Piece) -> Rows:
+        first = 2 * len(self._indexes) * piece.rows
+        return piece.words[first:].reshape(piece.rows, self._record)
+
+    def _taken(self, index: int, hash_: int) -> Rows:
+        """Take the records with a key out."""
+        place = self._indexes.index(index)
+        found = [np.empty((0, self._record), np.int64)]
+        for piece in self.pieces:
+            rows = self._rows_with(piece, place, hash_)
+            if rows:
+                piece.taken.update(rows)
+                found.append(self._records(piece)[rows])
+        waiting = self._waiting()
+        if len(waiting):
+            same = self._held.hashes(index, waiting) == hash_
+            if same.any():
+                found.append(waiting[same])
+                kept = waiting[~same]
+                waiting[: len(kept)] = kept
+                self._store[stores.BUFFER_ROWS] = len(kept)
+        records = np.concatenate(found)
+        self._store[stores.ASIDE] -= len(records)
+        return records
+
+    def _all(self) -> Rows:
+        parts = [self._waiting().copy()]
+        parts += [self._left(piece) for piece in self.pieces]
+        return np.concatenate(parts)
+
+    def forget(self) -> None:
+        """Nothing is aside."""
+        self._empty_buffer()
+        self._drop(self.pieces)
+        self._store[stores.ASIDE] = 0
+        self._filter_anew()
+        self._held.known.forget()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory: filters, and what is known of pieces. Buffers are counted by the store."""
+        return sum(f.nbytes for f in self._filters.values()) + 64 * len(self.pieces)
+
+    @property
+    def file_bytes(self) -> int:
+        return self._file.nbytes
+
+
+class Aside(Pieces):
+    """The rows of one input that are aside, with their windows."""
+
+    def __init__(self, held: Stores, number: int) -> None:
+        store = held.stores[number]
+        first = int(store[stores.FIRST_INDEX])
+        indexes = range(first, first + int(store[stores.INDEXES]))
+        self._number_at = int(store[stores.WIDTH]) + stores.NUMBER
+        super().__init__(held, number, indexes, int(store[stores.RECORD]))
+        self._stores = held
+
+    def _last(self, records: Rows) -> tuple[int, int]:
+        return int(records[:, 1].max()), int(records[:, self._number_at].max())
+
+    def _asked_by(self, records: Rows, place: int) -> np.ndarray:
+        masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
+        return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
+
+    def add(self, records: Rows) -> None:
+        """Put rows aside that come from elsewhere, to be found by every key: what was known of those
+        who ask for them is not known here."""
+        own = records.copy()
+        own[:, self._number_at + stores.FLAGS - stores.NUMBER] &= (1 << stores.MASKED) - 1
+        super().add(own)
+
+    def bring_back(self, index: int, hash_: int, now: int) -> None:
+        """Take the rows with a key into memory, if their windows are not over."""
+        records = self._taken(index, hash_)
+        if not len(records):
+            return
+        records = records[~self._over(records, now)]
+        records = records[np.argsort(records[:, self._number_at], kind="stable")]
+        flags = int(self._store[stores.WIDTH]) + stores.FLAGS
+        records[:, flags] = records[:, flags] & (1 << stores.MASKED) - 1 | stores.RETURNED
+        self._store[stores.RETURNS] += len(records)
+        self._stores.take(self._number, records, oldest=True)
+
+    def _over(self, records: Rows, now: int) -> np.ndarray:
+        size = int(self._store[stores.SIZE])
+        if size < 0:
+            return np.zeros(len(records), np.bool_)
+        if self._store[stores.BY_ROWS]:
+            return np.asarray(records[:, self._number_at] <= self._store[stores.LEFT])
+        return np.asarray(records[:, 1] < now - size)
+
+    def records(self, now: int) -> Rows:
+        """All rows that are aside and in their windows."""
+        records = self._all()
+        return records[~self._over(records, now)]
+
+    # ---- time ----
+
+    def pass_time(self, now: int) -> None:
+        """Forget pieces that are over; without any, begin the file anew."""
+        size, store = int(self._store[stores.SIZE]), self._store
+        if size < 0 or not self.pieces:
+            return
+        if store[stores.BY_ROWS]:
+            over = [p for p in self.pieces if p.last_number <= store[stores.LEFT]]
+        else:
+            over = [p for p in self.pieces if p.last_end < now - size]
+        if not over:
+            return
+        self._drop(over)
+        store[stores.ASIDE] -= sum(p.rows - len(p.taken) for p in over)
+        if not store[stores.ASIDE]:
+            self._filter_anew()

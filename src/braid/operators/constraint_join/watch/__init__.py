@@ -1,0 +1,1 @@
+"""What a constraint join observes of arrivals, and which constraints it uses."""

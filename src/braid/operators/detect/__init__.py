@@ -1,0 +1,1 @@
+"""DETECT: whether a windowed join has a result, answered from synopses (StaMe)."""

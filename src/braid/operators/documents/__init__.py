@@ -1,0 +1,1 @@
+"""Joins of XML and JSON documents (MMQJP)."""

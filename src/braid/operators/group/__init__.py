@@ -1,0 +1,1 @@
+"""GROUP BY and SELECT DISTINCT: one row a group, as deltas."""

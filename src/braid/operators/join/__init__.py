@@ -1,0 +1,1 @@
+"""Windowed joins: combinations of rows of several inputs."""

@@ -1,0 +1,1 @@
+"""NEXT and FOLD: sequences and iterations as shared automata (Cayuga)."""

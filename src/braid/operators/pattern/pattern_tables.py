@@ -1,0 +1,599 @@
+"""The members of a step as the loop reads them: groups, states, edges, atoms, parameters.
+
+A member of a step is a way through three kinds of nodes. Its *group* is what it asks of the
+second event and computes with; its *state* is its first node waiting in that group, with a
+bound; its *output node* is the state and the selection of the composites. Members with equal
+nodes so far share them (prefix merging).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from braid.algebra.expressions import TRUE, Expression, is_true
+from braid.operators.core.base import Context
+from braid.operators.core.batch import Batch
+from braid.operators.core.bounds import bound_of
+from braid.operators.core.constants import Constants
+from braid.operators.core.kernels.instances import (
+    ATOM_WORDS,
+    C_COLUMN,
+    C_KEYS,
+    CLASS_WORDS,
+    DEAD,
+    E_AT,
+    E_ATOMS,
+    E_OUT,
+    E_PARAMETERS,
+    E_TEST,
+    G_AT,
+    G_ATOMS,
+    G_BOUND,
+    G_CLASS,
+    G_KEY,
+    G_PARAMETERS,
+    G_SLOT,
+    G_STAMP,
+    GROUP_WORDS,
+    INDEXED,
+    NO_TEST,
+    S_BOUND,
+    S_EDGE,
+    S_GROUP,
+    S_NEXT,
+    S_OUT,
+    S_TEST,
+    STATE_WORDS,
+)
+from braid.operators.core.kernels.keys import WORD
+from braid.operators.core.membership import Origin, nobody, origin_of
+from braid.operators.core.node_sets import SET
+from braid.operators.core.nodes import Nodes, grown, signatures
+from braid.operators.core.values import Words
+from braid.operators.pattern.edges import Edges
+from braid.operators.pattern.kernels import admission
+from braid.operators.select.clause_table import ClauseTable, among, limits, mode_of
+from braid.operators.select.logic import contents, form
+from braid.plan.layout import Layout
+from braid.plan.predicates import Atom, Clause, Constant, KeyColumn, Predicate
+from braid.plan.routes import StepRecipe
+from braid.plan.specs import StepSpec
+
+#: A state with more forward edges than this has the others in an index.
+FEW_EDGES = 8
+#: More classes than this would cost more to probe than they save.
+MAX_CLASSES = 32
+#: So many states are worth being laid together.
+MANY_STATES = 16_384
+#: Tests of a forward selection that are looked for among those before it: a bit for each.
+_MOST_SAID = 62
+#: Static keys of a class.
+MAX_KEYS = 2
+#: Tests that the loop makes by itself.
+_SIMPLE = frozenset({"between", "ne", "in", "not in", "null", "not null"})
+
+
+class States:
+    """Tables of one step."""
+
+    def __init__(self, spec: StepSpec, context: Context, second: Layout) -> None:
+        self._spec = spec
+        self._context = context
+        self._second = second
+        self.groups, self.states, self.outs = Nodes(), Nodes(), Nodes()
+        #: Head and digest of each first node.
+        self.heads: Words = np.full((8, 2), -1, np.int64)
+        self.first_signatures = np.zeros((8, 2), np.int64)
+        self.firsts = 0
+        self.group_table: Any = np.zeros((8, GROUP_WORDS), np.int64)
+        self.state_table: Any = np.zeros((8, STATE_WORDS), np.int64)
+        self.edges = Edges()
+        self.classes: Any = np.zeros((MAX_CLASSES, CLASS_WORDS), np.int64)
+        self._class_of: dict[tuple[int, ...], int] = {(): 0}
+        self.pool: Words = np.zeros(8, np.int64)
+        self._pool_used = 0
+        self.sets: Words = np.zeros(8, np.int64)
+        self._sets_used = 0
+        self.parameters: Words = np.zeros(8, np.int64)
+        self._parameters_used = 0
+        self.first_of: Words = np.zeros(8, np.int64)
+        self.state_of: Words = np.zeros(8, np.int64)
+        self._edge_counts: Words = np.zeros(8, np.int64)
+        self._gone = 0
+        #: Changes with every member that comes or goes.
+        self.changes = 0
+        #: How many states there were when they were last laid together.
+        self._laid = 0
+        #: States whose members' bounds are asked where results come out.
+        self.outside = np.zeros(8, np.bool_)
+        self._width = 0
+        self._forward_width = 0
+        #: The compiled part of forward edges that the loop asks, once a member has one.
+        self.forward_shape: Expression | None = None
+        self.forward = ClauseTable(
+            spec.output, context, numbered=True, settings=context.selections.of()
+        )
+
+    @property
+    def class_count(self) -> int:
+        return len(self._class_of)
+
+    # ---- coming ----
+
+    def admit(
+        self, recipe: StepRecipe, constants: Constants, origins: Sequence[Origin | None]
+    ) -> Origin:
+        self.changes += 1
+        first = origins[0] or nobody(constants.count)
+        second = origins[1]
+        self._know_firsts(first)
+        groups = self._admit_groups(recipe, constants, second)
+        states = self._admit_states(recipe, constants, first, groups)
+        return self._admit_outs(recipe, constants, states)
+
+    def _know_firsts(self, first: Origin) -> None:
+        if not len(first.numbers):
+            return
+        self.firsts = max(self.firsts, int(first.numbers.max()) + 1)
+        self._make_room_for_firsts(self.firsts)
+        self.first_signatures = grown(self.first_signatures, self.firsts)
+        self.first_signatures[first.numbers] = first.signatures
+
+    def know(self, first: Batch) -> None:
+        """Nodes of the first input that are somebody else's lead to no state."""
+        if first.members is not None and len(first.members):
+            members = first.members
+            if first.sets is not None:
+                if int(members.min()) >= SET:
+                    return
+                members = members[members < SET]
+            self._make_room_for_firsts(int(members.max(initial=0)) + 1)
+
+    def know_nobody(self, node: int) -> None:
+        """A first node that nobody has and no state waits under."""
+        self._make_room_for_firsts(node + 1)
+        self.heads[node] = -1
+
+    def _make_room_for_firsts(self, count: int) -> None:
+        self.heads = grown(self.heads, count, -1)
+
+    def _know_digests(self, nodes: Words) -> None:
+        admission.know_digests(self.heads, self.state_table, self.edges.table, nodes)
+
+    def lay_together(self, near: Callable[[], Words | None]) -> None:
+        """Number states in the order of words that say which of their first nodes come together.
+
+        Queries come in an order that has nothing to do with the events that they want. What an
+        event begins are then states all over a table that no cache holds.
+        """
+        if self.states.count < max(MANY_STATES, 3 * self._laid // 2):
+            return
+        words, high = near(), self.states.high
+        if words is None:
+            return
+        self._laid = self.states.count
+        # Edges in the index know the numbers of their states.
+        moving = (self.states.uses[:high] > 0) & (self.first_of[:high] < len(words))
+        moving &= (self.first_of[:high] >= 0) & (self.state_table[:high, S_TEST] != INDEXED)
+        places = np.flatnonzero(moving)
+        new = np.arange(high)
+        new[places[np.argsort(words[self.first_of[places]], kind="stable")]] = places
+        self.states.renumber(new)
+        for array in (self.state_table, self.first_of, self._edge_counts, self.outside):
+            array[new] = array[:high].copy()
+        used = np.flatnonzero(self.states.uses[:high] > 0)
+        used = used[self.state_table[used, S_NEXT] >= 0]
+        self.state_table[used, S_NEXT] = new[self.state_table[used, S_NEXT]]
+        outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
+        self.state_of[outs] = new[self.state_of[outs]]
+        begins = self.heads[:, 0] >= 0
+        first = self.heads[begins, 0]
+        self.heads[begins, 0] = ((first >> 32) << 32) | new[first & 0xFFFFFFFF]
+        self.edges.lay_together(outs, self.state_of[outs], self.state_table)
+
+    def make_room(self, states: int) -> None:
+        self.state_table = grown(self.state_table, states)
+        self.first_of = grown(self.first_of, states)
+        self._edge_counts = grown(self._edge_counts, states)
+        self.outside = grown(self.outside, states)
+
+    def waiting_for(self, nodes: Words) -> Words:
+        """The states of some first nodes."""
+        high = self.states.high
+        living = (self.states.uses[:high] > 0) & (self.state_table[:high, S_BOUND] != DEAD)
+        return np.flatnonzero(living & np.isin(self.first_of[:high], nodes))
+
+    def _admit_groups(
+        self, recipe: StepRecipe, constants: Constants, second: Origin | None
+    ) -> Origin:
+        tests = Predicate((recipe.tests,), TRUE, recipe.constants)
+        columns = contents(tests, constants)
+        if second is not None:
+            columns += [second.signatures[:, 0].copy(), second.signatures[:, 1].copy()]
+        if not self._spec.merged:
+            columns.append(constants.identity)
+        wanted = signatures(("group", form(tests)), constants.count, columns)
+        numbers, rows = self.groups.add(wanted)
+        if len(rows):
+            read = None if second is None else second.numbers[rows]
+            self._new_groups(recipe, constants.chosen(rows), numbers[rows], read)
+        return origin_of(self.groups, numbers)
+
+    def _new_groups(
+        self, recipe: StepRecipe, constants: Constants, new: Words, second: Words | None
+    ) -> None:
+        self.group_table = grown(self.group_table, int(new.max()) + 1)
+        table = self.group_table
+        table[new] = 0
+        table[new, G_BOUND] = admission.UNSET
+        table[new, G_STAMP] = table[new, G_SLOT] = -1
+        keys, rest = self._static_keys(recipe.tests)
+        codes = [self._test(atom, self._second) >> 8 for atom in keys]
+        # As in a class: column << 8 | mode.
+        columns = [((code >> 8) << 8) | (code & 255) for code in codes]
+        values = [limits(atom, constants)[1] for atom in keys]
+        if second is not None:
+            columns.append((self._second.column("#") << 8) | WORD)
+            values.append(second)
+        class_ = self._class(tuple(columns))
+        if class_ is None:  # too many already: tested instead
+            rest = recipe.tests
+            columns, values = columns[len(keys) :], values[len(keys) :]
+            class_ = self._class(tuple(columns)) or 0
+        table[new, G_CLASS] = class_
+        for k, value in enumerate(values):
+            table[new, G_KEY + k] = value
+        table[new, G_ATOMS] = len(rest)
+        table[new, G_AT] = self._new_atoms(rest, constants, self._second)
+        table[new, G_PARAMETERS] = self._new_parameters(recipe, constants)
+
+    def _static_keys(self, tests: Clause) -> tuple[list[Atom], Clause]:
+        """The equalities by which instances are found, and the other tests."""
+        if not self._spec.static_index:
+            return [], tests
+        room = MAX_KEYS - int(self._spec.second_membered)
+        keys = [a for a in tests if _is_equality(a)][:room]
+        return keys, tuple(a for a in tests if a not in keys)
+
+    def _class(self, columns: tuple[int, ...]) -> int | None:
+        known = self._class_of.get(columns)
+        if known is not None:
+            return known
+        needed = "#" in self._second.names and len(columns) == 1
+        if len(self._class_of) >= MAX_CLASSES - 2 and not needed:
+            return None
+        number = self._class_of[columns] = len(self._class_of)
+        self.classes[number, C_KEYS] = len(columns)
+        self.classes[number, C_COLUMN : C_COLUMN + len(columns)] = columns
+        return number
+
+    def _test(self, atom: Atom, layout: Layout) -> int:
+        """Kind, mode and column of an atom, without its kind."""
+        column = 0 if atom.key.name is None else layout.column(atom.key.name)
+        return (column << 16) | (mode_of(atom.key) << 8)
+
+    def _new_atoms(self, tests: Clause, constants: Constants, layout: Layout) -> Words:
+        """Atoms of each member in the pool; where each member's begin."""
+        members, size = constants.count, ATOM_WORDS * len(tests)
+        begin = self._pool_used + size * np.arange(members, dtype=np.int64)
+        self._pool_used += size * members
+        self.pool = grown(self.pool, self._pool_used)
+        for k, atom in enumerate(tests):
+            kind, low, high = self._limits(atom, constants)
+            at = begin + ATOM_WORDS * k
+            self.pool[at] = self._test(atom, layout) | kind
+            self.pool[at + 1] = low
+            self.pool[at + 2] = high
+        return begin
+
+    def _limits(self, atom: Atom, constants: Constants) -> tuple[int, Words, Words]:
+        kind, low, high = limits(atom, constants)
+        if atom.among:
+            values = among(atom, constants)
+            low = self._sets_used + values.shape[1] * np.arange(len(values), dtype=np.int64)
+            high = low + values.shape[1]
+            end = self._sets_used + values.size
+            self.sets = grown(self.sets, end)
+            self.sets[self._sets_used : end] = values.reshape(-1)
+            self._sets_used = end
+        return kind, low, high
+
+    def _new_parameters(self, recipe: StepRecipe, constants: Constants) -> Words:
+        self._width = len(recipe.constants)
+        return self._new_words(recipe.constants, constants)
+
+    def _new_words(self, asked: Sequence[Constant], constants: Constants) -> Words:
+        """The constants of each member side by side; where each member's begin."""
+        width = len(asked)
+        begin = self._parameters_used + width * np.arange(constants.count, dtype=np.int64)
+        self._parameters_used += width * constants.count
+        self.parameters = grown(self.parameters, self._parameters_used + 1)
+        for k, constant in enumerate(asked):
+            self.parameters[begin + k] = constants.words(constant)
+        return begin
+
+    def _admit_states(
+        self, recipe: StepRecipe, constants: Constants, first: Origin, groups: Origin
+    ) -> Origin:
+        bound = bound_of(recipe.bounds, constants)
+        columns = [*first.signatures.T.copy(), *groups.signatures.T.copy()]
+        if recipe.bounded_outside:
+            # Only how long an instance is of use to somebody is asked here.
+            what, bound = "state, bounded outside", np.where(bound == DEAD, 0, bound)
+        else:
+            what = "state"
+            columns.append(bound)
+        numbers, rows = self.states.add(signatures(what, constants.count, columns))
+        if len(rows):
+            new = numbers[rows]
+            self.make_room(int(new.max()) + 1)
+            self.outside[new] = recipe.bounded_outside
+            table = self.state_table
+            table[new, S_GROUP] = groups.numbers[rows]
+            table[new, S_BOUND] = bound[rows]
+            table[new, S_EDGE] = table[new, S_OUT] = -1
+            table[new, S_TEST] = NO_TEST
+            self._edge_counts[new] = 0
+            self.first_of[new] = first.numbers[rows]
+            admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
+        if recipe.bounded_outside:
+            admission.lengthen(self.state_table, self.group_table, numbers, bound)
+        return origin_of(self.states, numbers)
+
+    def _admit_outs(self, recipe: StepRecipe, constants: Constants, states: Origin) -> Origin:
+        forward = recipe.forward
+        columns = [*states.signatures.T.copy(), *contents(forward, constants)]
+        wanted = signatures(("out", form(forward)), constants.count, columns)
+        numbers, rows = self.outs.add(wanted)
+        if len(rows):
+            new, owners = numbers[rows], states.numbers[rows]
+            size = int(new.max()) + 1
+            self.state_of = grown(self.state_of, size)
+            self.state_of[new] = owners
+            self.edges.know_outs(new)
+            part = constants.chosen(rows)
+            for forward, some in self._unsaid(recipe, part):
+                self._new_outs(forward, part.chosen(some), new[some], owners[some])
+        return origin_of(self.outs, numbers)
+
+    def _unsaid(
+        self, recipe: StepRecipe, constants: Constants
+    ) -> Iterator[tuple[Predicate, Words]]:
+        """The forward selection without what the tests of the second event say already, and whose.
+
+        A query over one name asks for it in every step: the event that made the composite has
+        passed that test, and asking again first would cost a look at every member's next one.
+        """
+        forward = recipe.forward
+        atoms = forward.clauses[0] if len(forward.clauses) == 1 else ()
+        origins = {name: source[2:] for name, source in self._spec.emit if source[:2] == "e:"}
+        tests = [(test.key, limits(test, constants)) for test in recipe.tests if _is_between(test)]
+        said = np.zeros(constants.count, np.int64)
+        for k, atom in enumerate(atoms[:_MOST_SAID]):
+            name = origins.get(atom.key.name or "")
+            if name is None or not _is_between(atom):
+                continue
+            _, low, high = limits(atom, constants)
+            for key, (_, lows, highs) in tests:
+                if key == KeyColumn(name, atom.key.mode):
+                    said |= ((lows >= low) & (highs <= high)).astype(np.int64) << k
+        for which in np.unique(said).tolist():
+            kept = tuple(atom for k, atom in enumerate(atoms) if not which >> k & 1)
+            rest = replace(forward, clauses=(kept,)) if which else forward
+            yield rest, np.flatnonzero(said == which)
+
+    def _new_outs(
+        self, forward: Predicate, constants: Constants, new: Words, owners: Words
+    ) -> None:
+        if forward.trivial:
+            self.state_table[owners, S_OUT] = new
+            self._know_tests(owners)
+            return
+        simple = len(forward.clauses) == 1 and all(
+            atom.kind in _SIMPLE for atom in forward.clauses[0]
+        )
+        if simple and not is_true(forward.residual):
+            # The loop can ask one compiled part; members with another one are asked outside.
+            self.forward_shape = self.forward_shape or forward.residual
+            simple = self.forward_shape == forward.residual
+        np.add.at(self._edge_counts, owners, 1)
+        few = self._edge_counts[owners] <= FEW_EDGES
+        if not self._spec.forward_index:
+            few[:] = True
+        if not simple:
+            few[:] = False
+        inline, indexed = np.flatnonzero(few), np.flatnonzero(~few)
+        if len(inline):
+            part = constants.chosen(inline)
+            self._new_edges(forward, part, new[inline], owners[inline])
+        if len(indexed):
+            self.state_table[owners[indexed], S_TEST] = INDEXED
+            part = constants.chosen(indexed)
+            self.forward.add(forward, part, new[indexed], owners[indexed])
+        self._know_tests(owners)
+
+    def _know_tests(self, states: Words) -> None:
+        admission.know_tests(self.state_table, self.edges.table, states)
+        self._know_digests(self.first_of[states])
+
+    def _new_edges(
+        self, forward: Predicate, constants: Constants, new: Words, owners: Words
+    ) -> None:
+        (clause,), count = forward.clauses, len(new)
+        numbers = self.edges.take(count)
+        table, layout = self.edges.table, self._spec.output.layout
+        ordered = tuple(sorted(clause, key=lambda a: not _is_equality(a)))
+        table[numbers, E_OUT] = new
+        table[numbers, E_ATOMS] = len(ordered)
+        if ordered:
+            kind, low, high = self._limits(ordered[0], constants)
+            table[numbers, E_TEST] = self._test(ordered[0], layout) | kind
+            table[numbers, E_TEST + 1] = low
+            table[numbers, E_TEST + 2] = high
+            table[numbers, E_AT] = self._new_atoms(ordered[1:], constants, layout)
+        table[numbers, E_PARAMETERS] = -1
+        if not is_true(forward.residual):
+            self._forward_width = len(forward.constants)
+            table[numbers, E_PARAMETERS] = self._new_words(forward.constants, constants)
+        self.edges.of[new] = numbers
+        admission.link_edges(self.state_table, table, owners, numbers)
+
+    # ---- going ----
+
+    def dismiss(self, numbers: Words) -> tuple[Words, Words, Words]:
+        """Members leave; the output nodes, states and groups that nobody uses any more.
+
+        Their numbers stay taken until `retire`: events and instances may still have them.
+        """
+        self.changes += 1
+        states = self.state_of[numbers]
+        groups = self.state_table[states, S_GROUP]
+        outs = self.outs.release(numbers)
+        self._drop_outs(outs)
+        gone = self.states.release(states)
+        admission.unlink_states(self.heads, self.state_table, self.first_of[gone], gone)
+        self._know_digests(self.first_of[gone])
+        return outs, gone, self.groups.release(groups)
+
+    def _drop_outs(self, outs: Words) -> None:
+        owners = self.state_of[outs]
+        edges = self.edges.of[outs]
+        inline = edges >= 0
+        admission.unlink_edges(self.state_table, self.edges.table, owners[inline], edges[inline])
+        self.edges.give_back(edges[inline])
+        trivial = self.state_table[owners, S_OUT] == outs
+        self.state_table[owners[trivial], S_OUT] = -1
+        indexed = ~inline & ~trivial
+        self.forward.remove(outs[indexed])
+        np.subtract.at(self._edge_counts, owners[~trivial], 1)
+        self._know_tests(owners)
+
+    def retire(self, states: Words, groups: Words) -> None:
+        self.states.retire(states)
+        self.groups.retire(groups)
+        self._gone += len(groups) + len(states)
+        if self._gone > 1024 and self._gone > self.groups.count + self.states.count:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Copy the atoms and parameters that are in use, and let go of the rest."""
+        self._gone = 0
+        groups = np.flatnonzero(self.groups.uses[: self.groups.high] > 0)
+        outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
+        edges = self.edges.of[outs]
+        edges = edges[edges >= 0]
+        table, pool = self.group_table, np.zeros_like(self.pool)
+        used = 0
+        for owner, which, size, at in (
+            (table, groups, ATOM_WORDS * table[groups, G_ATOMS], G_AT),
+            (
+                self.edges.table,
+                edges,
+                ATOM_WORDS * np.maximum(self.edges.table[edges, E_ATOMS] - 1, 0),
+                E_AT,
+            ),
+        ):
+            places = owner[which, at].copy()
+            used = admission.move_words(self.pool, pool, used, places, size)
+            owner[which, at] = places
+        self.pool, self._pool_used = pool[: max(8, used)].copy(), used
+        parameters = np.zeros_like(self.parameters)
+        places = table[groups, G_PARAMETERS].copy()
+        sizes = np.full(len(groups), self._width, np.int64)
+        used = admission.move_words(self.parameters, parameters, 0, places, sizes)
+        table[groups, G_PARAMETERS] = places
+        asking = edges[self.edges.table[edges, E_PARAMETERS] >= 0]
+        places = self.edges.table[asking, E_PARAMETERS].copy()
+        sizes = np.full(len(asking), self._forward_width, np.int64)
+        used = admission.move_words(self.parameters, parameters, used, places, sizes)
+        self.edges.table[asking, E_PARAMETERS] = places
+        self.parameters, self._parameters_used = parameters[: max(8, used + 1)].copy(), used
+
+    def stop(self, states: Words) -> Words:
+        """States that gave up wait for nothing any more; their output nodes."""
+        self.changes += 1
+        self.state_table[states, S_BOUND] = DEAD
+        admission.look_further(self.heads, self.first_of[states])
+        self._know_digests(self.first_of[states])
+        known = np.arange(self.outs.high)
+        return known[np.isin(self.state_of[: self.outs.high], states)]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (
+            self.heads,
+            self.first_signatures,
+            self.group_table,
+            self.state_table,
+            self.pool,
+            self.sets,
+            self.parameters,
+            self.first_of,
+            self.state_of,
+            self._edge_counts,
+            self.outside,
+        )
+        nodes = self.groups.nbytes + self.states.nbytes + self.outs.nbytes
+        return (
+            nodes + self.forward.nbytes + self.edges.nbytes + sum(array.nbytes for array in arrays)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What the members have become, for `explain` and `stats`."""
+        return {
+            "groups": self.groups.count,
+            "states": int(np.count_nonzero(self._in_use())),
+            "outputs": self.outs.count,
+            "classes": self.class_count,
+            "static": self._describe_classes(),
+            "bounds": self._describe_bounds(),
+            "edges": len(self.edges),
+            "forward": self.forward.describe() if self.forward.count else None,
+        }
+
+    def _in_use(self) -> np.ndarray:
+        """Which states are somebody's, those of sets left out."""
+        high = self.states.high
+        return np.asarray((self.states.uses[:high] > 0) & (self.first_of[:high] >= 0))
+
+    def _describe_classes(self) -> list[dict[str, Any]]:
+        """The classes that some group is in: their static keys, and how many groups."""
+        living = np.flatnonzero(self.groups.uses[: self.groups.high] > 0)
+        counts = np.bincount(self.group_table[living, G_CLASS], minlength=self.class_count)
+        return [
+            {
+                "columns": [self._second.names[code >> 8] for code in codes],
+                "groups": int(counts[number]),
+            }
+            for codes, number in self._class_of.items()
+            if counts[number]
+        ]
+
+    def _describe_bounds(self) -> dict[str, int | None]:
+        """The range of the bounds of all states, and how many have none."""
+        living = np.flatnonzero(self._in_use())
+        bounds = self.state_table[living, S_BOUND]
+        known = bounds[bounds >= 0]
+        return {
+            "lowest": int(known.min()) if len(known) else None,
+            "highest": int(known.max()) if len(known) else None,
+            "unbounded": int(np.count_nonzero(bounds == -1)),
+        }
+
+
+def _is_between(atom: Atom) -> bool:
+    return atom.kind == "between"
+
+
+def _is_equality(atom: Atom) -> bool:
+    return (
+        _is_between(atom)
+        and atom.key.name is not None
+        and atom.low is not None
+        and atom.low == atom.high
+        and not (atom.low_open or atom.high_open)
+    )

@@ -1,0 +1,1 @@
+"""Projection, renaming and computed attributes."""

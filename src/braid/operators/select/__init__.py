@@ -1,0 +1,1 @@
+"""Selections: the predicates of many queries in one index."""

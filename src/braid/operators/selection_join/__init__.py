@@ -1,0 +1,1 @@
+"""Joins of very many queries that differ in their ranges, on multidimensional indexes."""

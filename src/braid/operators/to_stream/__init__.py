@@ -1,0 +1,1 @@
+"""ISTREAM, DSTREAM and RSTREAM: streams made of relations."""

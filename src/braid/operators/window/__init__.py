@@ -1,0 +1,1 @@
+"""Windows over streams, and buffers that several windows share."""

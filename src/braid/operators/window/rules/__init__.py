@@ -1,0 +1,1 @@
+"""Rules that merge operators of `operators/window`."""

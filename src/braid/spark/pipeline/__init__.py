@@ -1,0 +1,1 @@
+"""The stateless parts of a Spark pipeline: ingest, envelopes, routing, emit."""
