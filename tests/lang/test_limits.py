@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from braid.errors import BraidError, ConfigError, QueryError, QueryErrors
-from braid.lang import compile_query, parse_duration, prepare, stream_from_schema
-from braid.lang import Catalog, load
+from braid.lang import Catalog, compile_query, load, parse_duration, prepare, stream_from_schema
 from braid.lang.parse.limits import (
     MAX_CHARACTERS,
     MAX_ERRORS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from braid.plan.relational import Equality
+from braid.operators.join.spec import Equality
 
 
 def belong(

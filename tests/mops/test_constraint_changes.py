@@ -28,7 +28,8 @@ from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
 from braid.operators.constraint_join.spill import rows as constraint_aside
 from braid.operators.core.base import Context
 from braid.operators.core.batch import Batch
-from braid.plan.relational import WEIGHT, Equality
+from braid.operators.join.spec import Equality
+from braid.plan.deltas import WEIGHT
 from braid.plan.specs import Shape
 
 Row = tuple[int, int]

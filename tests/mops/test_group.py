@@ -37,8 +37,9 @@ from braid.operators.group.kernels.exact_sums import (
 )
 from braid.operators.group.kernels.layout import BASE, NONE, REAL_WORDS, WIDE, WORDS
 from braid.operators.group.logic import GroupLogic
+from braid.operators.group.spec import GroupSpec
+from braid.plan.deltas import with_weight
 from braid.plan.layout import END, START
-from braid.plan.relational import GroupSpec, with_weight
 from braid.plan.routes import PlainRecipe
 from braid.reference.groups import Overflow, group_aggregate
 from braid.reference.ordering import order_key

@@ -31,8 +31,9 @@ from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
 from braid.operators.core.nodes import signatures
 from braid.operators.join.logic import JoinLogic
+from braid.operators.join.spec import Equality, JoinRecipe, JoinSpec
+from braid.plan.deltas import with_weight
 from braid.plan.layout import END, START
-from braid.plan.relational import Equality, JoinRecipe, JoinSpec, with_weight
 from tests.mops.joining import belong
 
 #: A delta: input, instant, row, weight, nodes of the input that get it.

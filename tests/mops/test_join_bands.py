@@ -22,7 +22,8 @@ from braid.operators.join import bands as join_bands
 from braid.operators.join import logic as join
 from braid.operators.join.bands import bands_of
 from braid.operators.join.logic import JoinLogic
-from braid.plan.relational import JoinRecipe, JoinSpec, with_weight
+from braid.operators.join.spec import JoinRecipe, JoinSpec
+from braid.plan.deltas import with_weight
 from tests.mops.test_join import Delta, feed, origin, spec_of
 
 SHAPES = {t: with_weight(Schema.of([("k", BIGINT), ("x", t)])) for t in (BIGINT, DOUBLE)}

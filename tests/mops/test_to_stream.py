@@ -26,8 +26,9 @@ from braid.operators.core.membership import origin_of
 from braid.operators.core.nodes import Nodes, signatures
 from braid.operators.core.values import Values
 from braid.operators.to_stream.logic import ToStreamLogic, consolidated
+from braid.operators.to_stream.spec import ToStreamSpec
+from braid.plan.deltas import with_weight
 from braid.plan.layout import END, START
-from braid.plan.relational import ToStreamSpec, with_weight
 from braid.plan.specs import Shape
 
 ROOT = Path(__file__).parents[2]

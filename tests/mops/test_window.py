@@ -28,8 +28,8 @@ from braid.operators.core.membership import Origin, origin_of
 from braid.operators.core.nodes import Nodes, signatures
 from braid.operators.core.values import Values
 from braid.operators.window.logic import WindowLogic
+from braid.operators.window.spec import WindowRecipe, WindowSpec
 from braid.plan.layout import END, START
-from braid.plan.relational import WindowRecipe, WindowSpec
 from braid.plan.specs import Shape
 
 ROOT = Path(__file__).parents[2]

@@ -24,9 +24,9 @@ from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
 from braid.operators.core.nodes import signatures
 from braid.operators.join import ring_state as join_rings
+from braid.operators.join.spec import Equality, WindowJoinRecipe, WindowJoinSpec
 from braid.operators.join.window_join import WindowJoinLogic
 from braid.plan.layout import END, START
-from braid.plan.relational import Equality, WindowJoinRecipe, WindowJoinSpec
 from braid.plan.specs import Shape
 from tests.mops.joining import belong
 

@@ -11,7 +11,9 @@ import pytest
 
 import braid
 from braid.engine.shard import Shard
-from braid.plan.specs import EncodeSpec, PublishSpec, SelectionSpec, StepSpec
+from braid.operators.pattern.spec import StepSpec
+from braid.operators.select.spec import SelectionSpec
+from braid.operators.stream.spec import EncodeSpec, PublishSpec
 
 SMOOTHED = pa.schema([("pid", pa.int64()), ("load", pa.float64()), ("t", pa.int64())])
 RISING = (

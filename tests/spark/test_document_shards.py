@@ -29,9 +29,9 @@ from braid.spark.pipeline.envelopes import EVENTS, LATE, REFUSED, RESULT, open_p
 from braid.spark.pipeline.ingest import IngestJob
 from braid.spark.pipeline.routing import document_shards
 from braid.spark.pipeline.shipping import Shipped
+from braid.spark.shards import hosting
 from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.shards.processor import ShardProcessor
-from braid.spark.shards import hosting
 from braid.spark.shards.shards import ShardJob
 from tests.spark.test_shards import Store
 

@@ -17,16 +17,16 @@ from braid.distribution.keys import FEED
 from braid.engine.io.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog, compile_query, load
-from braid.plan.specs import EncodeSpec
+from braid.operators.stream.spec import EncodeSpec
 from braid.reference import answer, events_from_table
 from braid.spark import MemorySink
 from braid.spark.environment import shard_labels
 from braid.spark.pipeline.envelopes import EVENTS, RESULT, open_table
 from braid.spark.pipeline.ingest import IngestJob
 from braid.spark.pipeline.shipping import Shipped
+from braid.spark.shards import hosting
 from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.shards.processor import ShardProcessor
-from braid.spark.shards import hosting
 from braid.spark.shards.shards import ShardJob
 from tests.spark.test_shards import Store
 

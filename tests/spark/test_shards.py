@@ -22,9 +22,9 @@ from braid.spark.environment import shard_labels
 from braid.spark.pipeline.envelopes import RESULT, open_table
 from braid.spark.pipeline.ingest import IngestJob
 from braid.spark.pipeline.shipping import Shipped
+from braid.spark.shards import hosting
 from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.shards.processor import ShardProcessor
-from braid.spark.shards import hosting
 from braid.spark.shards.shards import Hosted, ShardJob
 
 LABEL = 0

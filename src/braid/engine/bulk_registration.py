@@ -20,8 +20,10 @@ from braid.algebra.templates import Members
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
 from braid.operators.core.values import Values, Words
+from braid.operators.pattern.spec import StepRecipe
+from braid.operators.select.spec import SelectRecipe
 from braid.plan.predicates import Atom, Clause, Constant, Predicate
-from braid.plan.routes import Bound, Recipe, Route, SelectRecipe, StepRecipe
+from braid.plan.routes import Bound, Recipe, Route
 
 #: So many queries of a template, and more, are worth the work of admitting them by themselves.
 MANY = 64

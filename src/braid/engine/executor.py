@@ -41,15 +41,18 @@ from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
 from braid.operators.core.values import Words
 from braid.operators.detect.logic import DetectionLogic
+from braid.operators.group.spec import GroupSpec
 from braid.operators.registry import build
 from braid.operators.select.logic import SelectionLogic
+from braid.operators.select.spec import SelectRecipe
 from braid.operators.stream.encode import EncodeLogic
 from braid.operators.stream.publish import PublishLogic
+from braid.operators.stream.spec import EncodeSpec
 from braid.operators.stream.subscriber_index import ALWAYS, NEVER
+from braid.operators.window.spec import BufferSpec
 from braid.plan.plan import Plan, channel_owner, last_uses, moved_by_time, ordered, source_channel
-from braid.plan.relational import BufferSpec, GroupSpec
-from braid.plan.routes import Exit, Route, SelectRecipe, Stage
-from braid.plan.specs import EncodeSpec, Shape
+from braid.plan.routes import Exit, Route, Stage
+from braid.plan.specs import Shape
 
 #: Compact the tables of values when they have grown so much beyond what was alive the last time.
 GROWTH = 2

@@ -40,14 +40,15 @@ from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.constraint_join.watch_planning import asked_of_streams
 from braid.operators.core.values import Words
-from braid.operators.selection_join.spec import boxes_of, columns_of
+from braid.operators.stream.spec import PublishSpec
 from braid.operators.stream.subscriber_index import ALWAYS
 from braid.optimizer.constraint_use import with_reasons
 from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
+from braid.plan.boxes import boxes_of, columns_of
 from braid.plan.plan import Mop
 from braid.plan.routes import PlainRecipe, Route, Stage
 from braid.plan.sharing import Channel
-from braid.plan.specs import PublishSpec, Shape
+from braid.plan.specs import Shape
 
 
 def inlined(node: Node, known: Mapping[str, Node]) -> Node:

@@ -17,40 +17,30 @@ from braid.operators.documents.logic import DocumentsLogic
 from braid.operators.documents.spec import DocumentsSpec
 from braid.operators.group.empty_group import NothingLogic
 from braid.operators.group.logic import GroupLogic
+from braid.operators.group.spec import GroupSpec, NothingSpec
 from braid.operators.join.logic import JoinLogic
+from braid.operators.join.spec import JoinSpec, WindowJoinSpec
 from braid.operators.join.window_join import WindowJoinLogic
 from braid.operators.pattern.logic import StepLogic
+from braid.operators.pattern.spec import StepSpec
 from braid.operators.project.logic import ProjectLogic
+from braid.operators.project.spec import ProjectSpec
 from braid.operators.select.logic import SelectionLogic
+from braid.operators.select.spec import SelectionSpec
 from braid.operators.selection_join.logic import SelectionJoinLogic
 from braid.operators.selection_join.spec import SelectionJoinSpec
 from braid.operators.stream.encode import EncodeLogic
 from braid.operators.stream.publish import PublishLogic
 from braid.operators.stream.sametime import SameTimeLogic
+from braid.operators.stream.spec import EncodeSpec, PublishSpec, SameTimeSpec, UnionSpec
 from braid.operators.stream.union import UnionLogic
 from braid.operators.to_stream.logic import ToStreamLogic
+from braid.operators.to_stream.spec import ToStreamSpec
 from braid.operators.window.buffer import BufferLogic
 from braid.operators.window.logic import WindowLogic
+from braid.operators.window.spec import BufferSpec, WindowSpec
 from braid.plan.plan import streams_of
-from braid.plan.relational import (
-    BufferSpec,
-    GroupSpec,
-    JoinSpec,
-    NothingSpec,
-    ToStreamSpec,
-    WindowJoinSpec,
-    WindowSpec,
-)
-from braid.plan.specs import (
-    EncodeSpec,
-    ProjectSpec,
-    PublishSpec,
-    SameTimeSpec,
-    SelectionSpec,
-    Spec,
-    StepSpec,
-    UnionSpec,
-)
+from braid.plan.specs import Spec
 
 
 def build(spec: Spec, context: Context, inputs: Sequence[str] = ()) -> Logic:

@@ -30,9 +30,9 @@ from braid.algebra.relations import (
     walk_rows,
 )
 from braid.algebra.types import Kind, kind_of
-from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec, WatchRecipe
 from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
-from braid.plan.routes import Route, WatchRecipe
+from braid.plan.routes import Route
 
 #: An attribute of a stream.
 _Attribute = tuple[str, str]

@@ -45,26 +45,18 @@ from braid.operators.constraint_join.planning import joins_below
 from braid.operators.constraint_join.watch_planning import watched
 from braid.operators.documents.planning import documents
 from braid.operators.pattern.planning import Parts, bounds_of, emitted, needed_aggregates, parts_of
-from braid.operators.selection_join.spec import boxes_of, streams_of
+from braid.operators.pattern.spec import Key, StepRecipe, StepSpec
+from braid.operators.project.spec import ProjectRecipe, ProjectSpec
+from braid.operators.select.spec import SelectionSpec, SelectRecipe
+from braid.operators.stream.spec import EncodeSpec, SameTimeSpec, StreamRecipe, UnionSpec
 from braid.optimizer.relations import Relations
 from braid.optimizer.rules import RULES
+from braid.plan.boxes import boxes_of, streams_of
 from braid.plan.lower import lower
 from braid.plan.plan import source_channel
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import ALWAYS, Clause, Lifter, Predicate, normalise
-from braid.plan.relational import ColumnsRecipe, GroupingRecipe
-from braid.plan.routes import (
-    Bound,
-    Exit,
-    PlainRecipe,
-    ProjectRecipe,
-    Recipe,
-    Route,
-    SelectRecipe,
-    Stage,
-    StepRecipe,
-    StreamRecipe,
-)
+from braid.plan.routes import Bound, Exit, PlainRecipe, Recipe, Route, Stage
 from braid.plan.sharing import (
     ITERATE,
     PROJECT,
@@ -78,17 +70,7 @@ from braid.plan.sharing import (
     Sharing,
     signature,
 )
-from braid.plan.specs import (
-    EncodeSpec,
-    Key,
-    ProjectSpec,
-    SameTimeSpec,
-    SelectionSpec,
-    Shape,
-    Spec,
-    StepSpec,
-    UnionSpec,
-)
+from braid.plan.specs import Shape, Spec
 
 #: The port of what comes out of the plan.
 EXIT = "exit"
@@ -266,9 +248,7 @@ class _Walk:
     ) -> Channel:
         self.needs_one(sharing, operator)
         mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
-        output = mop
-        if isinstance(recipe, SelectRecipe | GroupingRecipe | ColumnsRecipe):
-            output = f"{mop}/{recipe.port}"
+        output = recipe.channel(mop)
         inputs = tuple(c.signature for c in operator.inputs)
         origins = tuple(c.stage for c in operator.inputs)
         stage = Stage(mop, spec, inputs, output, recipe, origins, sharing.rules)

@@ -1,6 +1,6 @@
 """Relations as stages: windows, joins, groups and what makes streams of them again.
 
-Between a window and Istream, Dstream or Rstream flow changes of rows (`plan/relational.py`), so
+Between a window and Istream, Dstream or Rstream flow changes of rows (`plan/deltas.py`), so
 a selection or a projection of rows is the selection or projection of a channel, with the weight
 as one column more. What is asked of rows sinks as far as it can:
 
@@ -65,26 +65,20 @@ from braid.operators.constraint_join.planning import (
     may_use_constraints,
 )
 from braid.operators.detect.planning import detected
-from braid.operators.join.sides import Items, Sides, plain_items
-from braid.operators.selection_join.spec import SelectionJoinRecipe, SelectionJoinSpec, columns_of
+from braid.operators.group.spec import GroupSpec, NothingSpec
+from braid.operators.join.sides import Sides, plain_items
+from braid.operators.join.spec import JoinRecipe, JoinSpec, WindowJoinRecipe, WindowJoinSpec
+from braid.operators.selection_join.spec import SelectionJoinRecipe, SelectionJoinSpec
+from braid.operators.to_stream.spec import ToStreamSpec
 from braid.operators.window.planning import buffered, can_be_buffered, grouping_of, groupings
+from braid.operators.window.spec import WindowRecipe, WindowSpec
 from braid.optimizer.relation_shapes import bottom, of_time, shown_of
+from braid.plan.boxes import columns_of
 from braid.plan.computed_columns import PREFIX, has_vector
-from braid.plan.planning import Planning
+from braid.plan.deltas import WEIGHT
+from braid.plan.planning import Items, Planning
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Clause, Lifter, normalise
-from braid.plan.relational import (
-    WEIGHT,
-    GroupSpec,
-    JoinRecipe,
-    JoinSpec,
-    NothingSpec,
-    ToStreamSpec,
-    WindowJoinRecipe,
-    WindowJoinSpec,
-    WindowRecipe,
-    WindowSpec,
-)
 from braid.plan.routes import PlainRecipe
 from braid.plan.sharing import (
     GROUP,

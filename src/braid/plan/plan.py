@@ -12,9 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from braid.distribution.keys import split_channel
-from braid.operators.constraint_join.spec import ConstraintJoinSpec
-from braid.operators.detect.spec import DetectionSpec
-from braid.plan.relational import BufferSpec, WindowJoinSpec, WindowSpec
 from braid.plan.routes import Stage
 from braid.plan.specs import Shape, Spec
 
@@ -115,10 +112,8 @@ def moved_by_time(mops: Mapping[str, Mop], order: Iterable[str]) -> tuple[str, .
     moved: dict[str, None] = {}
     for signature in order:
         mop = mops[signature]
-        spec = mop.spec
-        by_time = isinstance(spec, WindowSpec | BufferSpec) and spec.kind in ("range", "now")
-        leaves = isinstance(spec, WindowJoinSpec | DetectionSpec | ConstraintJoinSpec)
-        if by_time or leaves or any(channel_owner(channel) in moved for channel in mop.inputs):
+        below = any(channel_owner(channel) in moved for channel in mop.inputs)
+        if below or mop.spec.acts_on_time:
             moved[signature] = None
     return tuple(moved)
 

@@ -10,11 +10,13 @@ from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Node
 from braid.algebra.relations import Join
-from braid.operators.join.sides import Items
 from braid.plan.predicates import Clause, Lifter, Predicate
 from braid.plan.routes import Bound, Recipe
 from braid.plan.sharing import Channel, Operator, Sharing
 from braid.plan.specs import Spec
+
+#: Output attributes, each with the expression that computes it.
+Items = tuple[tuple[str, Expression], ...]
 
 
 class Planning(Protocol):

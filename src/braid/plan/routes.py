@@ -13,19 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from braid.algebra.schema import Schema
-from braid.operators.detect.spec import DetectionRecipe
-from braid.operators.documents.spec import DocumentsRecipe
-from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
-from braid.plan.relational import ColumnsRecipe, GroupingRecipe, JoinRecipe, WindowRecipe
+from braid.plan.predicates import Constant
 from braid.plan.specs import Shape, Spec
-
-
-@dataclass(frozen=True)
-class SelectRecipe:
-    """A selection of one channel; `port` names the consumer that its events are for."""
-
-    port: str
-    predicate: Predicate
 
 
 @dataclass(frozen=True)
@@ -36,57 +25,30 @@ class Bound:
     strict: bool = False
 
 
-@dataclass(frozen=True)
-class StepRecipe:
-    """Tests of the second event, constants of the expressions, bounds, the forward selection."""
+class Recipe:
+    """The data of one member of an m-op. Each family has recipes of its own."""
 
-    tests: Clause = ()
-    constants: tuple[Constant, ...] = ()
-    bounds: tuple[Bound, ...] = ()
-    forward: Predicate = ALWAYS
-    #: The bounds are asked of the results where they come out: members that differ in nothing
-    #: else are one.
-    bounded_outside: bool = False
+    def channel(self, mop: str) -> str:
+        """The channel of an m-op that has this member's rows."""
+        return mop
 
-
-@dataclass(frozen=True)
-class ProjectRecipe:
-    constants: tuple[Constant, ...] = ()
+    def shape(self, spec: Spec) -> Shape:
+        """What lies in the rows of that channel."""
+        return spec.output
 
 
-@dataclass(frozen=True)
-class StreamRecipe:
-    """One of the streams that a channel encodes."""
+class PortRecipe(Recipe):
+    """The data of a member of an m-op with several outputs. `port` names the member's."""
 
-    stream: str
+    port: str
+
+    def channel(self, mop: str) -> str:
+        return f"{mop}/{self.port}"
 
 
 @dataclass(frozen=True)
-class PlainRecipe:
+class PlainRecipe(Recipe):
     """Nothing but the inputs tells members apart."""
-
-
-@dataclass(frozen=True)
-class WatchRecipe(PlainRecipe):
-    """A query whose joins read the streams of a declared constraint: why they don't use it, if it
-    could be expected that they do."""
-
-    why: str | None = None
-
-
-Recipe = (
-    SelectRecipe
-    | StepRecipe
-    | ProjectRecipe
-    | StreamRecipe
-    | PlainRecipe
-    | WindowRecipe
-    | GroupingRecipe
-    | ColumnsRecipe
-    | JoinRecipe
-    | DetectionRecipe
-    | DocumentsRecipe
-)
 
 
 @dataclass(frozen=True)
@@ -108,9 +70,7 @@ class Stage:
     @property
     def shape(self) -> Shape:
         """What lies in the rows of the channel that it writes."""
-        if isinstance(self.recipe, GroupingRecipe | ColumnsRecipe):
-            return self.recipe.output
-        return self.spec.output
+        return self.recipe.shape(self.spec)
 
 
 @dataclass(frozen=True)

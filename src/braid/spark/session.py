@@ -45,10 +45,10 @@ from braid.operators.core.selection_choice import Choice
 from braid.operators.core.selection_settings import Selections, selections
 from braid.optimizer.rules import enabled
 from braid.spark.dataflow import Pipeline
-from braid.spark.pipeline import emit
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
 from braid.spark.liveness import SILENT, Jvm, translated
+from braid.spark.pipeline import emit
 from braid.spark.pipeline.beats import Beats
 from braid.spark.pipeline.control import CHANGES, Taken, control_columns
 from braid.spark.pipeline.ingest import stamped

@@ -13,17 +13,15 @@ from braid.operators.constraint_join.explain import constraint_lines, watch_line
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.detect.spec import DetectionSpec, detection_lines
 from braid.operators.documents.spec import DocumentsSpec
+from braid.operators.group.spec import GroupSpec
+from braid.operators.join.spec import JoinSpec, WindowJoinSpec
+from braid.operators.pattern.spec import Key, StepSpec
+from braid.operators.project.spec import ProjectSpec
+from braid.operators.select.spec import SelectionSpec
 from braid.operators.selection_join.spec import SelectionJoinSpec
+from braid.operators.to_stream.spec import ToStreamSpec
+from braid.operators.window.spec import BufferSpec, WindowSpec
 from braid.optimizer.rules import RULES
-from braid.plan.relational import (
-    BufferSpec,
-    GroupSpec,
-    JoinSpec,
-    ToStreamSpec,
-    WindowJoinSpec,
-    WindowSpec,
-)
-from braid.plan.specs import Key, ProjectSpec, SelectionSpec, StepSpec
 
 _SAYS = {rule.name: rule.says for rule in RULES}
 

@@ -19,26 +19,17 @@ from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
 from braid.operators.core.values import Words
 from braid.operators.detect.spec import DetectionSpec
 from braid.operators.documents.spec import DocumentsSpec
+from braid.operators.group.spec import GroupSpec, NothingSpec
+from braid.operators.join.spec import JoinSpec
+from braid.operators.pattern.spec import StepSpec
+from braid.operators.project.spec import ProjectSpec
+from braid.operators.select.spec import SelectionSpec
+from braid.operators.stream.spec import EncodeSpec, PublishSpec, SameTimeSpec, UnionSpec
+from braid.operators.to_stream.spec import ToStreamSpec
+from braid.operators.window.spec import BufferSpec, WindowSpec
 from braid.plan.plan import Mop, channel_owner, source_channel
-from braid.plan.relational import (
-    BufferSpec,
-    GroupSpec,
-    JoinSpec,
-    NothingSpec,
-    ToStreamSpec,
-    WindowSpec,
-)
 from braid.plan.routes import Route
-from braid.plan.specs import (
-    EncodeSpec,
-    ProjectSpec,
-    PublishSpec,
-    SameTimeSpec,
-    SelectionSpec,
-    Spec,
-    StepSpec,
-    UnionSpec,
-)
+from braid.plan.specs import Spec
 
 #: How many queries are named where not all can be.
 NAMED = 3

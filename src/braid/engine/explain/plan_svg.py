@@ -16,8 +16,9 @@ from xml.sax.saxutils import escape
 
 from braid.engine.explain.explain_text import bound_line, counted, keys_shown, rules_of
 from braid.engine.explain.overview import ExitView, MopView, Overview
+from braid.operators.pattern.spec import StepSpec
+from braid.operators.select.spec import SelectionSpec
 from braid.plan.plan import channel_owner, source_channel
-from braid.plan.specs import SelectionSpec, StepSpec
 
 MOST_BOXES = 40
 #: Pixels: a box, the room between layers and between boxes, a line of text.

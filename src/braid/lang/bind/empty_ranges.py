@@ -20,7 +20,7 @@ from braid.algebra.nodes import walk_nodes
 from braid.algebra.relations import Join, ToStream, walk_rows
 from braid.algebra.templates import Output
 from braid.lang.bind.warnings import Warnings
-from braid.operators.selection_join.spec import boxes_of
+from braid.plan.boxes import boxes_of
 from braid.plan.predicates import Clause, Constant
 
 

@@ -20,7 +20,7 @@ from braid.algebra.constraints import Constraint, ConstraintKind
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, decimal_shape, kind_of
 from braid.jit.runtime import address
-from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec, WatchRecipe
 from braid.operators.constraint_join.kernels import declared as kernel
 from braid.operators.constraint_join.kernels import frame as frames
 from braid.operators.constraint_join.kernels import store as stores
@@ -35,7 +35,7 @@ from braid.operators.core.membership import Origin, nobody
 from braid.operators.core.values import Words
 from braid.operators.window.logic import seen_since
 from braid.plan.layout import Layout
-from braid.plan.routes import PlainRecipe, WatchRecipe
+from braid.plan.routes import PlainRecipe
 from braid.plan.specs import Shape
 
 #: Values for which there is room at first, and at most: the older half is forgotten then.

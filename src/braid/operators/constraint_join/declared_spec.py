@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from braid.algebra.constraints import Constraint
-from braid.plan.specs import Shape
+from braid.plan.routes import PlainRecipe
+from braid.plan.specs import Shape, Spec
 
 
 @dataclass(frozen=True)
-class DeclaredWatchSpec:
+class DeclaredWatchSpec(Spec):
     """Nothing comes out: it is looked whether the events of a stream keep what was declared of them.
 
     `inputs`: the stream, and of REFERENCES the one that it refers to. One for all queries that join
@@ -29,3 +30,11 @@ class DeclaredWatchSpec:
 
     def describe(self) -> str:
         return f"watch {self.constraint.name}: {self.constraint.describe()}"
+
+
+@dataclass(frozen=True)
+class WatchRecipe(PlainRecipe):
+    """A query whose joins read the streams of a declared constraint: why they don't use it, if it
+    could be expected that they do."""
+
+    why: str | None = None

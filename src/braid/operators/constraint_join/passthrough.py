@@ -18,8 +18,8 @@ from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
+from braid.operators.join.spec import WindowJoinRecipe, WindowJoinSpec
 from braid.operators.join.window_join import WindowJoinLogic
-from braid.plan.relational import WindowJoinRecipe, WindowJoinSpec
 
 #: What the names of the state of such a join begin with.
 PLAIN = "plain_"

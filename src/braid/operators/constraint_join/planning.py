@@ -45,9 +45,9 @@ from braid.operators.constraint_join.spec import (
     ConstraintJoinSpec,
     WindowInside,
 )
-from braid.operators.join.sides import Items, Sides
+from braid.operators.join.sides import Sides
 from braid.plan.computed_columns import PREFIX, has_vector
-from braid.plan.planning import Planning
+from braid.plan.planning import Items, Planning
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Lifter
 from braid.plan.routes import PlainRecipe

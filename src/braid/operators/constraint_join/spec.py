@@ -1,11 +1,11 @@
-"""A join that uses constraints, as data; see `relational.py` and `docs/constraints.md`."""
+"""A join that uses constraints, as data; see `docs/constraints.md`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from braid.algebra.constraints import Constraint, ConstraintMode
-from braid.plan.relational import JoinSpec
+from braid.operators.join.spec import JoinSpec
 
 #: The column of an input that says whether WHERE keeps a row, and what its own order columns begin
 #: with.
@@ -59,6 +59,10 @@ class ConstraintJoinSpec(JoinSpec):
     birth: int | None = None
     only_coming: bool = False
     netted: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def acts_on_time(self) -> bool:
+        return True
 
     def describe(self) -> str:
         return f"constraint {super().describe()}"

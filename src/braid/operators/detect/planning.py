@@ -27,9 +27,8 @@ from braid.algebra.relations import Detection, Window, WindowKind
 from braid.algebra.schema import Attribute
 from braid.algebra.types import BOOLEAN
 from braid.operators.detect import spec as plan
-from braid.operators.join.sides import Items
 from braid.plan.computed_columns import PREFIX
-from braid.plan.planning import Planning
+from braid.plan.planning import Items, Planning
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Lifter
 from braid.plan.sharing import DETECT, Channel, Operator, signature

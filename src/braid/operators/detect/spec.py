@@ -10,7 +10,8 @@ from typing import Any
 from braid.algebra.detection import ANSWER, Path, Settings
 from braid.algebra.schema import Attribute, Schema
 from braid.plan.predicates import Constant
-from braid.plan.specs import Shape
+from braid.plan.routes import Recipe
+from braid.plan.specs import Shape, Spec
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class DetectionSpec:
+class DetectionSpec(Spec):
     """For each member: an answer to each batch of its inputs, as `reference/detection.py` says.
 
     The inputs are streams of the events that count, or, under windows by rows, of all events; only
@@ -44,6 +45,10 @@ class DetectionSpec:
 
     @property
     def stateful(self) -> bool:
+        return True
+
+    @property
+    def acts_on_time(self) -> bool:
         return True
 
     def describe(self) -> str:
@@ -73,7 +78,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class DetectionRecipe:
+class DetectionRecipe(Recipe):
     """One detection: for each of its inputs the source that it reads, the kind and the size of its
     window; who is compared with whom; the paths; how it is to be answered.
 

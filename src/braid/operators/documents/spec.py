@@ -28,7 +28,8 @@ from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, STRING
 from braid.operators.documents.stages import COPY, DOCUMENT, PART, VALUE, Carried, View, view_of
 from braid.plan.predicates import Constant
-from braid.plan.specs import Shape
+from braid.plan.routes import Recipe
+from braid.plan.specs import Shape, Spec
 
 #: What a step does (as in `operators/documents/kernels/join.py`).
 EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
@@ -51,7 +52,7 @@ NOTHING, NAME, SHOWN, TEXT, OF_ROW, CONTENT = -1, 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class DocumentsSpec:
+class DocumentsSpec(Spec):
     """For each member: the matches of its block, or the pairs of matches of its two blocks.
 
     One for all queries over the same streams. `columns`: where the documents of each input are, and
@@ -89,7 +90,7 @@ class DocumentsSpec:
 
 
 @dataclass(frozen=True)
-class DocumentsRecipe:
+class DocumentsRecipe(Recipe):
     """A query with its constants as parameters, up to the join that the m-op does.
 
     `sources`: the input that each side of the join reads. `wanted`: which of its columns somebody

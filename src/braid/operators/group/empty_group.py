@@ -14,8 +14,9 @@ from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
+from braid.operators.group.spec import NothingSpec
+from braid.plan.deltas import BEFORE
 from braid.plan.layout import END, START
-from braid.plan.relational import BEFORE, NothingSpec
 from braid.plan.routes import PlainRecipe
 
 

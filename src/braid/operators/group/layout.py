@@ -15,8 +15,9 @@ from braid.algebra.types import Kind, kind_of
 from braid.jit.runtime import address
 from braid.operators.core.values import Words
 from braid.operators.group.kernels import layout as at
+from braid.operators.group.spec import GroupSpec
+from braid.plan.deltas import WEIGHT
 from braid.plan.layout import Layout
-from braid.plan.relational import WEIGHT, GroupSpec
 
 #: Words of a state of each kind.
 _SIZES = {

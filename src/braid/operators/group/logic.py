@@ -30,8 +30,8 @@ from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.group.kernels import groups as kernel
 from braid.operators.group.layout import GroupLayout
+from braid.operators.group.spec import GroupSpec
 from braid.operators.group.state import GroupState
-from braid.plan.relational import GroupSpec
 from braid.plan.routes import PlainRecipe
 
 

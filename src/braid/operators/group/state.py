@@ -18,8 +18,8 @@ from braid.operators.group.kernels import layout as at
 from braid.operators.group.kernels.layout import hang_groups, hash_again
 from braid.operators.group.kernels.value_multisets import clear_values, list_values, load_values
 from braid.operators.group.layout import GroupLayout, text_layout
+from braid.plan.deltas import WEIGHT
 from braid.plan.layout import Layout
-from braid.plan.relational import WEIGHT
 
 _LEAST_CHAINS = 16
 

@@ -27,7 +27,7 @@ from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
 from braid.jit.runtime import float_word
 from braid.operators.core.values import Words
-from braid.plan.relational import JoinSpec
+from braid.operators.join.spec import JoinSpec
 
 Column = tuple[int, str]
 #: A sum of constants, each with its sign.

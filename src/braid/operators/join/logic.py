@@ -36,9 +36,9 @@ from braid.operators.join.kernels import frame as kernel
 from braid.operators.join.kernels import joins
 from braid.operators.join.kernels.state import split_pairs
 from braid.operators.join.probe_orders import Lookup, Orders, Probe, band_keys, keys_of, residual_of
+from braid.operators.join.spec import JoinRecipe, JoinSpec
 from braid.operators.join.state import Holdings, packed
 from braid.plan.layout import Layout
-from braid.plan.relational import JoinRecipe, JoinSpec
 
 #: Deltas before which orders are not chosen again.
 _ROUND = 8192

@@ -32,8 +32,8 @@ from braid.algebra.joins import inputs_of
 from braid.algebra.types import BOOLEAN
 from braid.operators.join.bands import Band
 from braid.operators.join.kernels.store import IN_BAND
+from braid.operators.join.spec import JoinSpec
 from braid.plan.layout import Layout
-from braid.plan.relational import JoinSpec
 
 #: An input, and the keys by which it is looked up.
 Lookup = tuple[int, tuple[int, ...]]

@@ -10,10 +10,9 @@ from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join, p
 from braid.algebra.relations import Join, place
 from braid.algebra.schema import Schema
 from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.operators.join.spec import Equality
+from braid.plan.planning import Items
 from braid.plan.predicates import Lifter
-from braid.plan.relational import Equality
-
-Items = tuple[tuple[str, Expression], ...]
 
 
 class Sides:

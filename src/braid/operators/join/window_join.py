@@ -34,9 +34,9 @@ from braid.operators.join.kernels import window_joins as kernel
 from braid.operators.join.kernels.state import split_pairs
 from braid.operators.join.logic import JoinLogic
 from braid.operators.join.ring_state import Rings, with_sizes
+from braid.operators.join.spec import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
 from braid.operators.join.state import Holdings
 from braid.operators.window.logic import seen_since
-from braid.plan.relational import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
 
 #: An instant before all others.
 _NEVER_YET = -(2**62)

@@ -20,7 +20,8 @@ from itertools import product
 
 from braid.algebra.expressions import Call, Expression, Parameter, Source, conjuncts
 from braid.algebra.types import Kind, kind_of
-from braid.plan.specs import WayKey, key_of, plain_ref
+from braid.operators.pattern.spec import WayKey, key_of
+from braid.plan.specs import plain_ref
 
 #: More ways than this are not worth it: an event looks along all of them.
 MAX_WAYS = 8

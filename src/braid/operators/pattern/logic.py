@@ -40,9 +40,8 @@ from braid.operators.pattern.kernels import steps as kernel
 from braid.operators.pattern.kernels.counting import count_instances
 from braid.operators.pattern.pattern_tables import States
 from braid.operators.pattern.set_states import SetStates
+from braid.operators.pattern.spec import StepRecipe, StepSpec
 from braid.plan.layout import END, Layout
-from braid.plan.routes import StepRecipe
-from braid.plan.specs import StepSpec
 
 #: More sets than this are not kept: instances get single nodes instead.
 MANY_SETS = 1_024

@@ -56,12 +56,11 @@ from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.pattern.edges import Edges
 from braid.operators.pattern.kernels import admission
+from braid.operators.pattern.spec import StepRecipe, StepSpec
 from braid.operators.select.clause_table import ClauseTable, among, limits, mode_of
 from braid.operators.select.logic import contents, form
 from braid.plan.layout import Layout
 from braid.plan.predicates import Atom, Clause, Constant, KeyColumn, Predicate
-from braid.plan.routes import StepRecipe
-from braid.plan.specs import StepSpec
 
 #: A state with more forward edges than this has the others in an index.
 FEW_EDGES = 8

@@ -30,9 +30,9 @@ from braid.algebra.expressions import (
 from braid.algebra.nodes import Iterate, Sequence
 from braid.algebra.types import Kind, kind_of
 from braid.operators.pattern.disjunctive_keys import ways_of
+from braid.operators.pattern.spec import Key, WayKey, key_of
 from braid.plan.predicates import Atom, Clause, Constant, Lifter, is_static, tests
 from braid.plan.routes import Bound
-from braid.plan.specs import Key, WayKey, key_of
 
 #: Tests that a step can make by itself; others are compiled.
 _SIMPLE = frozenset({"between", "ne", "in", "not in", "null", "not null"})

@@ -25,9 +25,8 @@ from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.project.column_functions import evaluate
+from braid.operators.project.spec import ProjectRecipe, ProjectSpec
 from braid.plan.layout import MASK
-from braid.plan.routes import ProjectRecipe
-from braid.plan.specs import ProjectSpec
 
 
 class ProjectLogic(Stateless):

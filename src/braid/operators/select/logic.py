@@ -19,9 +19,8 @@ from braid.operators.core.membership import Origin, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.selection_settings import Form
 from braid.operators.select.clause_table import ClauseTable
+from braid.operators.select.spec import SelectionSpec, SelectRecipe
 from braid.plan.predicates import Predicate
-from braid.plan.routes import SelectRecipe
-from braid.plan.specs import SelectionSpec
 
 
 def contents(predicate: Predicate, constants: Constants) -> list[np.ndarray]:

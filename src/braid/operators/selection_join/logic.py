@@ -29,6 +29,7 @@ from braid.operators.core.nodes import grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.join.kernels.frame import ALLOWED, SETS_AT
 from braid.operators.join.ring_state import Rings
+from braid.operators.join.spec import JoinRecipe
 from braid.operators.join.state import Holdings
 from braid.operators.join.window_join import WindowJoinLogic
 from braid.operators.select.logic import contents, form
@@ -38,7 +39,6 @@ from braid.operators.selection_join.kernels import boxes
 from braid.operators.selection_join.kernels import selection_joins as kernel
 from braid.operators.selection_join.spec import SelectionJoinRecipe, SelectionJoinSpec
 from braid.plan.predicates import Predicate
-from braid.plan.relational import JoinRecipe
 
 #: Nodes in lists that there is room for at first, for each input: at least, and for each node.
 _LEAST_LISTED, _LISTED_PER_NODE = 1 << 14, 16

@@ -16,9 +16,8 @@ from braid.operators.core.membership import Origin, origin_of
 from braid.operators.core.node_sets import Sets
 from braid.operators.core.nodes import Nodes, signatures
 from braid.operators.core.values import Words
+from braid.operators.stream.spec import EncodeSpec, StreamRecipe
 from braid.plan.layout import END
-from braid.plan.routes import StreamRecipe
-from braid.plan.specs import EncodeSpec
 
 #: More sets than this are not kept: they are numbered again as they come.
 MANY_SETS = 1_024

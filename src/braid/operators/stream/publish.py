@@ -21,9 +21,9 @@ from braid.operators.core.membership import Origin, nobody
 from braid.operators.core.node_sets import Sets
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
+from braid.operators.stream.spec import PublishSpec
 from braid.operators.stream.subscriber_index import NEVER, Laid, Tally, among
 from braid.plan.routes import PlainRecipe
-from braid.plan.specs import PublishSpec
 
 #: Queries that came later lie apart as long as they are fewer than the others by so much.
 RECENT = 8

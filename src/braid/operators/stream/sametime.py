@@ -23,8 +23,8 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows, nulls_of, set_nulls, sorted_by_end
 from braid.operators.core.kernels.rows import ordered_sums
 from braid.operators.core.values import Values, Words
+from braid.operators.stream.spec import SameTimeSpec
 from braid.plan.layout import END, START
-from braid.plan.specs import SameTimeSpec
 
 _LOW = np.int64(0xFFFFFFFF)
 

@@ -14,9 +14,9 @@ from braid.operators.core.fanout import Fanout
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, signatures
 from braid.operators.core.values import Words
+from braid.operators.stream.spec import UnionSpec
 from braid.plan.layout import END
 from braid.plan.routes import PlainRecipe
-from braid.plan.specs import UnionSpec
 
 
 class UnionLogic(Stateless):

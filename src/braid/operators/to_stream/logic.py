@@ -31,11 +31,12 @@ from braid.operators.core.values import Values, Words
 from braid.operators.join.state import packed
 from braid.operators.stream.encode import in_order
 from braid.operators.to_stream.kernels import consolidate as kernel
+from braid.operators.to_stream.spec import ToStreamSpec
 from braid.operators.window.kernels.windows import HIGH, free_unused
 from braid.operators.window.logic import carried_key, carried_ranks
 from braid.operators.window.window_buffers import Slots
+from braid.plan.deltas import BEFORE
 from braid.plan.layout import END, START
-from braid.plan.relational import BEFORE, ToStreamSpec
 from braid.plan.specs import Shape
 
 

@@ -30,19 +30,19 @@ from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.group.kernels.groups import purge
 from braid.operators.group.layout import GroupLayout
+from braid.operators.group.spec import GroupSpec
 from braid.operators.group.state import GroupState
 from braid.operators.window.kernels import ports as kernel
 from braid.operators.window.logic import WindowLogic
-from braid.plan.layout import Layout
-from braid.plan.relational import (
+from braid.operators.window.spec import (
     BufferSpec,
     ColumnsRecipe,
     GroupingRecipe,
-    GroupSpec,
     WindowRecipe,
     WindowSpec,
-    with_weight,
 )
+from braid.plan.deltas import with_weight
+from braid.plan.layout import Layout
 from braid.plan.specs import Shape
 
 

@@ -22,6 +22,7 @@ from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, signatures
 from braid.operators.core.values import Values, Words
 from braid.operators.window.kernels import windows as kernel
+from braid.operators.window.spec import WindowRecipe, WindowSpec
 from braid.operators.window.window_buffers import (
     Buffer,
     LastRows,
@@ -32,7 +33,6 @@ from braid.operators.window.window_buffers import (
     nothing_leaves,
 )
 from braid.plan.layout import END, START
-from braid.plan.relational import WindowRecipe, WindowSpec
 from braid.plan.specs import Shape
 
 

@@ -20,9 +20,11 @@ from braid.algebra.nodes import Aggregate, Node, Read, Select
 from braid.algebra.relations import GroupRows, KeepRows, MapRows, Relation, Window, WindowKind
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
+from braid.operators.group.spec import GroupSpec
+from braid.operators.window.spec import BufferSpec, ColumnsRecipe, GroupingRecipe
+from braid.plan.deltas import with_weight
 from braid.plan.planning import Planning
 from braid.plan.predicate_pushdown import rearrange
-from braid.plan.relational import BufferSpec, ColumnsRecipe, GroupingRecipe, GroupSpec, with_weight
 from braid.plan.sharing import BUFFER, GROUPING, Channel, Operator, signature
 
 

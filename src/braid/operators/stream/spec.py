@@ -1,0 +1,90 @@
+"""The specs and recipes of unions, channels, published streams and SAMETIME."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from braid.algebra.nodes import Aggregate
+from braid.algebra.schema import Schema
+from braid.algebra.text import show
+from braid.plan.routes import Recipe
+from braid.plan.specs import Shape, Spec
+
+
+@dataclass(frozen=True)
+class UnionSpec(Spec):
+    """For each member: all events of both inputs."""
+
+    input: Shape
+    membered: bool
+
+    @property
+    def output(self) -> Shape:
+        return self.input
+
+    def describe(self) -> str:
+        return "union"
+
+
+@dataclass(frozen=True)
+class EncodeSpec(Spec):
+    """Sharable streams as one channel: each event once, with the streams that it belongs to."""
+
+    input: Shape
+    streams: tuple[str, ...]
+
+    @property
+    def output(self) -> Shape:
+        return self.input
+
+    def describe(self) -> str:
+        return f"channel of {', '.join(self.streams)}"
+
+
+@dataclass(frozen=True)
+class PublishSpec(Spec):
+    """The events of one published stream: those of all members that publish it."""
+
+    input: Shape
+    stream: str
+
+    @property
+    def output(self) -> Shape:
+        return self.input
+
+    def describe(self) -> str:
+        return f"publish {self.stream}"
+
+
+@dataclass(frozen=True)
+class SameTimeSpec(Spec):
+    """For each member: one event an epoch. Arguments of the aggregates are plain references.
+
+    `order` names the attributes that decide ties of max_by and min_by. `birth`: only events that
+    start then or later are seen; a result does not show when the events that it is of began, so
+    queries that came at different times do not share it.
+    """
+
+    input: Shape
+    aggregates: tuple[Aggregate, ...]
+    order: tuple[str, ...]
+    birth: int | None = None
+
+    @cached_property
+    def output(self) -> Shape:
+        return Shape(Schema.of((a.name, a.type) for a in self.aggregates))
+
+    def describe(self) -> str:
+        shown = (
+            f"{a.function}({'DISTINCT ' if a.distinct else ''}{', '.join(map(show, a.args)) or '*'}) AS {a.name}"
+            for a in self.aggregates
+        )
+        return f"same time {{{', '.join(shown)}}}"
+
+
+@dataclass(frozen=True)
+class StreamRecipe(Recipe):
+    """One of the streams that a channel encodes."""
+
+    stream: str
