@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from braid.engine.engine import Engine
     from braid.engine.tables import Results, run
 
-_LAZY = {"Engine": "engine", "Results": "whole_tables", "run": "whole_tables"}
+_LAZY = {"Engine": "engine", "Results": "tables", "run": "tables"}
 
 __all__ = ["Engine", "Results", "run"]
 
