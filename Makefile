@@ -62,7 +62,7 @@ test-all: check  ## the slow ones too
 
 coverage: $(STAMP)  ## what the tests of the interpreted lane reach; a report in build/coverage
 	@rm -rf build/coverage; mkdir -p build/coverage/data; status=0; \
-	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest -q -n $(WORKERS) \
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest -q --disable-warnings -n $(WORKERS) \
 	  --dist worksteal -m "not slow and not spark" $(INTERPRETED) || status=1; \
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report && $(BIN)/coverage html --quiet || status=1; \
 	exit $$status
