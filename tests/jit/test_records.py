@@ -14,7 +14,7 @@ from numba.core.errors import TypingError
 from braid.jit import allocations
 from braid.jit.memory import address_of
 from braid.jit.records import Bytes, Floats, Halves, Words, f64, i32, i64, record, u8
-from braid.jit.runtime import COMPILED, kernel
+from braid.jit.runtime import COMPILED, kernel, load_int
 
 
 @record
@@ -77,6 +77,16 @@ def confused(nodes: List) -> int:
     return total(nodes.first)
 
 
+@kernel()
+def first_word(words: int) -> int:
+    return load_int(words, 0) + load_int(words + 8, 0)
+
+
+@kernel((List.type,))
+def by_address(nodes: List) -> int:
+    return first_word(nodes.first.keys)
+
+
 class Fixture:
     """Two nodes in an array, and a list of them."""
 
@@ -127,6 +137,12 @@ def test_kernels_write_fields() -> None:
     assert second.row == second.keys.after(1)
     assert given.halves.tolist() == [0, -1]
     assert given.floats.tolist() == [2.5, 2.0]
+
+
+def test_a_pointer_is_an_address() -> None:
+    given = Fixture()
+    given.list.first.keys[0], given.list.first.keys[1] = 3, 4
+    assert by_address(given.list) == 7
 
 
 def test_a_pointer_to_something_else_is_refused() -> None:

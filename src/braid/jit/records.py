@@ -37,7 +37,12 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import numba
 from llvmlite import ir
 from numba import types
-from numba.core.imputils import lower_builtin, lower_getattr_generic, lower_setattr_generic
+from numba.core.imputils import (
+    lower_builtin,
+    lower_cast,
+    lower_getattr_generic,
+    lower_setattr_generic,
+)
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import (
     AbstractTemplate,
@@ -120,6 +125,9 @@ class Pointer:
     def __int__(self) -> int:
         return self.address
 
+    def __add__(self, size: Any) -> int:
+        return self.address + int(size)
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.address == self.address
 
@@ -184,6 +192,10 @@ class PointerType(types.Type):
         self.target = target
         super().__init__(name=f"{target.__module__}.{target.__qualname__}*")
 
+    def can_convert_to(self, typing_context: Any, other: Any) -> Any:
+        """A pointer is an address for whoever asks for one."""
+        return Conversion.safe if other == types.int64 else None
+
     def can_convert_from(self, typing_context: Any, other: Any) -> Any:
         """Python may give an address for a pointer; inside kernels nothing is cast to one."""
         return Conversion.safe if other == types.int64 else None
@@ -203,6 +215,12 @@ for _type in (RecordType, NumbersType):
     class _PointerModel(models.PrimitiveModel):
         def __init__(self, manager: Any, type_: Any) -> None:
             super().__init__(manager, type_, ir.IntType(64))
+
+
+@lower_cast(RecordType, types.Integer)
+@lower_cast(NumbersType, types.Integer)
+def _cast_pointer(_context: Any, _builder: Any, _source: Any, _target: Any, value: Any) -> Any:
+    return value
 
 
 @typeof_impl.register(Pointer)
