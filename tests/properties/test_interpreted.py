@@ -1,7 +1,8 @@
 """A lane with the compiler off: the kernels as plain Python must obey the law as well.
 
 It tells mistakes of the kernels from mistakes of the compiler, and catches what only compiled
-code would forgive.
+code would forgive: here every access to memory is checked against what is allocated
+(`jit/allocations.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ LANE = [
     "tests/properties/test_expressions.py::test_projection",
     "tests/properties/test_expressions.py::test_functions_of_integers",
 ]
+#: What has nothing to do with the hash that collides.
+ONCE = [
+    "tests/properties/test_buffers.py",
+    "tests/properties/test_detection.py",
+    "tests/properties/test_selection_joins.py",
+    "tests/properties/test_join_graphs.py::test_monitored_joins_of_any_graph_make_nothing_up",
+    "tests/properties/test_live.py",
+]
 
 
 @pytest.mark.parametrize("hashes", ["good", "constant"])
@@ -34,6 +43,11 @@ def test_with_the_compiler_off(hashes: str) -> None:
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [*command, *LANE], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        [*command, *LANE, *(ONCE if hashes == "good" else [])],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ import ctypes
 import numpy as np
 from numba import types
 
+from braid.jit import allocations
 from braid.jit.runtime import COMPILED, kernel
 
 _libc = ctypes.CDLL(None)
@@ -30,7 +31,13 @@ else:
         free(base)
 
     def _realloc(base: int, size: int) -> int:
-        return int(_libc.realloc(int(base) or None, int(size)) or 0)
+        # Elsewhere each time: an address from before is then always wrong, as it may be compiled.
+        moved = int(_libc.realloc(None, int(size)) or 0)
+        if base:
+            ctypes.memmove(moved, int(base), min(allocations.size_of(base), int(size)))
+            free(base)
+        allocations.allocated(moved, size)
+        return moved
 
 
 @kernel()
@@ -50,7 +57,19 @@ def release(base: int) -> None:
 
 def free(base: int) -> None:
     """Give memory back; 0 is nothing."""
+    if not COMPILED:
+        allocations.freed(base)
     _libc.free(int(base) or None)
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where the data of an array of any type are: kernels may use it as long as the array lives.
+
+    `runtime.address` is faster, but is compiled for each type of array.
+    """
+    if not COMPILED:
+        allocations.array_allocated(array)
+    return int(array.ctypes.data)
 
 
 def view(base: int, words: int) -> np.ndarray:
@@ -81,7 +100,11 @@ def taken(base: int, words: int) -> np.ndarray:
     """The memory as an array, which gives it back when nobody has it any more."""
     if words > _LARGE:
         # What a kernel made room for and did not use goes back at once.
+        if not COMPILED:
+            allocations.freed(base)
         kept = _libc.realloc(int(base), 8 * int(words)) or int(base)
+        if not COMPILED:
+            allocations.allocated(kept, 8 * int(words))
         return np.asarray(_Owner(kept, int(words)))
     copied = np.empty(int(words), np.int64)
     if words:

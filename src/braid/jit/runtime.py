@@ -23,12 +23,15 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from braid.jit import allocations
 from braid.jit.cache import forget_stale_results
 from braid.jit.compile_lock import compiled_once
 from braid.jit.fast_compiler import PlainCompiler
 from braid.jit.inline_compiler import as_part
+from braid.jit.records import Pointer, pointer_parameters
 
 COMPILED = not numba.config.DISABLE_JIT
 
@@ -52,11 +55,12 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
     """
 
     def decorate(function: _F) -> _F:
+        pointers = pointer_parameters(function)
         if not COMPILED:
-            return function
+            return cast(_F, _checked(function, pointers, wraps=bool(signature)))
         if not signature:
             compiled = _compiled(function, no_cfunc_wrapper=True)
-            _call_as_part(compiled, function)
+            _call_as_part(compiled, function, pointers)
             _compile_once(compiled, function)
         elif isinstance(signature[0], tuple):
             compiled = _Entry(function, signature[0])
@@ -80,7 +84,9 @@ def _entered_at(compiled: Any, signature: Any) -> int:
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
-def _call_as_part(compiled: Any, function: Callable[..., Any]) -> None:
+def _call_as_part(
+    compiled: Any, function: Callable[..., Any], pointers: dict[int, type[Pointer]]
+) -> None:
     """What kernels call is the part; compiled once for a type, and not again for each constant."""
 
     @functools.cache
@@ -88,10 +94,38 @@ def _call_as_part(compiled: Any, function: Callable[..., Any]) -> None:
         return as_part(function, **_OPTIONS)
 
     def get_call_template(args: Any, kws: Any) -> Any:
+        for place, expected in pointers.items():
+            if place < len(args) and args[place] != expected.type:
+                message = f"{function.__name__}: argument {place + 1} is {args[place]}, not {expected.type}"
+                raise TypingError(message)
         return part().get_call_template([types.unliteral(a) for a in args], kws)
 
     compiled.get_call_template = get_call_template
     compiled.get_overload = lambda signature: part().get_overload(signature)
+
+
+def _checked(
+    function: Callable[..., Any], pointers: dict[int, type[Pointer]], *, wraps: bool
+) -> Callable[..., Any]:
+    """The function without the compiler: pointers are of the records that it says.
+
+    `wraps`: Python calls it, and may give addresses as integers.
+    """
+    if not pointers:
+        return function
+
+    @functools.wraps(function)
+    def called(*args: Any) -> Any:
+        given = list(args)
+        for place, expected in pointers.items():
+            if wraps and not isinstance(given[place], Pointer):
+                given[place] = expected(given[place])
+            if type(given[place]) is not expected:
+                message = f"argument {place + 1} is {given[place]!r}, not a pointer to {expected}"
+                raise TypeError(f"{function.__name__}: {message}")
+        return function(*given)
+
+    return called
 
 
 def _compile_once(compiled: Any, function: Callable[..., Any]) -> None:
@@ -211,6 +245,8 @@ if COMPILED:
     #: Whether a word has a bit: one call where code that is generated would be compiled for four.
     bit_at = _bit_at
     load_int = _loader(types.int64, ir.IntType(64))
+    #: A word of memory that is not ours: with the compiler off, one that is not checked.
+    load_foreign = load_int
     load_float = _loader(types.float64, ir.DoubleType())
     load_byte = _loader(types.uint8, ir.IntType(8))
     load_half = _loader(types.int32, ir.IntType(32))
@@ -231,34 +267,51 @@ else:
         return bool(load_int(base, index) >> bit & 1)
 
     def load_int(base: int, index: int) -> int:
+        return _at(ctypes.c_int64, int(base) + 8 * int(index)).value
+
+    def load_foreign(base: int, index: int) -> int:
         return ctypes.c_int64.from_address(int(base) + 8 * int(index)).value
 
     def load_float(base: int, index: int) -> float:
-        return ctypes.c_double.from_address(int(base) + 8 * int(index)).value
+        return _at(ctypes.c_double, int(base) + 8 * int(index)).value
 
     def load_byte(base: int, index: int) -> int:
-        return ctypes.c_uint8.from_address(int(base) + int(index)).value
+        return _at(ctypes.c_uint8, int(base) + int(index)).value
 
     def load_half(base: int, index: int) -> int:
-        return ctypes.c_int32.from_address(int(base) + 4 * int(index)).value
+        return _at(ctypes.c_int32, int(base) + 4 * int(index)).value
 
     def load_narrow(base: int, index: int) -> int:
         return load_half(base, index)
 
     def store_half(base: int, index: int, value: int) -> None:
-        ctypes.c_int32.from_address(int(base) + 4 * int(index)).value = int(value)
+        _at(ctypes.c_int32, int(base) + 4 * int(index)).value = int(value)
 
     def store_int(base: int, index: int, value: int) -> None:
-        ctypes.c_int64.from_address(int(base) + 8 * int(index)).value = int(value)
+        _at(ctypes.c_int64, int(base) + 8 * int(index)).value = int(value)
 
     def store_float(base: int, index: int, value: float) -> None:
-        ctypes.c_double.from_address(int(base) + 8 * int(index)).value = float(value)
+        _at(ctypes.c_double, int(base) + 8 * int(index)).value = float(value)
+
+    def _at(kind: Any, place: int) -> Any:
+        allocations.check(place, ctypes.sizeof(kind))
+        return kind.from_address(place)
 
 
 @kernel()
-def address(array: np.ndarray) -> int:
-    """Where an array's data are, as a signed word."""
+def _address(array: np.ndarray) -> int:
     return np.int64(array.ctypes.data)
+
+
+if COMPILED:
+    #: Where an array's data are, as a signed word.
+    address = _address
+else:
+
+    def address(array: np.ndarray) -> int:
+        """Where an array's data are: kernels may read and write it as long as the array lives."""
+        allocations.array_allocated(array)
+        return _address(array)
 
 
 #: predicate(instance, event, parameters, strings) -> whether it is true

@@ -15,6 +15,7 @@ from braid.operators.core.columnar_input import Columns, Piece
 from braid.operators.core.columns import (
     Rows,
     are_words,
+    declare_foreign,
     sorted_by_end,
     write_columns,
     write_sources,
@@ -92,6 +93,7 @@ class Arrivals:
             _, capsule = events.__arrow_c_array__()  # which lets go of it
             if words_of_columns(_address_in(capsule, b"arrow_array"), known.places, found):
                 chunk.sources = found
+                declare_foreign(events.columns)
         return chunk.sources
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
-from braid.jit.runtime import address
+from braid.jit.allocations import belongs_to_others
+from braid.jit.runtime import COMPILED, address
 from braid.operators.core.kernels.rows import move_columns, place_columns
 from braid.operators.core.values import Values, Words
 from braid.plan.layout import END, MASK, Layout
@@ -145,7 +146,18 @@ def _lies_as_words(array: pa.Array, type_: pa.DataType) -> bool:
     return bool(are_words(array.type, type_) and len(array) and not array.null_count)
 
 
+def declare_foreign(arrays: Iterable[pa.Array]) -> None:
+    """Say that kernels may read the buffers of Arrow arrays, where somebody checks it."""
+    if COMPILED:
+        return
+    for array in arrays:
+        for buffer in array.buffers():
+            if buffer is not None:
+                belongs_to_others(buffer.address, buffer.size)
+
+
 def _address(array: pa.Array) -> int:
+    declare_foreign([array])
     return int(array.buffers()[1].address + 8 * array.offset)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from braid.algebra.documents import number_of
 from braid.documents.xml_table import DocumentTable
+from braid.jit.memory import address_of
 from braid.operators.core.values import Strings, Words
 from braid.operators.documents.kernels import match as kernel
 from braid.operators.documents.kernels.frame import Nodes, Scratch, Witnesses, frame_of
@@ -58,7 +59,7 @@ class Matcher:
             scratch = self._scratch(largest)
             found = self._empty(len(tables))
             frame = frame_of(*nodes, *paths, *scratch, *found)
-            short = kernel.match(frame.ctypes.data)
+            short = kernel.match(address_of(frame))
             if short == kernel.DONE:
                 return found
             self._rooms[short] *= 4 if short == kernel.WITNESSES else 2

@@ -18,6 +18,7 @@ import pyarrow as pa
 from braid.algebra.documents import Block, Documents, document_id
 from braid.algebra.expressions import Expression, Literal
 from braid.documents.xml_table import DocumentTable, Unreadable
+from braid.jit.memory import address_of
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -340,7 +341,7 @@ class DocumentsLogic:
                 strings.offsets, strings.pool, store.progress, np.array(asked, np.int64),
             )  # fmt: skip
             frame = frame_of(*arrays)
-            done = join(frame.ctypes.data)
+            done = join(address_of(frame))
             count, own = found.counts.tolist()
             found.pairs[:own, 0] += total
             parts.append((found.rows[:count], found.pairs[:own]))

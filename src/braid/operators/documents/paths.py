@@ -14,6 +14,7 @@ import numpy as np
 
 from braid.algebra.documents import Block, PatternNode
 from braid.algebra.types import Kind, kind_of
+from braid.jit.memory import address_of
 from braid.operators.core.constants import Constants
 from braid.operators.core.values import Strings, Words
 from braid.operators.documents.edge_digests import EdgeSigns, Texts
@@ -232,7 +233,7 @@ def fill_table(table: Words, entries: Words) -> None:
     """Take entries (four words, and a number) into a table that has room for them."""
     rows = np.ascontiguousarray(entries)
     frame = frame_of(table, rows)
-    kernel.fill(frame.ctypes.data, frame[2], len(rows))
+    kernel.fill(address_of(frame), frame[2], len(rows))
 
 
 def _table(known: dict[tuple[int, ...], int]) -> np.ndarray:

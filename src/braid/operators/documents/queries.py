@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.jit.memory import address_of
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
 from braid.operators.documents.kernels.frame import TEMPLATES, Queries, Ways, frame_of
@@ -83,7 +84,7 @@ class DocumentQueries:
         frame = frame_of(*made, first=TEMPLATES)
         rows = [np.ascontiguousarray(part) for part in (labels, nodes, windows)]
         given = frame_of(*rows, self._counts)
-        add_queries(frame.ctypes.data, template, given[0], given[2], given[4], count, given[6])
+        add_queries(address_of(frame), template, given[0], given[2], given[4], count, given[6])
 
     def _forget_ways(self) -> None:
         self.ways.table[:, 1] = NOT_SEEN

@@ -11,6 +11,7 @@ import numpy as np
 from braid.algebra.documents import order_of
 from braid.distribution.hashing import shard_of
 from braid.errors import damaged
+from braid.jit.memory import address_of
 from braid.operators.core import checks
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Strings, Words
@@ -207,14 +208,14 @@ class DocumentStore:
         self.by_value = np.full(max(8, codes), -1, np.int32)
         self.slice_of[:] = -1
         frame = frame_of(*self.arrays())
-        index_rows(frame.ctypes.data, 0, self.row_count)
+        index_rows(address_of(frame), 0, self.row_count)
 
     def values_at(self, documents: Words, nodes: Words) -> Words:
         """The value of each node of a document, -1 where it is not held."""
         values = np.empty(len(documents), np.int64)
         rows = (np.ascontiguousarray(documents), np.ascontiguousarray(nodes), values)
         frame, given = frame_of(*self.arrays()), frame_of(*rows)
-        values_at(frame.ctypes.data, given[0], given[2], given[4], len(values))
+        values_at(address_of(frame), given[0], given[2], given[4], len(values))
         return values
 
     # ---- values in their order ----

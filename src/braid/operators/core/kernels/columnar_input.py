@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from braid.jit.memory import resized
-from braid.jit.runtime import WORDS, kernel, load_int, store_int
+from braid.jit.runtime import WORDS, kernel, load_foreign, load_int, store_int
 from braid.operators.core.kernels.rows import place_rows
 
 #: Words of a ring: its rows (address, number less one, bytes of a row), how many rows there are in
@@ -56,13 +56,13 @@ def words_of_columns(batch: int, places: np.ndarray, found: np.ndarray) -> bool:
     """Where the words of a record batch of 64-bit columns are: for each word of a row that of row 0,
     in the column at its place (-1: nowhere, it is 0). Whether that holds: a column that has NULLs,
     or may have, is not read as it lies."""
-    children = load_int(batch, CHILDREN)
+    children = load_foreign(batch, CHILDREN)
     for k in range(places.shape[0]):
         found[k] = 0
         if places[k] >= 0:
-            column = load_int(children, places[k])
-            buffers = load_int(column, BUFFERS)
-            if load_int(buffers, 0) != 0 and load_int(column, NULL_COUNT) != 0:
+            column = load_foreign(children, places[k])
+            buffers = load_foreign(column, BUFFERS)
+            if load_foreign(buffers, 0) != 0 and load_foreign(column, NULL_COUNT) != 0:
                 return False
-            found[k] = load_int(buffers, 1) + 8 * load_int(column, OFFSET)
+            found[k] = load_foreign(buffers, 1) + 8 * load_foreign(column, OFFSET)
     return True

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from braid.jit.memory import address_of
+
 # ---- matching: Nodes, Paths, Scratch, Witnesses ----
 
 (
@@ -274,5 +276,5 @@ def frame_of(*arrays: np.ndarray, first: int = 0) -> np.ndarray:
     words = [0] * first
     for array in arrays:
         assert array.flags.c_contiguous
-        words += (array.ctypes.data, len(array))
+        words += (address_of(array), len(array))
     return np.array(words, np.int64)

@@ -1,0 +1,501 @@
+"""Records: named, typed fields of plain memory, for kernels and for Python.
+
+A class of annotated fields describes how words lie in memory, as a struct does in C. An object of
+the class is a *pointer* to such a record, in compiled kernels nothing but its address:
+
+    @record
+    class State:
+        next: i32
+        edge: i32
+        group: i64
+        bound: i64
+
+    state = State(base)[node]       # the record of that number behind an address
+    if state.group == group:
+        state.edge = edge           # two instructions when compiled
+
+A field may be a number (`i64`, `i32`, `u8`, `f64`), a pointer to a record (the name of its class) or
+to an array of numbers (`Words`, `Halves`, `Bytes`, `Floats`), or so many numbers in place
+(`Annotated[Words, 4]`). Narrow fields are read as whole words, so that what is computed with them has
+one type. `pointer.address` is the address as an integer; 0 points to nothing.
+
+A kernel whose parameter is annotated with a record takes a pointer to that record and nothing else;
+Python may give an address to a kernel with a signature, in which the parameter is `State.type`.
+With the compiler off every access is checked against the allocations that there are
+(`allocations.py`): the interpreted lane of the tests is an address sanitizer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import sys
+import typing
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core.imputils import (
+    lower_builtin,
+    lower_cast,
+    lower_getattr_generic,
+    lower_setattr_generic,
+)
+from numba.core.typeconv import Conversion
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_getattr,
+    infer_global,
+    signature,
+)
+from numba.extending import (
+    NativeValue,
+    box,
+    models,
+    register_model,
+    type_callable,
+    typeof_impl,
+    unbox,
+)
+
+from braid.jit.allocations import check
+
+COMPILED = not numba.config.DISABLE_JIT
+
+
+@dataclass(frozen=True)
+class Number:
+    """How a number lies in memory, and what it is in a kernel."""
+
+    name: str
+    size: int
+    llvm: Any
+    numba: Any
+    ctypes: Any
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_I64 = Number("i64", 8, ir.IntType(64), types.int64, ctypes.c_int64)
+_I32 = Number("i32", 4, ir.IntType(32), types.int64, ctypes.c_int32)
+_U8 = Number("u8", 1, ir.IntType(8), types.int64, ctypes.c_uint8)
+_F64 = Number("f64", 8, ir.DoubleType(), types.float64, ctypes.c_double)
+
+i64 = Annotated[int, _I64]
+i32 = Annotated[int, _I32]
+u8 = Annotated[int, _U8]
+f64 = Annotated[float, _F64]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a record: where it begins, and what it is.
+
+    `number` says how it lies in memory. `target` is the class that a pointer points to. `inline`: the
+    numbers are here, and the field is a pointer to them.
+    """
+
+    name: str
+    offset: int
+    number: Number
+    target: type[Pointer] | None = None
+    inline: bool = False
+
+
+class Pointer:
+    """What every pointer can do, to a record or to an array of numbers."""
+
+    __slots__ = ("address",)
+
+    #: How far one element is from the next.
+    stride: ClassVar[int] = 8
+    #: The type in kernels.
+    type: ClassVar[Any] = None
+
+    def __init__(self, address: Any = 0) -> None:
+        self.address = int(address)
+
+    def __index__(self) -> int:
+        return self.address
+
+    def __int__(self) -> int:
+        return self.address
+
+    def __add__(self, size: Any) -> int:
+        return self.address + int(size)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.address == self.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.address:#x})"
+
+
+_P = TypeVar("_P", bound=Pointer)
+
+
+class Record(Pointer):
+    """A pointer to a record; `pointer[n]` points to the n-th one after it."""
+
+    __slots__ = ()
+
+    fields: ClassVar[dict[str, Field]] = {}
+
+    def __getitem__(self: _P, number: Any) -> _P:
+        return type(self)(self.address + int(number) * self.stride)
+
+
+class Numbers(Pointer):
+    """A pointer to numbers; `pointer[n]` is the n-th of them, and can be set."""
+
+    __slots__ = ()
+
+    number: ClassVar[Number] = _I64
+
+    def __getitem__(self, number: Any) -> Any:
+        return _read(self.number, self.address + int(number) * self.stride)
+
+    def __setitem__(self, number: Any, value: Any) -> None:
+        _write(self.number, self.address + int(number) * self.stride, value)
+
+    def after(self: _P, number: Any) -> _P:
+        """A pointer to the n-th number after this one."""
+        return type(self)(self.address + int(number) * self.stride)
+
+
+def _read(number: Number, address: int) -> Any:
+    if not COMPILED:
+        check(address, number.size)
+    return number.ctypes.from_address(address).value
+
+
+def _write(number: Number, address: int, value: Any) -> None:
+    if not COMPILED:
+        check(address, number.size)
+    number.ctypes.from_address(address).value = float(value) if number is _F64 else int(value)
+
+
+# ---- the types of pointers in kernels ----
+
+
+class PointerType(types.Type):
+    """The type of pointers of one class."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        super().__init__(name=f"{target.__module__}.{target.__qualname__}*")
+
+    def can_convert_to(self, typing_context: Any, other: Any) -> Any:
+        """A pointer is an address for whoever asks for one."""
+        return Conversion.safe if other == types.int64 else None
+
+    def can_convert_from(self, typing_context: Any, other: Any) -> Any:
+        """Python may give an address for a pointer; inside kernels nothing is cast to one."""
+        return Conversion.safe if other == types.int64 else None
+
+
+class RecordType(PointerType):
+    """Of pointers to records: their fields are attributes."""
+
+
+class NumbersType(PointerType):
+    """Of pointers to numbers: these are items."""
+
+
+for _type in (RecordType, NumbersType):
+
+    @register_model(_type)
+    class _PointerModel(models.PrimitiveModel):
+        def __init__(self, manager: Any, type_: Any) -> None:
+            super().__init__(manager, type_, ir.IntType(64))
+
+
+@lower_cast(RecordType, types.Integer)
+@lower_cast(NumbersType, types.Integer)
+def _cast_pointer(_context: Any, _builder: Any, _source: Any, _target: Any, value: Any) -> Any:
+    return value
+
+
+@typeof_impl.register(Pointer)
+def _typeof_pointer(value: Pointer, _context: Any) -> Any:
+    return type(value).type
+
+
+@unbox(RecordType)
+@unbox(NumbersType)
+def _unbox_pointer(type_: Any, value: Any, c: Any) -> Any:
+    whole = c.pyapi.number_long(value)
+    address = c.pyapi.long_as_longlong(whole)
+    c.pyapi.decref(whole)
+    return NativeValue(address, is_error=c.pyapi.c_api_error())
+
+
+@box(RecordType)
+@box(NumbersType)
+def _box_pointer(_type: Any, value: Any, c: Any) -> Any:
+    return c.pyapi.long_from_longlong(value)
+
+
+def _field_type(field: Field) -> Any:
+    return field.number.numba if field.target is None else field.target.type
+
+
+@infer_getattr
+class _RecordAttributes(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, pointer: Any, name: str) -> Any:
+        if name == "address":
+            return types.int64
+        field = pointer.target.fields.get(name)
+        return None if field is None else _field_type(field)
+
+
+@infer_getattr
+class _NumbersAttributes(AttributeTemplate):
+    key = NumbersType
+
+    def generic_resolve(self, pointer: Any, name: str) -> Any:
+        if name == "address":
+            return types.int64
+        if name == "after":
+            return types.BoundFunction(_After, pointer)
+        return None
+
+
+class _After(AbstractTemplate):
+    key = "after"
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(self.this, types.int64, recvr=self.this) if len(args) == 1 else None
+
+
+@lower_builtin("after", NumbersType, types.Integer)
+def _after(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _element(builder, args[0], args[1], sig.args[0].target.stride)
+
+
+def _load(builder: Any, number: Number, place: Any) -> Any:
+    value = builder.load(builder.inttoptr(place, number.llvm.as_pointer()))
+    if number is _I32:
+        return builder.sext(value, ir.IntType(64))
+    return builder.zext(value, ir.IntType(64)) if number is _U8 else value
+
+
+def _store(builder: Any, number: Number, place: Any, value: Any) -> None:
+    if number.size < 8:
+        value = builder.trunc(value, number.llvm)
+    builder.store(value, builder.inttoptr(place, number.llvm.as_pointer()))
+
+
+def _element(builder: Any, base: Any, index: Any, stride: int) -> Any:
+    return builder.add(base, builder.mul(index, ir.Constant(ir.IntType(64), stride)))
+
+
+def _place(builder: Any, base: Any, offset: int) -> Any:
+    return builder.add(base, ir.Constant(ir.IntType(64), offset)) if offset else base
+
+
+@lower_getattr_generic(RecordType)
+def _get_field(_context: Any, builder: Any, type_: Any, pointer: Any, name: str) -> Any:
+    if name == "address":
+        return pointer
+    field = type_.target.fields[name]
+    place = _place(builder, pointer, field.offset)
+    return place if field.inline else _load(builder, field.number, place)
+
+
+@lower_getattr_generic(NumbersType)
+def _get_address(_context: Any, _builder: Any, _type: Any, pointer: Any, _name: str) -> Any:
+    return pointer
+
+
+@lower_setattr_generic(RecordType)
+def _set_field(context: Any, builder: Any, sig: Any, args: Any, name: str) -> None:
+    field = sig.args[0].target.fields[name]
+    assert not field.inline, f"{name} is in place and cannot be set"
+    value = context.cast(builder, args[1], sig.args[1], _field_type(field))
+    _store(builder, field.number, _place(builder, args[0], field.offset), value)
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        pointer, index = args
+        if not isinstance(index, types.Integer):
+            return None
+        if isinstance(pointer, RecordType):
+            return signature(pointer, pointer, types.int64)
+        if isinstance(pointer, NumbersType):
+            return signature(pointer.target.number.numba, pointer, types.int64)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        pointer, index, value = args
+        if isinstance(pointer, NumbersType) and isinstance(index, types.Integer):
+            number = pointer.target.number
+            if self.context.can_convert(value, number.numba) is not None:
+                return signature(types.none, pointer, types.int64, number.numba)
+        return None
+
+
+@lower_builtin(operator.getitem, RecordType, types.Integer)
+def _get_record(_context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _element(builder, args[0], args[1], sig.args[0].target.stride)
+
+
+@lower_builtin(operator.getitem, NumbersType, types.Integer)
+def _get_number(_context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    target = sig.args[0].target
+    return _load(builder, target.number, _element(builder, args[0], args[1], target.stride))
+
+
+@lower_builtin(operator.setitem, NumbersType, types.Integer, types.Any)
+def _set_number(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    target = sig.args[0].target
+    place = _element(builder, args[0], args[1], target.stride)
+    _store(builder, target.number, place, args[2])
+    return context.get_dummy_value()
+
+
+def _comparison(function: Any, how: str) -> None:
+    @infer_global(function)
+    class Compare(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            same = len(args) == 2 and args[0] == args[1]
+            return (
+                signature(types.boolean, *args)
+                if same and isinstance(args[0], PointerType)
+                else None
+            )
+
+    def compare(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        return builder.icmp_unsigned(how, *args)
+
+    for type_ in (RecordType, NumbersType):
+        lower_builtin(function, type_, type_)(compare)
+
+
+_comparison(operator.eq, "==")
+_comparison(operator.ne, "!=")
+
+
+def _make_callable(target: type[Pointer]) -> None:
+    """`target(address)` inside kernels."""
+
+    @type_callable(target)
+    def type_pointer(_context: Any) -> Any:
+        def typer(address: Any) -> Any:
+            return target.type if isinstance(address, types.Integer) else None
+
+        return typer
+
+    @lower_builtin(target, types.Integer)
+    def make(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return context.cast(builder, args[0], sig.args[0], types.int64)
+
+
+def _array_of(number: Number, name: str, doc: str) -> Any:
+    body = {"__slots__": (), "__doc__": doc, "__module__": __name__}
+    made: Any = type(name, (Numbers,), {**body, "number": number, "stride": number.size})
+    made.type = NumbersType(made)
+    _make_callable(made)
+    return made
+
+
+if typing.TYPE_CHECKING:
+    Words = Halves = Bytes = Floats = Numbers
+else:
+    Words = _array_of(_I64, "Words", "A pointer to words of 64 bits.")
+    Halves = _array_of(
+        _I32, "Halves", "A pointer to words of 32 bits, which are read as whole ones."
+    )
+    Bytes = _array_of(_U8, "Bytes", "A pointer to bytes, which are read as whole words.")
+    Floats = _array_of(_F64, "Floats", "A pointer to floats.")
+
+
+# ---- classes of fields ----
+
+_C = TypeVar("_C")
+
+
+@typing.dataclass_transform()
+def record(cls: type[_C]) -> type[_C]:
+    """Make a class of annotated fields a record: fields in order, each aligned to its size."""
+    body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")}
+    made: Any = type(cls.__name__, (Record,), {**body, "__slots__": ()})
+    made.fields = {}
+    end = 0
+    for name, annotation in cls.__annotations__.items():
+        assert not hasattr(Record, name), f"{name} is taken"
+        end = _add_field(made, name, _resolved(annotation, cls, made), end)
+    made.stride = -(-end // 8) * 8
+    made.type = RecordType(made)
+    _make_callable(made)
+    return typing.cast(type[_C], made)
+
+
+def _resolved(annotation: Any, cls: type, made: type) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    names = {**vars(sys.modules[cls.__module__]), cls.__name__: made}
+    return eval(annotation, names)
+
+
+def _add_field(made: Any, name: str, annotation: Any, end: int) -> int:
+    """Where the next field may begin."""
+    number, target, count = _I64, None, 0
+    if isinstance(annotation, type) and issubclass(annotation, Pointer):
+        target = annotation
+    else:
+        kind, extra = typing.get_args(annotation)
+        if isinstance(extra, Number):
+            number = extra
+        else:
+            target, number, count = kind, kind.number, int(extra)
+    offset = -(-end // number.size) * number.size
+    field = Field(name, offset, number, target, count > 0)
+    made.fields[name] = field
+    setattr(made, name, _property(field))
+    return offset + number.size * max(count, 1)
+
+
+def _property(field: Field) -> property:
+    number, target, offset = field.number, field.target, field.offset
+
+    def get(self: Any) -> Any:
+        if field.inline:
+            assert target is not None
+            return target(self.address + offset)
+        value = _read(number, self.address + offset)
+        return value if target is None else target(value)
+
+    def put(self: Any, value: Any) -> None:
+        assert not field.inline, f"{field.name} is in place and cannot be set"
+        assert target is None or isinstance(value, target), f"{field.name} is a {target}"
+        _write(number, self.address + offset, value)
+
+    return property(get, put)
+
+
+def pointer_parameters(function: Any) -> dict[int, type[Pointer]]:
+    """The parameters of a function that are annotated as pointers, by place."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    found = {}
+    for place, name in enumerate(names):
+        annotation = function.__annotations__.get(name)
+        if isinstance(annotation, str):
+            annotation = function.__globals__.get(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, Pointer):
+            found[place] = annotation
+    return found
