@@ -13,12 +13,13 @@ from numba.core.errors import TypingError
 
 from braid.jit import allocations
 from braid.jit.memory import address_of
-from braid.jit.records import Bytes, Floats, Halves, Words, f64, i32, i64, record, u8
+from braid.jit.records import Bytes, Floats, Halves, Record, Words, f64, i32, i64, record, u8
 from braid.jit.runtime import COMPILED, kernel, load_int
+from braid.jit.vector import Vector, free_vector, push
 
 
 @record
-class Node:
+class Node(Record):
     """One of each kind of field."""
 
     small: i32
@@ -32,7 +33,7 @@ class Node:
 
 
 @record
-class List:
+class List(Record):
     """A list of nodes."""
 
     first: Node
@@ -143,6 +144,34 @@ def test_a_pointer_is_an_address() -> None:
     given = Fixture()
     given.list.first.keys[0], given.list.first.keys[1] = 3, 4
     assert by_address(given.list) == 7
+
+
+@record
+class Lists(Record):
+    """Records in place."""
+
+    count: i64
+    pair: Annotated[Vector, 2]
+    last: i64
+
+
+@kernel((Lists.type,))
+def push_squares(lists: Lists) -> int:
+    for k in range(40):
+        push(lists.pair[1], k * k)
+    lists.last = lists.pair[1].items[39] + Words(lists.pair[1])[1]
+    free_vector(lists.pair[1])
+    return lists.pair[1].count
+
+
+def test_records_lie_in_place_and_numpy_reads_them() -> None:
+    array = np.zeros(2, Lists.dtype)
+    assert push_squares(Lists.at(array)[1]) == 0
+    assert array["last"].tolist() == [0, 39 * 39 + 64]
+    assert Lists.stride == Lists.dtype.itemsize == 64
+    nodes = np.zeros(3, Node.dtype)
+    nodes["keys"][1] = 7, 8
+    assert (Node.at(nodes)[1].keys[1], Node.dtype["small"]) == (8, np.dtype(np.int32))
 
 
 def test_a_pointer_to_something_else_is_refused() -> None:

@@ -4,7 +4,7 @@ A class of annotated fields describes how words lie in memory, as a struct does 
 the class is a *pointer* to such a record, in compiled kernels nothing but its address:
 
     @record
-    class State:
+    class State(Record):
         next: i32
         edge: i32
         group: i64
@@ -15,9 +15,10 @@ the class is a *pointer* to such a record, in compiled kernels nothing but its a
         state.edge = edge           # two instructions when compiled
 
 A field may be a number (`i64`, `i32`, `u8`, `f64`), a pointer to a record (the name of its class) or
-to an array of numbers (`Words`, `Halves`, `Bytes`, `Floats`), or so many numbers in place
-(`Annotated[Words, 4]`). Narrow fields are read as whole words, so that what is computed with them has
-one type. `pointer.address` is the address as an integer; 0 points to nothing.
+to an array of numbers (`Words`, `Halves`, `Bytes`, `Floats`), or so many numbers or records in place
+(`Annotated[Words, 4]`, `Annotated[Vector, 1]`). Narrow fields are read as whole words, so that what is computed with them has
+one type. `pointer.address` is the address as an integer; 0 points to nothing. NumPy reads the same
+memory by the names of fields: `np.zeros(8, State.dtype)["group"]`; `State.at(array)` points to it.
 
 A kernel whose parameter is annotated with a record takes a pointer to that record and nothing else;
 Python may give an address to a kernel with a signature, in which the parameter is `State.type`.
@@ -32,9 +33,10 @@ import operator
 import sys
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.imputils import (
@@ -61,7 +63,7 @@ from numba.extending import (
     unbox,
 )
 
-from braid.jit.allocations import check
+from braid.jit.allocations import array_allocated, check
 
 COMPILED = not numba.config.DISABLE_JIT
 
@@ -95,15 +97,15 @@ f64 = Annotated[float, _F64]
 class Field:
     """A field of a record: where it begins, and what it is.
 
-    `number` says how it lies in memory. `target` is the class that a pointer points to. `inline`: the
-    numbers are here, and the field is a pointer to them.
+    `number` says how it lies in memory. `target` is the class that a pointer points to. `inline`: so
+    many elements are here, and the field is a pointer to them.
     """
 
     name: str
     offset: int
     number: Number
     target: type[Pointer] | None = None
-    inline: bool = False
+    inline: int = 0
 
 
 class Pointer:
@@ -119,11 +121,21 @@ class Pointer:
     def __init__(self, address: Any = 0) -> None:
         self.address = int(address)
 
+    @classmethod
+    def at(cls, array: np.ndarray[Any, Any]) -> Self:
+        """A pointer to an array, which must live as long as it is used."""
+        if not COMPILED:
+            array_allocated(array)
+        return cls(array.ctypes.data)
+
     def __index__(self) -> int:
         return self.address
 
     def __int__(self) -> int:
         return self.address
+
+    def __bool__(self) -> bool:
+        return self.address != 0
 
     def __add__(self, size: Any) -> int:
         return self.address + int(size)
@@ -138,17 +150,16 @@ class Pointer:
         return f"{type(self).__name__}({self.address:#x})"
 
 
-_P = TypeVar("_P", bound=Pointer)
-
-
 class Record(Pointer):
     """A pointer to a record; `pointer[n]` points to the n-th one after it."""
 
     __slots__ = ()
 
     fields: ClassVar[dict[str, Field]] = {}
+    #: The same fields for NumPy; pointers are integers.
+    dtype: ClassVar[np.dtype[Any]]
 
-    def __getitem__(self: _P, number: Any) -> _P:
+    def __getitem__(self, number: Any) -> Self:
         return type(self)(self.address + int(number) * self.stride)
 
 
@@ -165,7 +176,7 @@ class Numbers(Pointer):
     def __setitem__(self, number: Any, value: Any) -> None:
         _write(self.number, self.address + int(number) * self.stride, value)
 
-    def after(self: _P, number: Any) -> _P:
+    def after(self, number: Any) -> Self:
         """A pointer to the n-th number after this one."""
         return type(self)(self.address + int(number) * self.stride)
 
@@ -396,11 +407,14 @@ def _make_callable(target: type[Pointer]) -> None:
     @type_callable(target)
     def type_pointer(_context: Any) -> Any:
         def typer(address: Any) -> Any:
-            return target.type if isinstance(address, types.Integer) else None
+            known = isinstance(address, types.Integer | PointerType)
+            return target.type if known else None
 
         return typer
 
     @lower_builtin(target, types.Integer)
+    @lower_builtin(target, RecordType)
+    @lower_builtin(target, NumbersType)
     def make(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return context.cast(builder, args[0], sig.args[0], types.int64)
 
@@ -414,7 +428,10 @@ def _array_of(number: Number, name: str, doc: str) -> Any:
 
 
 if typing.TYPE_CHECKING:
-    Words = Halves = Bytes = Floats = Numbers
+    Words = Numbers
+    Halves = Numbers
+    Bytes = Numbers
+    Floats = Numbers
 else:
     Words = _array_of(_I64, "Words", "A pointer to words of 64 bits.")
     Halves = _array_of(
@@ -429,7 +446,6 @@ else:
 _C = TypeVar("_C")
 
 
-@typing.dataclass_transform()
 def record(cls: type[_C]) -> type[_C]:
     """Make a class of annotated fields a record: fields in order, each aligned to its size."""
     body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")}
@@ -440,6 +456,7 @@ def record(cls: type[_C]) -> type[_C]:
         assert not hasattr(Record, name), f"{name} is taken"
         end = _add_field(made, name, _resolved(annotation, cls, made), end)
     made.stride = -(-end // 8) * 8
+    made.dtype = _dtype(made)
     made.type = RecordType(made)
     _make_callable(made)
     return typing.cast(type[_C], made)
@@ -462,12 +479,27 @@ def _add_field(made: Any, name: str, annotation: Any, end: int) -> int:
         if isinstance(extra, Number):
             number = extra
         else:
-            target, number, count = kind, kind.number, int(extra)
+            target, number, count = kind, getattr(kind, "number", _I64), int(extra)
     offset = -(-end // number.size) * number.size
-    field = Field(name, offset, number, target, count > 0)
+    field = Field(name, offset, number, target, count)
     made.fields[name] = field
     setattr(made, name, _property(field))
-    return offset + number.size * max(count, 1)
+    return offset + (count * target.stride if count and target else number.size)
+
+
+def _dtype(made: Any) -> np.dtype[Any]:
+    formats = [_format(field) for field in made.fields.values()]
+    offsets = [field.offset for field in made.fields.values()]
+    fields = {"names": list(made.fields), "formats": formats, "offsets": offsets}
+    return np.dtype({**fields, "itemsize": made.stride})  # type: ignore[call-overload]
+
+
+def _format(field: Field) -> Any:
+    target = field.target
+    if field.inline and target is not None and issubclass(target, Record):
+        return (target.dtype, (field.inline,))
+    one = np.dtype(field.number.ctypes)
+    return (one, (field.inline,)) if field.inline else one
 
 
 def _property(field: Field) -> property:

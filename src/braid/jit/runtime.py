@@ -31,7 +31,7 @@ from braid.jit.cache import forget_stale_results
 from braid.jit.compile_lock import compiled_once
 from braid.jit.fast_compiler import PlainCompiler
 from braid.jit.inline_compiler import as_part
-from braid.jit.records import Pointer, pointer_parameters
+from braid.jit.records import Pointer, PointerType, pointer_parameters
 
 COMPILED = not numba.config.DISABLE_JIT
 
@@ -98,10 +98,17 @@ def _call_as_part(
             if place < len(args) and args[place] != expected.type:
                 message = f"{function.__name__}: argument {place + 1} is {args[place]}, not {expected.type}"
                 raise TypingError(message)
-        return part().get_call_template([types.unliteral(a) for a in args], kws)
+        given = [_given(a, place in pointers) for place, a in enumerate(args)]
+        return part().get_call_template(given, kws)
 
     compiled.get_call_template = get_call_template
     compiled.get_overload = lambda signature: part().get_overload(signature)
+
+
+def _given(argument: Any, as_pointer: bool) -> Any:
+    """The type that a part is compiled for: one for all pointers where it takes an address."""
+    plain = isinstance(argument, PointerType) and not as_pointer
+    return types.int64 if plain else types.unliteral(argument)
 
 
 def _checked(

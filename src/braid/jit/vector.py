@@ -1,0 +1,34 @@
+"""A vector of words that grows inside a kernel."""
+
+from __future__ import annotations
+
+from braid.jit.memory import release, resized
+from braid.jit.records import Record, Words, i64, record
+from braid.jit.runtime import kernel
+
+
+@record
+class Vector(Record):
+    """The first `count` of the `room` words at `items`. A vector of zeros is empty."""
+
+    items: Words
+    room: i64
+    count: i64
+
+
+@kernel()
+def push(vector: Vector, word: int) -> None:
+    """Append a word."""
+    count = vector.count
+    if count == vector.room:
+        vector.room = max(16, 2 * count)
+        vector.items = Words(resized(vector.items, vector.room))
+    vector.items[count] = word
+    vector.count = count + 1
+
+
+@kernel()
+def free_vector(vector: Vector) -> None:
+    """Give the memory of a vector back; it is empty then."""
+    release(vector.items)
+    vector.items, vector.room, vector.count = Words(0), 0, 0
