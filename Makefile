@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 SIZE ?= small
 CASE ?=
 WORKERS ?= 2
+# Coverage.py sees no compiled code: these tests take minutes, not hours, with the compiler off.
+INTERPRETED := tests/reference tests/lang tests/distribution tests/optimizer/test_rumor.py tests/operators/pattern/test_automaton.py tests/operators/pattern/test_disjunctive_keys.py tests/operators/documents/test_join_graphs.py tests/scenarios $(addprefix \
+  tests/properties/test_,buffers.py document_law.py interpreted.py join_graphs.py law.py live.py)
 
 # Spark's workers must run the interpreter that has Braid in it.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
@@ -15,7 +18,7 @@ WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$
 SHORT_LIVED := export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-all bench clean
+.PHONY: help setup hooks demo check format test test-all coverage bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +32,10 @@ $(STAMP): pyproject.toml requirements.lock tools/find_python.sh
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+hooks: $(STAMP)  ## run the checks on every commit; needs the command pre-commit
+	@command -v pre-commit >/dev/null || { echo "Install pre-commit first: https://pre-commit.com" >&2; exit 1; }
+	pre-commit install
 
 demo: $(STAMP)  ## 1,000 standing queries over a stock stream on local Spark; files in demo-output/
 	@$(WITH_JAVA) $(BIN)/python -m braid.demo
@@ -52,6 +59,13 @@ test-all: check  ## the slow ones too
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
 	$(BIN)/pytest -q -m "spark"
+
+coverage: $(STAMP)  ## what the tests of the interpreted lane reach; a report in build/coverage
+	@rm -rf build/coverage; mkdir -p build/coverage/data; status=0; \
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest -q --disable-warnings -n $(WORKERS) \
+	  --dist worksteal -m "not slow and not spark" $(INTERPRETED) || status=1; \
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report && $(BIN)/coverage html --quiet || status=1; \
+	exit $$status
 
 bench: $(STAMP)  ## measure; CASE=name (all without), SIZE=small|full
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(CASE) --size $(SIZE)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from braid.engine import Engine, Results, run
     from braid.spark import Session
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 _LAZY = {
     "Engine": "braid.engine",

@@ -14,7 +14,9 @@ from tests.project import markdown
 
 PAGES = markdown.pages()
 MODULE = re.compile(r"`((?:\w+/)+\w+\.py)`")
-LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.+?)\s*$", re.MULTILINE)
+FENCED = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
@@ -44,13 +46,25 @@ def test_examples_run_on_spark(tmp_path: Path) -> None:
 
 def documents() -> list[Path]:
     root = markdown.ROOT
-    return [*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "benchmarks").glob("*.md")]
+    folders = [root / "docs", root / "benchmarks", root / ".github"]
+    return [*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that the headings of a page have in links."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
+    return {heading.replace(" ", "-") for heading in plain}
 
 
 @pytest.mark.parametrize("page", documents(), ids=lambda p: str(p.relative_to(markdown.ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    missing = [target for target in targets if not (page.parent / target).exists()]
+    """Files exist, and so do the headings that links name."""
+    missing = []
+    for target, anchor in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        found = page.parent / target if target else page
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            missing.append(f"{target}#{anchor}")
     assert not missing
 
 

@@ -11,7 +11,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TEXT = {".py", ".md", ".toml", ".sh", ".cel", ".test", ".lock", ".txt", ".lark", ".json", ""}
+TEXT = {
+    ".py",
+    ".md",
+    ".toml",
+    ".sh",
+    ".cel",
+    ".test",
+    ".lock",
+    ".txt",
+    ".lark",
+    ".json",
+    ".yml",
+    ".yaml",
+    "",
+}
 IGNORED = {".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 #: Folders of tests that are about the whole and mirror no package.
 OF_THE_WHOLE = {"project", "properties", "scenarios"}

@@ -45,7 +45,8 @@ def write_stamps(package: Path) -> None:
         (folder / "__pycache__" / "kernels.stamp").write_text(json.dumps(stamp))
 
 
-def test_imports_are_found_as_the_language_defines_them() -> None:
+def test_all_imports_are_found() -> None:
+    """Perhaps more: the code generator has the imports of generated code in a string."""
     known = cache._modules()
     for name, source in known.items():
         expected = set()
@@ -53,7 +54,7 @@ def test_imports_are_found_as_the_language_defines_them() -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("braid."):
                 module = (node.module or "").removeprefix("braid.")
                 expected |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-        assert set(cache._imported(name)) == expected & set(known), name
+        assert set(cache._imported(name)) >= expected & set(known), name
 
 
 def test_results_without_a_stamp_are_removed(package: Path) -> None:
