@@ -7,7 +7,7 @@ SIZE ?= small
 CASE ?=
 WORKERS ?= 2
 # Coverage.py sees no compiled code: these tests take minutes, not hours, with the compiler off.
-INTERPRETED := tests/reference tests/lang tests/plan tests/scenarios $(addprefix \
+INTERPRETED := tests/reference tests/lang tests/distribution tests/optimizer/test_rumor.py tests/operators/pattern/test_automaton.py tests/operators/pattern/test_disjunctive_keys.py tests/operators/documents/test_join_graphs.py tests/scenarios $(addprefix \
   tests/properties/test_,buffers.py document_law.py interpreted.py join_graphs.py law.py live.py)
 
 # Spark's workers must run the interpreter that has Braid in it.

@@ -1,4 +1,4 @@
-"""What all rooms share: marks, the flag that rewrites scenarios, how long Hypothesis searches."""
+"""What all tests share: marks, the flag that rewrites scenarios, how long Hypothesis searches."""
 
 from __future__ import annotations
 

@@ -223,8 +223,8 @@ def test_errors_survive_pickling() -> None:
 
 def test_every_code_is_tested() -> None:
     root = Path(__file__).parents[2]
-    sources = [*(root / "src/braid/lang").glob("*.py"), *(root / "src/braid/algebra").glob("*.py")]
+    sources = [*(root / "src/braid/lang").rglob("*.py"), *(root / "src/braid/algebra").glob("*.py")]
     used = {c for p in sources for c in re.findall(r'"([EW]\d{3})"', p.read_text("utf-8"))}
-    tests = [p.read_text("utf-8") for p in Path(__file__).parent.glob("test_*.py")]
+    tests = [p.read_text("utf-8") for p in Path(__file__).parent.rglob("test_*.py")]
     tested = {code for text in tests for code in re.findall(r"\b[EW]\d{3}\b", text)}
     assert used <= tested

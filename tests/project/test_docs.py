@@ -13,6 +13,7 @@ import pytest
 from tests.project import markdown
 
 PAGES = markdown.pages()
+MODULE = re.compile(r"`((?:\w+/)+\w+\.py)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ (.+?)\s*$", re.MULTILINE)
 FENCED = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
@@ -64,4 +65,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         found = page.parent / target if target else page
         if not found.exists() or (anchor and anchor not in anchors(found)):
             missing.append(f"{target}#{anchor}")
+    assert not missing
+
+
+@pytest.mark.parametrize("page", documents(), ids=lambda p: str(p.relative_to(markdown.ROOT)))
+def test_modules_that_pages_name_exist(page: Path) -> None:
+    """By their path from the root, or from `src/braid`. The changelog names what there was."""
+    if page.name == "CHANGELOG.md":
+        return
+    roots = (markdown.ROOT, markdown.ROOT / "src" / "braid")
+    named = MODULE.findall(page.read_text(encoding="utf-8"))
+    missing = [path for path in named if not any((root / path).exists() for root in roots)]
     assert not missing

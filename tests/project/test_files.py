@@ -27,6 +27,8 @@ TEXT = {
     "",
 }
 IGNORED = {".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+#: Folders of tests that are about the whole and mirror no package.
+OF_THE_WHOLE = {"project", "properties", "scenarios"}
 MACHINE_PATHS = re.compile(r"(?<![\w.<>-])/(?:root|home/\w+|Users/\w+|work/\w+|tmp/\w+)(?:/|\b)")
 
 
@@ -88,3 +90,27 @@ def test_no_unfinished_work() -> None:
         if marks.search(line)
     ]
     assert not hits, "\n".join(hits)
+
+
+def folders_with_modules(root: Path) -> set[str]:
+    """The folders below `root` that hold modules, by their path from there."""
+    return {path.parent.relative_to(root).as_posix() for path in root.rglob("*.py")} - {"."}
+
+
+def test_tests_mirror_the_packages() -> None:
+    """A test lies where the module that it is about lies, kernels included."""
+    packages = folders_with_modules(ROOT / "src" / "braid")
+    folders = folders_with_modules(ROOT / "tests") - OF_THE_WHOLE
+    assert folders - packages == set(), "these folders of tests belong to no package"
+
+
+def test_every_family_of_operators_has_tests() -> None:
+    families = {
+        path.parent.name for path in (ROOT / "src" / "braid" / "operators").glob("*/__init__.py")
+    }
+    tested = {
+        path.name
+        for path in (ROOT / "tests" / "operators").iterdir()
+        if any(path.rglob("test_*.py"))
+    }
+    assert tested == families

@@ -24,17 +24,17 @@ import pyarrow as pa
 
 import braid
 from braid.errors import BraidError
-from tests.engine.sealing import opened, sealed
-from tests.engine.test_constraint_joins import eager
-from tests.engine.test_detection import FROM as DETECTED
-from tests.engine.test_detection import STREAMS as DETECTION_STREAMS
-from tests.engine.test_detection import events as detection_events
-from tests.engine.test_document_state import LEFT, ONE, TWO, document
-from tests.engine.test_documents import STREAMS as DOCUMENT_STREAMS
-from tests.engine.test_documents import documents
-from tests.engine.test_selection_joins import STREAMS as SELECTION_STREAMS
-from tests.engine.test_selection_joins import TEXT as SELECTION
-from tests.engine.test_selection_joins import members, tuples
+from tests.engine.snapshot_parts import opened, sealed
+from tests.operators.constraint_join.test_exact_joins import eager
+from tests.operators.detect.test_detection import FROM as DETECTED
+from tests.operators.detect.test_detection import STREAMS as DETECTION_STREAMS
+from tests.operators.detect.test_detection import events as detection_events
+from tests.operators.documents.test_document_state import LEFT, ONE, TWO, document
+from tests.operators.documents.test_documents import STREAMS as DOCUMENT_STREAMS
+from tests.operators.documents.test_documents import documents
+from tests.operators.selection_join.test_selection_joins import STREAMS as SELECTION_STREAMS
+from tests.operators.selection_join.test_selection_joins import TEXT as SELECTION
+from tests.operators.selection_join.test_selection_joins import members, tuples
 
 Batch = Mapping[str, Any]
 Answer = Counter[tuple[str, ...]]

@@ -13,7 +13,7 @@ import pytest
 
 import braid
 from braid.errors import CheckpointError
-from tests.engine.sealing import opened, sealed
+from tests.engine.snapshot_parts import opened, sealed
 from tests.properties.damage import KINDS, damaged_snapshot, outcome
 
 ROOT = Path(__file__).parents[2]

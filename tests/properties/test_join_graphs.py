@@ -13,7 +13,7 @@ import braid
 from braid.jit.runtime import COMPILED
 from braid.lang import Catalog, load
 from braid.reference import Event, answer, events_from_result, events_from_table
-from tests.mops.eager import eager
+from tests.operators.constraint_join.eager import eager
 from tests.properties.join_graphs import GraphJoin, graph_joins
 
 #: From how many bytes on rows are put aside: from the first row on, on the way, or not at all unless

@@ -28,7 +28,7 @@ from braid.spark.shards import hosting
 from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.shards.processor import ShardProcessor
 from braid.spark.shards.shards import ShardJob
-from tests.spark.test_shards import Store
+from tests.spark.shards.test_shards import Store
 
 DECLARED = """
 CREATE STREAM A (k BIGINT, x BIGINT, t BIGINT) TIME t;

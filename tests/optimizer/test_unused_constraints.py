@@ -10,7 +10,7 @@ import braid
 from braid.engine.explain.statistics import statistics
 from braid.operators.constraint_join.declared_logic import _NAMED
 from braid.optimizer import constraint_use as why
-from tests.engine.test_declared_watches import (
+from tests.operators.constraint_join.test_declared_watches import (
     DECLARED,
     FROM,
     QUERIES,

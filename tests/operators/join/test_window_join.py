@@ -28,7 +28,7 @@ from braid.operators.join.spec import Equality, WindowJoinRecipe, WindowJoinSpec
 from braid.operators.join.window_join import WindowJoinLogic
 from braid.plan.layout import END, START
 from braid.plan.specs import Shape
-from tests.mops.joining import belong
+from tests.operators.join.join_model import belong
 
 #: An event: input, instant, row, nodes of the input that see it.
 Event = tuple[int, int, tuple[Any, ...], tuple[int, ...]]

@@ -1,6 +1,6 @@
 """Whatever joins streams: a declared constraint that they break is told, once, and nothing is lost.
 
-How a watch finds that out is tested by itself (`tests/mops/test_constraint_declared.py`).
+How a watch finds that out is tested by itself (`tests/operators/constraint_join/test_declared_logic.py`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from braid.operators.join.bands import bands_of
 from braid.operators.join.logic import JoinLogic
 from braid.operators.join.spec import JoinRecipe, JoinSpec
 from braid.plan.deltas import with_weight
-from tests.mops.test_join import Delta, feed, origin, spec_of
+from tests.operators.join.test_join import Delta, feed, origin, spec_of
 
 SHAPES = {t: with_weight(Schema.of([("k", BIGINT), ("x", t)])) for t in (BIGINT, DOUBLE)}
 INTEGERS = st.integers(-20, 20) | st.sampled_from([2**63 - 1, -(2**63), 2**62, 10**17, 10**17 + 3])

@@ -11,7 +11,7 @@ from braid.algebra.types import BIGINT, DURATION
 from braid.errors import BraidError
 from braid.lang import compile_query, prepare
 from tests.lang.support import catalog, compiled, pointed_at
-from tests.lang.test_skeletons import fully, parses
+from tests.lang.templates.test_skeletons import fully, parses
 
 __all__ = ["parses"]
 

@@ -13,7 +13,8 @@ from braid.jit.runtime import COMPILED
 #: A compiler that is called by a finalizer while it is at work ends the process.
 CODE = """
 import braid
-from braid.kernels import groups, joins_sets
+from braid.operators.core.kernels import node_sets
+from braid.operators.group.kernels import groups
 
 engine = braid.Engine()
 engine.execute('''
@@ -22,7 +23,7 @@ engine.execute('''
     CREATE QUERY sums AS SELECT k, count(*) AS n FROM A [Range 5] GROUP BY k;
 ''')
 engine.process({"A": {"k": [1], "t": [1]}})
-print(bool(groups.release_all.overloads), bool(joins_sets.empty_pool.overloads))
+print(bool(groups.release_all.overloads), bool(node_sets.empty_pool.overloads))
 """
 
 

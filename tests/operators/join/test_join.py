@@ -34,7 +34,7 @@ from braid.operators.join.logic import JoinLogic
 from braid.operators.join.spec import Equality, JoinRecipe, JoinSpec
 from braid.plan.deltas import with_weight
 from braid.plan.layout import END, START
-from tests.mops.joining import belong
+from tests.operators.join.join_model import belong
 
 #: A delta: input, instant, row, weight, nodes of the input that get it.
 Delta = tuple[int, int, tuple[Any, ...], int, tuple[int, ...]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.operators.pattern.automaton import Automaton, Kind, describe, translate
 from braid.reference import Event, evaluate
-from tests.plan.automaton_model import run
+from tests.operators.pattern.automaton_model import run
 
 EXAMPLES = {
     "selection": "SELECT Price AS p FROM FILTER{Name = 'a' AND DUR <= 1} Stock",

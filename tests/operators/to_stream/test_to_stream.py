@@ -31,7 +31,7 @@ from braid.plan.deltas import with_weight
 from braid.plan.layout import END, START
 from braid.plan.specs import Shape
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMA = Schema.of([("name", pa.string()), ("price", pa.float64()), ("tags", pa.list_(pa.int8()))])
 DELTAS = with_weight(SCHEMA)
 STREAM = Shape(Schema.of([("x", pa.int64())]))

@@ -32,7 +32,7 @@ from braid.operators.window.spec import WindowRecipe, WindowSpec
 from braid.plan.layout import END, START
 from braid.plan.specs import Shape
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LAST = 2**62
 SCHEMA = Schema.of(
     [

@@ -16,7 +16,7 @@ from braid.lang.parse.tokens import Piece
 from braid.lang.templates.fragments import Fragment, cut
 from braid.lang.templates.outlines import outline_of
 from tests.lang.support import catalog
-from tests.lang.test_skeletons import Forgetful, bound, bound_fully, fully, outcome
+from tests.lang.templates.test_skeletons import Forgetful, bound, bound_fully, fully, outcome
 from tests.properties.expressions import Draw
 
 

@@ -13,9 +13,9 @@ from braid import CheckpointError
 from braid.errors import BraidError
 from braid.spark.pipeline.shipping import Shipped
 from tests.properties.damage import damaged_bytes
+from tests.spark.shards.test_shards import Cluster, Store
 from tests.spark.support import KEYED, Market, stock_rows
 from tests.spark.test_restart import run
-from tests.spark.test_shards import Cluster, Store
 
 MANIFEST = ("~manifest",)
 

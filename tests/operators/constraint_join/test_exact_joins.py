@@ -18,7 +18,7 @@ from braid.algebra.constraints import ConstraintMode
 from braid.jit.runtime import COMPILED
 from braid.operators.constraint_join.probes import KnownKeys
 from braid.operators.constraint_join.watch import cost_probe as constraint_look
-from tests.mops.eager import eager
+from tests.operators.constraint_join.eager import eager
 
 STREAMS = """
 CREATE STREAM A (a BIGINT, b BIGINT, x BIGINT, t BIGINT) TIME t;

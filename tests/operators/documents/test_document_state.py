@@ -10,7 +10,7 @@ import pytest
 
 import braid
 from braid.engine import executor
-from tests.engine.test_documents import documents, engine, logic_of, results
+from tests.operators.documents.test_documents import documents, engine, logic_of, results
 
 ONE = "SELECT document_1 FROM S/r->r[./m->m[./a->x]] FOLLOWED BY{x = y, 9} S/r->s[./m->n[./a->y]]"
 #: Leaves below one node on the left, below any two on the right.

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from tests.engine.sealing import opened, sealed
+from tests.engine.snapshot_parts import opened, sealed
 
 S = pa.schema([("x", pa.int64()), ("t", pa.int64())])
 

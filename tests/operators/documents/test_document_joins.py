@@ -12,7 +12,7 @@ import pytest
 import braid
 from braid.engine import executor
 from braid.operators.documents import value_order as document_order
-from tests.engine.sealing import opened, sealed
+from tests.engine.snapshot_parts import opened, sealed
 
 STREAMS = """
 CREATE STREAM S (id STRING, doc XML, t BIGINT) TIME t;
