@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import pytest
 import braid
 from braid.cli.job import Job, load_job
 from braid.distribution.distribution import distribute
+from braid.engine import options as module
+from braid.engine import snapshot
 from braid.engine.options import Option, Options, ShardOptions, all_options
 from braid.engine.shard import Shard
 from braid.errors import BraidError, CheckpointError, ConfigError, QueryErrors
@@ -23,6 +25,7 @@ from braid.lang import Catalog, load
 from braid.operators.core.base import Context
 from braid.operators.core.selection_choice import Choice
 from braid.spark import session as sessions
+from braid.spark.shards import checkpoint
 from braid.spark.shards.checkpoint import SavedPlan
 from tests.engine.sealing import opened, sealed
 
@@ -119,6 +122,32 @@ def test_times_without_end() -> None:
     for name in ("idle_timeout", "stall_timeout"):
         assert getattr(Options(**{name: "never"}), name) is None
         assert getattr(Options(**{name: None}), name) is None
+
+
+@dataclass(frozen=True)
+class WithSpeed(Options):
+    """What `Options` is after somebody has declared another option."""
+
+    speed: Option[int, int] = Option(  # noqa: RUF009 -- a descriptor
+        1, 7, doc="How fast.", takes="a whole number", code="E302", convert=int
+    )
+
+
+def test_a_new_option_needs_its_declaration_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (module, snapshot, checkpoint):
+        monkeypatch.setattr(place, "Options", WithSpeed)
+    monkeypatch.setitem(OPTIONS, "speed", all_options()["speed"])
+    made = braid.Engine(speed=7)
+    assert made.options == WithSpeed(speed=7)
+    assert braid.Engine.restore(made.snapshot()).options == WithSpeed(speed=7)
+    assert session(monkeypatch, speed=7).options == WithSpeed(speed=7)
+    assert job(tmp_path, "speed", "7").options == WithSpeed(speed=7)
+    with pytest.raises(ConfigError, match=r"E455.*\[engine\] speed = 'x' is not a whole number"):
+        job(tmp_path, "speed", '"x"')
+    plan = SavedPlan.of(distribute([], {}, 2), options=ShardOptions(WithSpeed(speed=7)))
+    assert SavedPlan.from_json(plan.to_json()).options == WithSpeed(speed=7)
 
 
 # ---- engines ----

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
+from inspect import getattr_static
 from typing import Any, Generic, TypeVar, overload
 
 from braid.algebra.constraints import Constraint, ConstraintMode, Watching
@@ -320,7 +321,7 @@ class ShardOptions:
 
 def all_options() -> dict[str, Option[Any, Any]]:
     """All options by name."""
-    return {each.name: vars(Options)[each.name] for each in fields(Options)}
+    return {each.name: getattr_static(Options, each.name) for each in fields(Options)}
 
 
 def chosen(
