@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from braid.errors import BraidError, CheckpointError, ConfigError, Notice, QueryError, QueryErrors
 
 if TYPE_CHECKING:
-    from braid.engine import Engine, Results, run
+    from braid.engine import Engine, Options, Results, run
     from braid.spark import Session
 
 __version__ = "0.1.0.dev0"
 
 _LAZY = {
     "Engine": "braid.engine",
+    "Options": "braid.engine",
     "Results": "braid.engine",
     "Session": "braid.spark",
     "run": "braid.engine",
@@ -33,6 +34,7 @@ __all__ = [
     "ConfigError",
     "Engine",
     "Notice",
+    "Options",
     "QueryError",
     "QueryErrors",
     "Results",

@@ -8,6 +8,7 @@ import pytest
 
 from braid.cli.catalog import catalog_of
 from braid.cli.job import AVAILABLE_NOW, Job, load_job, parse_rules
+from braid.engine.options import Options
 from braid.errors import BraidError, ConfigError, QueryErrors
 
 GOOD = """
@@ -67,7 +68,7 @@ def test_a_whole_file(folder: Path) -> None:
     job = read(folder, GOOD)
     assert job.name == "prices"
     assert job.trigger == "5 seconds"
-    assert job.shards == 4
+    assert job.options.shards == 4
     assert job.spark_conf == {"spark.driver.memory": "4g"}
     assert job.checkpoint == str(folder / "state")
     (stream,) = job.streams
@@ -102,15 +103,19 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
     job = read(folder, GOOD + MORE)
     (prepared,) = job.prepared
     assert (prepared.name, prepared.file, prepared.ids) == ("big", folder / "big.csv", "key")
-    assert job.rules == {"c_seq": False}
+    assert "c_seq" not in job.options.rules
     assert job.control == str(folder / "changes")
     plain = read(folder, GOOD)
-    assert (plain.prepared, plain.rules, plain.control) == ((), None, None)
-    assert (job.constraints, plain.constraints) == ("monitored", "exact")
-    assert (job.selection_join, job.member_set_bytes) == ("pdfa_grid", 4096)
-    assert (plain.selection_join, plain.member_set_bytes) == ("adaptive", None)
-    assert (job.watching, plain.watching) == ({"window": 2000}, None)
-    assert (job.selection, plain.selection) == ({"S": {"form": "asc"}}, None)
+    assert (plain.prepared, plain.options, plain.control) == ((), Options(shards=4), None)
+    assert job.options == Options(
+        shards=4,
+        rules={"c_seq": False},
+        constraints="monitored",
+        selection_join="pdfa_grid",
+        member_set_bytes=4096,
+        watching={"window": 2000},
+        selection={"S": {"form": "asc"}},
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,7 @@ def test_prepared_queries_rules_and_control(folder: Path) -> None:
         ('"big.csv"', '"none.csv"', "E456", "there is no file"),
         ('file = "big.csv"', "", "E454", "[[prepared]] 'big' lacks 'file'"),
         ("ids =", "id =", "E453", "did you mean 'ids'?"),
-        ("{ c_seq = false }", "7", "E455", "are not rules"),
+        ("{ c_seq = false }", "7", "E455", 'rules = 7 is not "all", "none"'),
         ("{ c_seq = false }", '["c_sec"]', "E305", "there is no rule 'c_sec'"),
         ('"monitored"', '"sloppy"', "E468", "'sloppy' is not a mode"),
         ('"monitored"', "true", "E468", "True is not a mode"),

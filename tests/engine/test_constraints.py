@@ -11,7 +11,7 @@ import braid
 from braid.algebra.constraints import Constraint, ConstraintKind, ConstraintMode
 from braid.distribution.distribution import distribute
 from braid.engine.constraints import of_channels
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.errors import CheckpointError, ConfigError
 from braid.lang import Catalog, load
 from braid.optimizer import driver
@@ -96,7 +96,7 @@ def test_a_snapshot_has_constraints_and_mode() -> None:
     made.process(batch("A", [1, 2], [1, 2]))
     again = braid.Engine.restore(made.snapshot())
     assert again.constraints == made.constraints
-    assert again._options.mode is ConstraintMode.OFF
+    assert again.options.constraints is ConstraintMode.OFF
     assert again._catalog.queries["r"].template.mode is ConstraintMode.MONITORED
     again.process(batch("B", [1], [3]))
     assert again.finish()["Q"].num_rows == 1
@@ -104,7 +104,7 @@ def test_a_snapshot_has_constraints_and_mode() -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "monitored", "off", ConstraintMode.OFF])
 def test_modes(mode: Any) -> None:
-    assert engine(constraints=mode)._options.mode is ConstraintMode(mode)
+    assert engine(constraints=mode).options.constraints is ConstraintMode(mode)
 
 
 def test_an_unknown_mode() -> None:
@@ -131,12 +131,12 @@ def test_a_checkpoint_keeps_constraints() -> None:
     known = Catalog()
     load(STREAMS + f"CREATE QUERY q AS {JOIN.format('Q')};", known)
     declared = tuple(known.constraints.values())
-    options = Options(constraints=declared)
+    options = ShardOptions(declared=declared)
     plan = SavedPlan.of(distribute(known.members(), known.streams, 2), options=options)
     saved = SavedPlan.from_json(plan.to_json())
-    saved.check_constraints(Options(constraints=declared[::-1]))
+    saved.check_constraints(ShardOptions(declared=declared[::-1]))
     with pytest.raises(CheckpointError) as caught:
-        saved.check_constraints(Options(constraints=declared[:1], mode=ConstraintMode.OFF))
+        saved.check_constraints(ShardOptions(Options(constraints="off"), declared=declared[:1]))
     assert caught.value.code == "E316"
     assert "constraints were exact then, are off now" in caught.value.message
     assert "one: B (x) key then, not declared now" in caught.value.message

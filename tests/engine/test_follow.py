@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.engine import executor
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.engine.shard import Shard
 from braid.lang import Catalog, compile_query, stream_from_schema
 from tests.properties.law import OPTIONS, Arrival, Run, compare, expected, feeds, start
@@ -31,7 +31,7 @@ def catalog(**queries: str) -> Catalog:
 
 
 def shard(known: Catalog, pages: dict[str, bytes] | None = None, budget: int = 1_000) -> Shard:
-    options = Options(instance_budget=budget, idle_timeout=None)
+    options = ShardOptions(Options(instance_budget=budget, idle_timeout=None))
     if pages is None:
         return Shard(known.members(), known.streams, options=options)
     return Shard.load(pages, known.members(), known.streams, options=options)

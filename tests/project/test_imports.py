@@ -31,7 +31,6 @@ ALLOWED: dict[str, set[str]] = {
         "lang/catalog",
         "lang/parse",
         "operators/constraint_join",
-        "optimizer",
         "spark",
     },
     "demo": {"cli", "spark"},
@@ -163,8 +162,6 @@ ALLOWED: dict[str, set[str]] = {
         "lang",
         "lang/bind",
         "lang/catalog",
-        "operators/core",
-        "optimizer",
     },
     "spark/pipeline": {"algebra", "distribution", "documents", "engine/io"},
     "spark/shards": {

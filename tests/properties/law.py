@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from braid.algebra.queries import Query
 from braid.algebra.schema import Schema
 from braid.engine.io.results import Emission
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.engine.shard import Shard
 from braid.operators.core.selection_settings import STRATEGIES, Form, Selections, SelectionSettings
 from braid.optimizer.rules import NAMES
@@ -34,7 +34,12 @@ Arrival = tuple[str, Event]
 
 #: Larger answers are not interesting enough for the time that the reference takes.
 LIMIT = 120
-OPTIONS = Options(instance_budget=1_000_000, idle_timeout=None)
+OPTIONS = ShardOptions(Options(instance_budget=1_000_000, idle_timeout=None))
+
+
+def with_user(options: ShardOptions = OPTIONS, **given: Any) -> ShardOptions:
+    """The same options, but for what users choose."""
+    return replace(options, user=replace(options.user, **given))
 
 
 #: All rules, none, each one alone, all but each one.
@@ -67,8 +72,8 @@ class Feed:
     selections: Selections = SELECTIONS[0]
 
     @property
-    def options(self) -> Options:
-        return replace(OPTIONS, rules=self.rules, selections=self.selections)
+    def options(self) -> ShardOptions:
+        return with_user(rules=self.rules, selection=self.selections)
 
 
 @dataclass
@@ -81,7 +86,7 @@ class Run:
     late: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
     pages: dict[str, bytes] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)
-    options: Options = OPTIONS
+    options: ShardOptions = OPTIONS
 
     def feed(self, batch: Sequence[Arrival], now: int) -> None:
         for name in dict.fromkeys(name for name, _ in batch):
@@ -124,7 +129,7 @@ def to_batch(events: Sequence[Event], schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def start(workload: Workload, options: Options = OPTIONS) -> Run:
+def start(workload: Workload, options: ShardOptions = OPTIONS) -> Run:
     shard = Shard(workload.queries, workload.streams, options=options)
     return Run(shard, workload, options=options)
 

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from braid.algebra.queries import Query, members_of
 from braid.reference import Event, answer
-from tests.properties.law import OPTIONS, RULE_SETS, SELECTIONS, Run, expected, feeds, start
+from tests.properties.law import (
+    OPTIONS,
+    RULE_SETS,
+    SELECTIONS,
+    Run,
+    expected,
+    feeds,
+    start,
+    with_user,
+)
 from tests.properties.plans import (
     DETECTIONS,
     DISJUNCTIONS,
@@ -23,6 +32,7 @@ from tests.scenarios.comparison import assert_same
 
 EVER = 2**62
 NOW = -(2**63)
+WHOLE = replace(OPTIONS, whole_streams=True)
 Lives = dict[str, tuple[int, int]]
 
 
@@ -70,7 +80,7 @@ def come_and_go(data: st.DataObject, workload: Workload) -> None:
     leaving = next((q for q in workload.queries if not read & set(q.publishes)), late)
     rules = data.draw(st.sampled_from(RULE_SETS))
     selections = data.draw(st.sampled_from(SELECTIONS))
-    options = replace(OPTIONS, rules=rules, whole_streams=True, selections=selections)
+    options = with_user(WHOLE, rules=rules, selection=selections)
     first = Workload(workload.streams, workload.events, workload.queries[:-1])
     current = start(first, options)
     feed = data.draw(feeds(workload, reloads=False))
@@ -106,7 +116,7 @@ def test_what_is_dropped_leaves_nothing(data: st.DataObject) -> None:
         data.draw(st.sampled_from(RULE_SETS)),
         data.draw(st.sampled_from(SELECTIONS)),
     )
-    options = replace(OPTIONS, rules=rules, whole_streams=True, selections=selections)
+    options = with_user(WHOLE, rules=rules, selection=selections)
     current = start(workload, options)
     feed = data.draw(feeds(workload, reloads=False))
     middle = len(feed.batches) // 2

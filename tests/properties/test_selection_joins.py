@@ -11,14 +11,14 @@ from braid.algebra.queries import members_of
 from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, DOUBLE, STRING
-from braid.engine.options import Options
+from braid.engine.options import ShardOptions
 from braid.jit.runtime import COMPILED
 from braid.lang import Catalog, compile_query
-from braid.operators.core.selection_choice import CHOICES, Choice
+from braid.operators.core.selection_choice import CHOICES
 from braid.operators.selection_join.spec import SelectionJoinSpec
 from braid.reference import Event
 from tests.properties.expressions import Draw
-from tests.properties.law import OPTIONS, Run, compare, expected, feeds, start
+from tests.properties.law import OPTIONS, Run, compare, expected, feeds, start, with_user
 from tests.properties.plans import Workload
 from tests.properties.test_live import EVER, check_lives
 
@@ -127,11 +127,11 @@ def workloads(draw: Draw) -> Workload:
     return Workload(dict(catalog.streams), sent, tuple(catalog.queries.values()))
 
 
-def options_of(data: st.DataObject) -> Options:
-    form = data.draw(st.sampled_from(CHOICES))
-    choice = Choice(form, data.draw(st.sampled_from(BYTES)))
-    note(str(choice))
-    return replace(OPTIONS, selection_join=choice, whole_streams=True)
+def options_of(data: st.DataObject) -> ShardOptions:
+    form, size = data.draw(st.sampled_from(CHOICES)), data.draw(st.sampled_from(BYTES))
+    note(f"{form}, {size} bytes")
+    whole = replace(OPTIONS, whole_streams=True)
+    return with_user(whole, selection_join=form, member_set_bytes=size)
 
 
 def joins_in(current: Run) -> int:

@@ -15,7 +15,7 @@ from braid import CheckpointError, ConfigError, Session
 from braid.distribution.distribution import distribute
 from braid.distribution.keys import FEED
 from braid.engine.io.ingest import Ingest
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.lang import Catalog, compile_query, load
 from braid.operators.stream.spec import EncodeSpec
 from braid.reference import answer, events_from_table
@@ -72,7 +72,9 @@ class Cluster:
         )
         saved = SavedPlan.of(self.distribution).to_json().encode()
         self.job = Shipped(
-            ShardJob(self.distribution, self._labels, Options(idle_timeout=None), saved)
+            ShardJob(
+                self.distribution, self._labels, ShardOptions(Options(idle_timeout=None)), saved
+            )
         )
         hosting._LIVE = OrderedDict()
 

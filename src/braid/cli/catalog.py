@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, Rules, StreamConfig
+from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
 from braid.lang.catalog.files import flatten, load_in_turns
 from braid.lang.catalog.prepared import Refused, prepare
 
 if TYPE_CHECKING:
+    from braid.engine.options import Options
     from braid.engine.shard import Shard
 
 
@@ -82,16 +83,14 @@ def raise_all(errors: Iterable[BraidError]) -> None:
         raise found[0] if len(found) == 1 else QueryErrors(found)
 
 
-def planned(catalog: Catalog, rules: Rules, constraints: str = "exact") -> Shard:
+def planned(catalog: Catalog, options: Options | None = None) -> Shard:
     """The plan that an engine with these streams and queries would run; nothing runs in it."""
-    from braid.engine.constraints import constraint_mode
-    from braid.engine.options import Options
+    from braid.engine.options import Options, ShardOptions
     from braid.engine.shard import Shard
-    from braid.optimizer.rules import enabled
 
-    declared, mode = tuple(catalog.constraints.values()), constraint_mode(constraints)
-    options = Options(rules=enabled(rules), constraints=declared, mode=mode)
-    return Shard(catalog.members(), catalog.streams, options=options)
+    declared = tuple(catalog.constraints.values())
+    how = ShardOptions(options or Options(), declared=declared)
+    return Shard(catalog.members(), catalog.streams, options=how)
 
 
 def notices_of_plan(shard: Shard) -> list[Notice]:

@@ -23,8 +23,8 @@ def check_command(patterns: Sequence[str], streams: Path | None) -> int:
     show.notices(checked.notices)
     if catalog.constraints and not checked.errors:
         # Which of them are used is known when all queries are planned together.
-        how = (None, "exact") if job is None else (job.rules, job.constraints)
-        show.notices(notices_of_plan(planned(catalog, *how)))
+        options = None if job is None else job.options
+        show.notices(notices_of_plan(planned(catalog, options)))
     errors = [error for path in files for error in checked.errors.get(path, [])]
     for error in errors:
         show.error(error)

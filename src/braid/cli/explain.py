@@ -39,6 +39,8 @@ def explain_command(
 ) -> int:
     """Files over the streams that they or a job declare; or a job. A job file may be given as
     the only file, too."""
+    from braid.engine.options import Options
+
     if job_file is None and len(patterns) == 1 and patterns[0].endswith(".toml"):
         job_file, patterns = Path(patterns[0]), ()
     if job_file is None and not patterns:
@@ -53,14 +55,13 @@ def explain_command(
         known = [*catalog.prepared, *catalog.queries.single]
         some = ", ".join(known[:20]) or "none"
         raise ConfigError("E460", f"there is no query '{query}'", f"queries: {some}")
-    if rules is None and job is not None:
-        rules = job.rules
-    constraints = "exact" if job is None else job.constraints
-    shard = planned(catalog, rules, constraints)
+    options = Options() if job is None else job.options
+    if rules is not None:
+        options = replace(options, rules=rules)
+    shard = planned(catalog, options)
     show.notices(notices_of_plan(shard))
     explained = _explained(shard, catalog, query)
-    shards = (job.shards if job is not None else None) or 1
-    _write(_rendered(explained, form, catalog, shards, query), output)
+    _write(_rendered(explained, form, catalog, options.shards or 1, query), output)
     return 0
 
 

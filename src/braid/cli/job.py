@@ -5,7 +5,7 @@
     checkpoint = "checkpoint"               # `braid run` needs it
     trigger = "5 seconds"                   # time between batches ("0 seconds": as fast as it goes),
                                             # or "available now" (the default): all there is, then stop
-    shards = 4
+    shards = 4                              # and other options for sessions only
 
     [spark]
     master = "local[2]"
@@ -29,12 +29,8 @@
     file = "rules/big.csv"                  # or .parquet: a column for each parameter
     ids = "id"                              # the column that names the members
 
-    [engine]
+    [engine]                                # options: docs/configuration.md lists them
     rules = "all"                           # or "none", names of some, { c_seq = false }
-    constraints = "exact"                   # or "monitored", "off": what joins do with them
-    selection_join = "adaptive"             # how selection joins find members
-    member_set_bytes = 268435456            # what each of them may keep of lists
-    watching = { window = 2000 }            # how joins find out which constraints hold
     selection.Stock = { form = "asc" }      # how the selections of a stream are indexed
 
     [control]
@@ -55,9 +51,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from braid.errors import BraidError, ConfigError, QueryErrors
+
+if TYPE_CHECKING:
+    from braid.engine.options import Options
 
 AVAILABLE_NOW = "available now"
 #: Outputs that every session has besides the streams that queries publish.
@@ -105,9 +104,6 @@ class PreparedConfig:
     ids: str | None
 
 
-#: A `stall_timeout` without end.
-NEVER = "never"
-
 #: As `Engine(rules=...)` takes it; None is all.
 Rules = str | list[str] | dict[str, bool] | None
 
@@ -118,22 +114,14 @@ class Job:
     name: str
     checkpoint: str | None
     trigger: str
-    shards: int | None
     master: str | None
     spark_conf: Mapping[str, str]
     streams: tuple[StreamConfig, ...]
     query_files: tuple[Path, ...]
     sinks: tuple[SinkConfig, ...]
+    options: Options
     prepared: tuple[PreparedConfig, ...] = ()
-    rules: Rules = None
     control: str | None = None
-    constraints: str = "exact"
-    selection_join: str = "adaptive"
-    member_set_bytes: int | None = None
-    watching: Mapping[str, Any] | None = None
-    selection: Mapping[str, Mapping[str, Any]] | None = None
-    #: As `Session(stall_timeout=...)` takes it, or NEVER.
-    stall_timeout: str | None = None
 
 
 def load_job(path: str | Path) -> Job:
@@ -161,16 +149,13 @@ class _Reader:
         tables = ("job", "spark", "stream", "queries", "prepared", "engine", "control", "sink")
         self.known(data, "the file", tables)
         head = self.table(data, "job")
-        self.known(head, "[job]", ("name", "checkpoint", "trigger", "shards", "stall_timeout"))
+        self.known(head, "[job]", ("name", "checkpoint", "trigger", *_options_in("job")))
         spark = self.table(data, "spark")
         self.known(spark, "[spark]", ("master", "conf"))
         queries = self.table(data, "queries")
         self.known(queries, "[queries]", ("files",))
         engine = self.table(data, "engine")
-        joins = ("constraints", "selection_join", "member_set_bytes", "watching")
-        keys = ("rules", "selection", *joins)
-        self.known(engine, "[engine]", keys)
-        form, size = self.selection_join(engine)
+        self.known(engine, "[engine]", _options_in("engine"))
         control = self.table(data, "control")
         self.known(control, "[control]", ("path",))
         job = Job(
@@ -178,21 +163,14 @@ class _Reader:
             name=self.text(head, "[job]", "name") or self.file.stem,
             checkpoint=self.location(self.text(head, "[job]", "checkpoint")),
             trigger=self.trigger(head),
-            shards=self.shards(head),
-            stall_timeout=self.stall_timeout(head),
             master=self.text(spark, "[spark]", "master"),
             spark_conf=self.options(spark, "[spark]", "conf"),
             streams=tuple(self.stream(t, i) for i, t in self.tables(data, "stream")),
             query_files=self.query_files(queries),
             sinks=tuple(self.sink(t, i) for i, t in self.tables(data, "sink")),
             prepared=tuple(self.prepared(t, i) for i, t in self.tables(data, "prepared")),
-            rules=self.rules(engine),
+            options=self.engine_options({"job": head, "engine": engine}),
             control=self.control(control) if "control" in data else None,
-            constraints=self.constraints(engine),
-            selection_join=form,
-            member_set_bytes=size,
-            watching=self.watching(engine),
-            selection=self.selection(engine),
         )
         self.distinct("stream", [s.name for s in job.streams])
         if not job.streams and not self.problems:
@@ -249,59 +227,20 @@ class _Reader:
             self.problem("E456", f"{where}: there is no file {file}", self.base())
         return PreparedConfig(name, file, self.text(table, where, "ids"))
 
-    def rules(self, engine: dict[str, Any]) -> Rules:
-        value = engine.get("rules")
-        try:
-            return None if value is None else checked_rules(value)
-        except ConfigError as error:
-            self.problem(error.code, f"[engine] {error.message}", error.hint)
-            return None
+    def engine_options(self, tables: Mapping[str, dict[str, Any]]) -> Options:
+        """The options that the tables have; the others have their defaults."""
+        from braid.engine.options import Options, all_options
 
-    def constraints(self, engine: dict[str, Any]) -> str:
-        value = engine.get("constraints", "exact")
-        if value in ("exact", "monitored", "off"):
-            return str(value)
-        hint = '"exact", "monitored" or "off"'
-        self.problem("E468", f"[engine] constraints = {value!r} is not a mode", hint)
-        return "exact"
-
-    def selection_join(self, engine: dict[str, Any]) -> tuple[str, int | None]:
-        if "selection_join" not in engine and "member_set_bytes" not in engine:
-            return "adaptive", None
-        from braid.engine.options import check_selection_join
-
-        form = self.text(engine, "[engine]", "selection_join") or "adaptive"
-        size = engine.get("member_set_bytes")
-        if size is not None and type(size) is not int:
-            self.problem("E455", f"[engine] member_set_bytes = {size!r} is not a whole number")
-            return form, None
-        try:
-            check_selection_join(form, size)
-        except ConfigError as error:
-            self.problem(error.code, f"[engine] {error.message}", error.hint)
-        return form, size
-
-    def watching(self, engine: dict[str, Any]) -> Mapping[str, Any] | None:
-        from braid.engine.constraints import watching
-
-        value = engine.get("watching")
-        try:
-            watching(value)
-        except ConfigError as error:
-            self.problem(error.code, f"[engine] {error.message}", error.hint)
-            return None
-        return value if value is None else dict(value)
-
-    def selection(self, engine: dict[str, Any]) -> Mapping[str, Mapping[str, Any]] | None:
-        from braid.engine.options import check_selection
-
-        value = engine.get("selection")
-        try:
-            check_selection(value)
-        except ConfigError as error:
-            self.problem(error.code, f"[engine] {error.message}", error.hint)
-            return None
-        return value if value is None else dict(value)
+        given: dict[str, Any] = {}
+        for name, option in all_options().items():
+            table = tables[option.table]
+            if name not in table:
+                continue
+            try:
+                given[name] = option.checked_in_file(table[name])
+            except ConfigError as error:
+                self.problem(error.code, f"[{option.table}] {error.message}", error.hint)
+        return Options(**given)
 
     def control(self, control: dict[str, Any]) -> str | None:
         return self.location(self.text(control, "[control]", "path", required=True))
@@ -338,28 +277,6 @@ class _Reader:
             hint = f'"{AVAILABLE_NOW}" or a time such as "5 seconds"'
             self.problem("E455", f"[job] trigger = {text!r} is neither a time nor known", hint)
         return text
-
-    def stall_timeout(self, head: dict[str, Any]) -> str | None:
-        text = self.text(head, "[job]", "stall_timeout")
-        if text is None or text == NEVER:
-            return text
-        from braid.lang import parse_duration
-
-        try:
-            is_time = parse_duration(text) > 0
-        except BraidError:
-            is_time = False
-        if not is_time:
-            hint = f'"{NEVER}" or a time such as "10 minutes"'
-            self.problem("E455", f"[job] stall_timeout = {text!r} is not a time", hint)
-        return text
-
-    def shards(self, head: dict[str, Any]) -> int | None:
-        value = head.get("shards")
-        if value is not None and (type(value) is not int or value < 1):
-            self.problem("E455", f"[job] shards = {value!r} is not a positive whole number")
-            return None
-        return value
 
     def time(self, table: dict[str, Any], where: str) -> tuple[str, ...]:
         value = table.get("time", [])
@@ -445,18 +362,11 @@ class _Reader:
             self.problem("E457", f"there are several [[{what}]] named '{name}'")
 
 
-def checked_rules(value: Any) -> Rules:
-    """Rules as a job file or an option gives them, if there are such."""
-    from braid.optimizer.rules import enabled
+def _options_in(table: str) -> tuple[str, ...]:
+    """The options that a table of the file may have."""
+    from braid.engine.options import all_options
 
-    named = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    switched = isinstance(value, dict) and all(isinstance(on, bool) for on in value.values())
-    if not (isinstance(value, str) or named or switched):
-        hint = '"all", "none", a list of names, or { name = false }'
-        raise ConfigError("E455", f"rules = {value!r} are not rules", hint)
-    enabled(value)
-    rules: Rules = value
-    return rules
+    return tuple(name for name, option in all_options().items() if option.table == table)
 
 
 def parse_rules(text: str | None) -> Rules:
@@ -465,8 +375,15 @@ def parse_rules(text: str | None) -> Rules:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     if names and all(name.startswith("-") for name in names):
-        return checked_rules({name[1:]: False for name in names})
-    return checked_rules(names if names not in (["all"], ["none"]) else names[0])
+        return _checked_rules({name[1:]: False for name in names})
+    return _checked_rules(names if names not in (["all"], ["none"]) else names[0])
+
+
+def _checked_rules(value: Rules) -> Rules:
+    from braid.engine.options import all_options
+
+    all_options()["rules"].checked(value)
+    return value
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from braid.cli import show
 from braid.cli.catalog import check_sinks, loaded_job, raise_all, read_rows
 from braid.cli.changes import SCHEMA
-from braid.cli.job import NEVER, Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
+from braid.cli.job import Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
 from braid.errors import BraidError, ConfigError, PipelineError
 from braid.lang.catalog.files import load_in_turns
@@ -43,7 +43,7 @@ def run_job(
     """Start a job and follow it to its end; returns the exit code."""
     job = load_job(path)
     if rules is not None:
-        job = replace(job, rules=rules)
+        job = replace(job, options=replace(job.options, rules=rules))
     if checkpoint is not None:
         job = replace(job, checkpoint=str(Path(checkpoint).resolve()))
     if job.checkpoint is None:
@@ -184,17 +184,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
     """The job's streams and queries in a session."""
     from braid.spark import Session
 
-    options: dict[str, Any] = {"shards": job.shards, "rules": job.rules}
-    options["constraints"] = job.constraints
-    options["selection_join"] = job.selection_join
-    options["member_set_bytes"] = job.member_set_bytes
-    options["watching"] = job.watching
-    options["selection"] = job.selection
-    options["stall_timeout"] = job.stall_timeout
-    given = {name: v for name, v in options.items() if v is not None}
-    if job.stall_timeout == NEVER:
-        given["stall_timeout"] = None
-    session = Session(spark, **given)
+    session = Session(spark, options=job.options)
     frames: dict[str, DataFrame] = {}
     for stream in job.streams:
         frame = frames[stream.name] = read_stream(spark, stream)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from braid.engine.engine import Engine
+    from braid.engine.options import Options
     from braid.engine.tables import Results, run
 
-_LAZY = {"Engine": "engine", "Results": "tables", "run": "tables"}
+_LAZY = {"Engine": "engine", "Options": "options", "Results": "tables", "run": "tables"}
 
-__all__ = ["Engine", "Results", "run"]
+__all__ = ["Engine", "Options", "Results", "run"]
 
 
 def __getattr__(name: str) -> Any:

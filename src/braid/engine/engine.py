@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,33 +11,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from braid.algebra.constraints import Constraint, ConstraintMode, Watching
+from braid.algebra.constraints import Constraint
 from braid.algebra.queries import Query, members_of
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
 from braid.engine.checksums import reading
 from braid.engine.constraint_notices import unused_notices
-from braid.engine.constraints import constraint_mode
-from braid.engine.constraints import watching as watching_of
 from braid.engine.explain.explain import Explained, explained
 from braid.engine.io.ingest import END, REJECTED, Ends, Ingest
 from braid.engine.io.payload import to_json
 from braid.engine.io.results import Emission
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions, chosen
 from braid.engine.reports import NoticeList
 from braid.engine.shard import Shard
 from braid.engine.state_pages import SavedPages
 from braid.errors import BraidError, ConfigError, Origin
-from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
+from braid.lang import Catalog, compile_query, load, stream_from_schema
 from braid.lang.bind.constraints import declared_constraint
 from braid.lang.catalog.files import loadable
 from braid.lang.catalog.prepared import Refused, prepare, restored
 from braid.lang.catalog.streams import schema_of
-from braid.operators.core.base import ASIDE_ABOVE
-from braid.operators.core.selection_choice import Choice
-from braid.operators.core.selection_settings import Selections, selections
-from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.
 Tables = dict[str, pa.Table]
@@ -75,39 +68,13 @@ class Engine:
     def __init__(
         self,
         *,
-        instance_budget: int = 1_000_000,
-        idle_timeout: str | int | None = "60 s",
+        options: Options | None = None,
         clock: Callable[[], int] | None = None,
-        rules: Mapping[str, bool] | Iterable[str] | str | None = None,
-        constraints: str | ConstraintMode = "exact",
-        selection_join: str = "adaptive",
-        member_set_bytes: int = 256 << 20,
-        aside_above: int = ASIDE_ABOVE,
-        watching: Watching | Mapping[str, Any] | None = None,
-        selection: Selections | Mapping[str, Mapping[str, Any]] | None = None,
+        **given: Any,
     ) -> None:
-        """`rules`: which rules of the optimizer are on: all by default, "none", the names of some,
-        or a mapping that switches some off. `constraints`: what joins may do with what is known
-        or observed of how events arrive: "exact", "monitored" or "off"; a query may say it
-        itself. `selection_join`: how selection joins find members, by default in the form that
-        costs least; `member_set_bytes`: what each may keep of lists. `aside_above`: how many
-        bytes a join holds before it puts rows aside that will probably not join. `watching`: how
-        joins find out which constraints hold, e.g. {"margin": 1.5, "window": 2000}. `selection`:
-        how the selections of a stream are indexed, by its name, or "*" for all: {"Stock": {"form":
-        "asc", "strategy": "macro", "tau": 2000, "lambda": 10000, "mu": 0.1}}."""
-        if instance_budget < 1:
-            raise ConfigError("E302", "instance_budget must be at least 1")
-        timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        self._options = Options(
-            instance_budget,
-            timeout,
-            rules=enabled(rules),
-            mode=constraint_mode(constraints),
-            aside_above=aside_above,
-            watching=watching_of(watching),
-            selection_join=Choice(selection_join, member_set_bytes),
-            selections=selections(selection),
-        )
+        """Options come as `options=braid.Options(...)`, or each by its name, which overrides:
+        `Engine(idle_timeout="5 s")`. docs/configuration.md lists them."""
+        self.options = chosen(options, given, owner="Engine", session=False)
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog()
         self._ingests: dict[str, Ingest] = {}
@@ -318,8 +285,6 @@ class Engine:
     ) -> None:
         """Register a Python function that queries may call; it is called once for each event."""
         self._catalog.functions.register(name, call, arguments, returns)
-        functions = {f.name: f.call for f in self._catalog.functions}
-        self._options = replace(self._options, functions=functions)
         self._change()
 
     @property
@@ -442,24 +407,31 @@ class Engine:
         self._make_changes()
         if self._shard is None:
             queries, streams = self._catalog.members(), self._catalog.streams
-            declared = tuple(self._catalog.constraints.values())
-            self._options = replace(self._options, constraints=declared)
+            options = self._shard_options()
             if self._saved:
                 self._shard = Shard.load(
                     self._saved,
                     queries,
                     streams,
-                    options=self._options,
+                    options=options,
                     resumed=self._resumed,
                     births=self._births,
                 )
                 self._resumed = False
             else:
-                self._shard = Shard(queries, streams, options=self._options, births=self._births)
+                self._shard = Shard(queries, streams, options=options, births=self._births)
             for name, at in self._catalog.ending.items():
                 self._shard.drop([name], at)
         self.notices.tell(unused_notices(self._shard.executor))
         return self._shard
+
+    def _shard_options(self) -> ShardOptions:
+        """The options with the functions and constraints of the catalog."""
+        return ShardOptions(
+            self.options,
+            functions={function.name: function.call for function in self._catalog.functions},
+            declared=tuple(self._catalog.constraints.values()),
+        )
 
     def _change(self) -> None:
         """The set of queries has changed: plan anew, and keep the state of those that stay."""
@@ -470,7 +442,7 @@ class Engine:
     def snapshot(self) -> bytes:
         """Everything needed to go on elsewhere: streams, queries, and state."""
         self._saved.take(self._running().save())
-        return snapshots.write(self._catalog, self._options, self._saved)
+        return snapshots.write(self._catalog, self.options, self._saved)
 
     @classmethod
     def restore(
@@ -482,19 +454,7 @@ class Engine:
     ) -> Engine:
         """Go on from a snapshot. Functions that queries call must be given again: code is not saved."""
         saved = snapshots.read(state)
-        with reading("the header of the snapshot"):
-            engine = cls(
-                instance_budget=saved.instance_budget,
-                idle_timeout=saved.idle_timeout,
-                clock=clock,
-                rules=saved.rules,
-                constraints=saved.mode,
-                aside_above=saved.aside_above,
-                selection_join=saved.selection_join.form,
-                member_set_bytes=saved.selection_join.member_set_bytes,
-                watching=saved.watching,
-                selection=saved.selection,
-            )
+        engine = cls(options=saved.options, clock=clock)
         engine.notices = NoticeList(log=False)  # what is registered again has been said before
         for function in functions:
             engine.function(*function)

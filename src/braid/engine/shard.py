@@ -24,7 +24,7 @@ from braid.engine.io.ingest import END, START, Ends, plain
 from braid.engine.io.ordering import NEVER, Ordering, Part
 from braid.engine.io.results import Emission, Paired, ResultGroup
 from braid.engine.io.row_encoder import Arrivals
-from braid.engine.options import Options
+from braid.engine.options import ShardOptions
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.query_lifetimes import Lives
 from braid.engine.query_registry import ExitPoint
@@ -38,6 +38,7 @@ from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Columns, rows_of
 from braid.operators.core.columns import Rows
+from braid.operators.core.selection_choice import Choice
 from braid.operators.core.values import Words
 from braid.operators.stream.publish import Subscribers
 from braid.optimizer.driver import Driver, shares_channels
@@ -56,7 +57,7 @@ class Shard:
         channels: Mapping[str, str] | None = None,
         sharable: Mapping[str, tuple[str, ...]] | None = None,
         awaited: Iterable[str] | None = None,
-        options: Options = Options(),  # noqa: B008 -- frozen
+        options: ShardOptions = ShardOptions(),  # noqa: B008 -- frozen
         resumed: bool = False,
         births: Mapping[str, int] | None = None,
         _pages: Mapping[str, bytes] | None = None,
@@ -68,28 +69,28 @@ class Shard:
         saved state does not know (default: from now on; from the start on if there is none)."""
         meta = Meta.of(_pages) if _pages else None
         if meta is not None:
-            meta.check_rules(options.rules)
+            meta.check_rules(options.user.rules)
         groups = _grouped(queries)
         names = dict(channels) if channels is not None else {name: name for name in streams}
         self._streams = {channel: streams[stream] for channel, stream in names.items()}
         self.options = options
-        self._declared = of_channels(options.constraints, names)
+        self._declared = of_channels(options.declared, names)
         classes = sharable_classes(self._streams) if sharable is None else sharable
-        self._sharable = classes if shares_channels(options.rules) else {}
+        self._sharable = classes if shares_channels(options.user.rules) else {}
         self._shapes = shapes = self._shapes_read(groups)
         read = {channel: names[channel] for channel in shapes}
         followed = frozenset(read.values() if awaited is None else awaited)
         self._clocks = ClockDistance(streams, names)
         self._ordering = Ordering(
-            streams, read, followed, options.idle_timeout, arrived=self._note_times
+            streams, read, followed, options.user.idle_timeout, arrived=self._note_times
         )
         self._context = Context(
-            instance_budget=options.instance_budget,
+            instance_budget=options.user.instance_budget,
             functions=options.functions,
-            selection_join=options.selection_join,
-            selections=options.selections,
-            aside_above=options.aside_above,
-            watching=options.watching,
+            selection_join=Choice(options.user.selection_join, options.user.member_set_bytes),
+            selections=options.user.selection,
+            aside_above=options.user.aside_above,
+            watching=options.user.watching,
             share=options.share,
         )
         self._arrivals = Arrivals(self._context.values)
@@ -110,8 +111,8 @@ class Shard:
         self._leaving: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
-        known = (options.mode, self._declared)
-        driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
+        known = (options.user.constraints, self._declared)
+        driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
         kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
         named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
@@ -238,7 +239,7 @@ class Shard:
         channels: Mapping[str, str] | None = None,
         sharable: Mapping[str, tuple[str, ...]] | None = None,
         awaited: Iterable[str] | None = None,
-        options: Options = Options(),  # noqa: B008 -- frozen
+        options: ShardOptions = ShardOptions(),  # noqa: B008 -- frozen
         resumed: bool = False,
         births: Mapping[str, int] | None = None,
     ) -> Shard:
@@ -436,7 +437,7 @@ class Shard:
                 until = min(stop.at, self._suspended_at.get(number, stop.at))
                 self._suspended_at[number] = until
                 stop = replace(stop, at=until)
-            self.suspended[name] = stop.reason(self.options.instance_budget)
+            self.suspended[name] = stop.reason(self.options.user.instance_budget)
 
     def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
         counts, self._counts = self._counts, {"events": 0, "late": 0}
@@ -468,7 +469,7 @@ class Shard:
             self._ordering,
             self._context.values,
             self._executor.snapshots(),
-            self.options.rules,
+            self.options.user.rules,
             self._planner.by_themselves,
             self._clocks.to_json(),
             self._executor.failures.saved(),
@@ -508,7 +509,7 @@ class Shard:
         saving = {s for s, logic in self._executor.logics.items() if logic.saves}
         return (
             not any(meta.failed.values())
-            and meta.rules == self.options.rules
+            and meta.rules == self.options.user.rules
             and set(meta.mops) == saving
             and pages["roster"] == self._lives.page(self._executor.census)
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,6 @@ from braid.engine.state import STATE_FORMAT
 from braid.engine.state_pages import SavedPages
 from braid.errors import CheckpointError
 from braid.lang import Catalog
-from braid.operators.core.selection_choice import Choice
 
 MAGIC = b"BRAID2\n"
 
@@ -58,16 +57,9 @@ class Saved:
     streams: tuple[Stream, ...]
     views: tuple[SavedView, ...]
     queries: tuple[SavedQuery, ...]
-    instance_budget: int
-    idle_timeout: int | None
-    rules: tuple[str, ...]
+    options: Options
     pages: SavedPages
     constraints: tuple[Constraint, ...]
-    mode: str
-    aside_above: int
-    selection_join: Choice
-    watching: dict[str, Any]
-    selection: dict[str, dict[str, Any]]
     ending: dict[str, int]
 
 
@@ -80,15 +72,8 @@ def write(catalog: Catalog, options: Options, pages: SavedPages) -> bytes:
             [q.id, q.text, None if q.members is None else _packed(q.members)]
             for q in _queries(catalog)
         ],
-        "instance_budget": options.instance_budget,
-        "idle_timeout": options.idle_timeout,
-        "rules": sorted(options.rules),
+        "options": options.to_json(),
         "constraints": [constraint_to_json(c) for c in catalog.constraints.values()],
-        "mode": options.mode.value,
-        "aside_above": options.aside_above,
-        "selection_join": [options.selection_join.form, options.selection_join.member_set_bytes],
-        "watching": asdict(options.watching),
-        "selection": options.selections.to_json(),
         "ending": catalog.ending,
         "pages": [[key, len(page), pages.digests[key].hex()] for key, page in pages.items()],
     }
@@ -120,16 +105,9 @@ def read(data: bytes) -> Saved:
                 SavedQuery(query, text, None if packed is None else _unpacked(packed))
                 for query, text, packed in header["queries"]
             ),
-            header["instance_budget"],
-            header["idle_timeout"],
-            tuple(header["rules"]),
+            Options.from_json(header["options"]),
             pages,
             tuple(constraint_from_json(c) for c in header["constraints"]),
-            header["mode"],
-            header["aside_above"],
-            Choice(*header["selection_join"]),
-            header["watching"],
-            header["selection"],
             header["ending"],
         )
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from braid.algebra.streams import ARRIVAL
 from braid.distribution.distribution import Distribution
 from braid.engine.io.ingest import Ingest
-from braid.engine.options import Options
+from braid.engine.options import ShardOptions
 from braid.lang import Catalog
 from braid.spark.environment import shard_labels
 from braid.spark.pipeline.beats import BeatJob, Beats
@@ -38,7 +38,7 @@ class Pipeline:
     distribution: Distribution
     #: The sources, by the streams that their events are of.
     frames: Mapping[tuple[str, ...], DataFrame]
-    options: Options
+    options: ShardOptions
     #: Keep to the stateful form although no query needs it, because the checkpoint has it.
     stateful: bool = False
     #: Changes while it runs, and what exists for them to be bound against.
@@ -141,8 +141,12 @@ class Pipeline:
         saved = self.saved.to_json().encode()
         catalog = self.catalog if self.control is not None else None
         # All data of a batch job are there: nobody is silent.
-        timeout = self.options.idle_timeout if self.is_streaming else None
-        options = replace(self.options, idle_timeout=timeout)
+        user = (
+            self.options.user
+            if self.is_streaming
+            else replace(self.options.user, idle_timeout=None)
+        )
+        options = replace(self.options, user=user)
         job = ShardJob(self.distribution, labels, options, saved, catalog, self.wanted, self.runs)
         return Shipped(job)
 

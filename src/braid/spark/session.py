@@ -22,28 +22,21 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
-from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
 from braid.distribution.distribution import Distribution, Kept, Standing, distribute
 from braid.distribution.distribution import explain as explain_distribution
-from braid.engine.constraints import constraint_mode
-from braid.engine.constraints import watching as watching_of
 from braid.engine.explain.explain import Explained, Explanation
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions, chosen
 from braid.engine.reports import NoticeList
 from braid.engine.shard import Shard
 from braid.errors import CheckpointError, ConfigError, Notice
-from braid.lang import Catalog, compile_query, load, parse_duration, stream_from_schema
+from braid.lang import Catalog, compile_query, load, stream_from_schema
 from braid.lang.bind.constraints import declared_constraint
 from braid.lang.catalog.files import loadable
 from braid.lang.catalog.prepared import Refused
 from braid.lang.catalog.prepared import prepare as prepare_query
-from braid.operators.core.base import ASIDE_ABOVE
-from braid.operators.core.selection_choice import Choice
-from braid.operators.core.selection_settings import Selections, selections
-from braid.optimizer.rules import enabled
 from braid.spark.dataflow import Pipeline
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
@@ -64,59 +57,16 @@ AVAILABLE_NOW = "available now"
 class Session:
     """Standing queries over Spark DataFrames.
 
-    `shards` is how many engines share the work, by default as many as Spark has cores; a
-    checkpoint keeps its number. `instance_budget` is how many instances one query may hold on
-    one shard before it is suspended. `idle_timeout`: a stream that has sent nothing for so long
-    no longer holds back the others, and when all are silent what they said last comes out; None
-    waits for ever. `rules`: which rules of the optimizer are
-    on: all by default, "none", the names of some, or a mapping that switches some off.
-    `constraints`: what joins may do with what is known or observed of how events arrive: "exact",
-    "monitored" or "off"; `aside_above`: how many bytes a join holds on one shard before it puts rows
-    aside; `watching`: how joins find out which constraints hold, e.g. {"margin": 1.5}.
-    `selection_join`, `member_set_bytes`: how selection joins find members, and what each may keep of
-    lists. `selection`: how the selections of a stream are indexed, by its name, or "*" for all:
-    {"Stock": {"form": "asc", "mu": 0.1}}. `stall_timeout`: a pipeline in which no task and no batch ends
-    for so long, while a batch is under way, fails (E419); None waits for ever.
+    Options come as `options=braid.Options(...)`, or each by its name, which overrides:
+    `Session(spark, shards=4)`. docs/configuration.md lists them.
     """
 
     def __init__(
-        self,
-        spark: SparkSession | None = None,
-        *,
-        shards: int | None = None,
-        instance_budget: int | None = None,
-        idle_timeout: str | int | None = "60 seconds",
-        rules: Mapping[str, bool] | Iterable[str] | str | None = None,
-        constraints: str | ConstraintMode = "exact",
-        aside_above: int = ASIDE_ABOVE,
-        watching: Watching | Mapping[str, Any] | None = None,
-        selection_join: str = "adaptive",
-        member_set_bytes: int = 256 << 20,
-        selection: Selections | Mapping[str, Mapping[str, Any]] | None = None,
-        stall_timeout: str | int | None = "10 minutes",
+        self, spark: SparkSession | None = None, *, options: Options | None = None, **given: Any
     ) -> None:
+        self.options = chosen(options, given, owner="Session", session=True)
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
-        if shards is not None and shards < 1:
-            raise ConfigError("E409", f"shards={shards}: at least one is needed")
-        self._shards = shards
-        timeout = parse_duration(idle_timeout) if isinstance(idle_timeout, str) else idle_timeout
-        stall = parse_duration(stall_timeout) if isinstance(stall_timeout, str) else stall_timeout
-        if stall is not None and stall <= 0:
-            raise ConfigError("E409", f"stall_timeout={stall_timeout!r}: it must be more than 0")
-        #: In seconds.
-        self._stall = None if stall is None else stall / 1_000_000
-        self._limits = Options(
-            idle_timeout=timeout,
-            rules=enabled(rules),
-            mode=constraint_mode(constraints),
-            aside_above=aside_above,
-            watching=watching_of(watching),
-            selection_join=Choice(selection_join, member_set_bytes),
-            selections=selections(selection),
-        )
-        if instance_budget is not None:
-            self._limits = replace(self._limits, instance_budget=instance_budget)
         self._catalog = Catalog()
         #: The sources, by the streams that their events are of.
         self._frames: dict[tuple[str, ...], DataFrame] = {}
@@ -138,7 +88,7 @@ class Session:
 
     @property
     def shards(self) -> int:
-        return self._shards or int(self.spark.sparkContext.defaultParallelism)
+        return self.options.shards or int(self.spark.sparkContext.defaultParallelism)
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -311,7 +261,7 @@ class Session:
     def explain(self, query: str | None = None) -> Explained:
         """The plan, or one query's part of it, and where each query runs and why."""
         where = explain_distribution(self._distribution(Kept.of(()), self.shards))
-        shard = Shard(self._catalog.members(), self._catalog.streams, options=self._options())
+        shard = Shard(self._catalog.members(), self._catalog.streams, options=self._shard_options())
         return Explained(Explanation(shard), query, (where,))
 
     def start(
@@ -350,7 +300,9 @@ class Session:
             query = launch(frozenset())
         except SILENT as silence:
             raise Jvm(self.spark).lost(silence) or silence from None
-        return Running(writer, query, again, launch.beats, self.spark, self._stall)
+        stall = self.options.stall_timeout
+        patience = None if stall is None else stall / 1_000_000
+        return Running(writer, query, again, launch.beats, self.spark, patience)
 
     # -- inside --
 
@@ -390,11 +342,14 @@ class Session:
         streams, names = self._catalog.streams, self._attached_names
         return {name: stamped(stream) for name, stream in streams.items() if name in names}
 
-    def _options(self) -> Options:
-        functions = {function.name: function.call for function in self._catalog.functions}
-        whole = self._control is not None
-        declared = tuple(self._catalog.constraints.values())
-        return replace(self._limits, functions=functions, whole_streams=whole, constraints=declared)
+    def _shard_options(self) -> ShardOptions:
+        """The options with the functions and constraints of the catalog."""
+        return ShardOptions(
+            self.options,
+            functions={function.name: function.call for function in self._catalog.functions},
+            declared=tuple(self._catalog.constraints.values()),
+            whole_streams=self._control is not None,
+        )
 
     def _pipeline(
         self,
@@ -408,7 +363,7 @@ class Session:
         return Pipeline(
             distribution,
             self._frames,
-            self._options(),
+            self._shard_options(),
             stateful=stateful,
             control=self._control,
             catalog=self._catalog,
@@ -427,11 +382,11 @@ class Session:
         if saved is None:
             found = self._distribution(Kept.of(()), self.shards, wanted)
             return self._pipeline(found, name=store.path, beats=beats)
-        shards = self._shards or saved.shards
+        shards = self.options.shards or saved.shards
         saved.check_frame(self._attached(), shards)
         saved.check_sources(self._frames)
         saved.check_control(self._control is not None)
-        saved.check_constraints(self._options())
+        saved.check_constraints(self._shard_options())
         kept = saved.kept(self._catalog.members())
         distribution = self._distribution(kept, shards, saved.standing | wanted)
         saved.check_state(distribution)
@@ -488,7 +443,7 @@ class _Launch:
                 sink.prepare(spark, resumes=store.is_used)
         store.write(pipeline.saved)
         runs = self.beats.begin() if pipeline.has_state else ()
-        timeout = pipeline.options.idle_timeout
+        timeout = pipeline.options.user.idle_timeout
         due = runs[-1] + timeout if runs and store.is_used and timeout is not None else None
         ends = self.trigger is not None and "availableNow" in _trigger(self.trigger)
         waits = pipeline.has_beats and timeout is not None and not ends

@@ -91,8 +91,8 @@ def test_settings_are_saved() -> None:
     made = engine({"S": ASC})
     made.process(events(0))
     again = braid.Engine.restore(made.snapshot())
-    assert again._options.selections == made._options.selections
-    assert again._options.selections.of("S").recompute == 500
+    assert again.options.selection == made.options.selection
+    assert again.options.selection.of("S").recompute == 500
 
 
 @pytest.mark.parametrize(

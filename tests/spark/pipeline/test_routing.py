@@ -11,7 +11,7 @@ import pytest
 from braid.distribution.distribution import distribute
 from braid.engine.io.ingest import Ingest, plain
 from braid.engine.io.results import Paired, ResultGroup
-from braid.engine.options import Options
+from braid.engine.options import ShardOptions
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.spark.pipeline.envelopes import (
     EVENTS,
@@ -153,7 +153,7 @@ def test_a_stream_that_nobody_reads_is_read_past_by_a_job_without_state() -> Non
         schema = pa.schema([("n", pa.int64()), ("t", pa.int64())])
         catalog.add_stream(stream_from_schema(name, schema, time="t"))
     query = compile_query("SELECT n FROM A PUBLISH Q", catalog, query_id="q").query
-    plan = StatelessPlan(distribute([query], catalog.streams, 1), Options())
+    plan = StatelessPlan(distribute([query], catalog.streams, 1), ShardOptions())
     job = StatelessJob(Shipped(plan), ("B",))
     assert list(job(iter([pa.RecordBatch.from_pydict({"t": [1, 2]})]))) == []
 

@@ -19,7 +19,7 @@ import pytest
 from braid.distribution.distribution import Standing, distribute
 from braid.engine.io.ingest import Ingest
 from braid.engine.io.ordering import NEVER
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.lang import Catalog, compile_query
 from braid.lang.catalog.prepared import prepare
 from braid.reference import events_from_table
@@ -83,7 +83,7 @@ class Cluster:
         self.standing = distribution.filled
         distribution = distribute(groups, streams, len(LABELS), standing=self.standing)
         saved = SavedPlan.of(distribution, control=True).to_json().encode()
-        options = Options(whole_streams=True, idle_timeout=self.idle_timeout)
+        options = ShardOptions(Options(idle_timeout=self.idle_timeout), whole_streams=True)
         self.job = ShardJob(distribution, LABELS, options, saved, self.catalog)
 
     def batch(self, changes: Sequence[Mapping[str, Any]] = (), **arrived: list[Any]) -> Outcome:

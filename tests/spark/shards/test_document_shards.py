@@ -21,7 +21,7 @@ from braid.documents import reader as document_reader
 from braid.documents.reader import DocumentReader
 from braid.documents.xml_table import read_xml
 from braid.engine.io.ingest import Ingest
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.lang import Catalog, compile_query
 from braid.lang.catalog.load import load
 from braid.operators.documents import value_order as document_order
@@ -61,7 +61,9 @@ class Cluster:
         self._catalog = catalog_of(queries)
         self.distribution = distribute(self._catalog.members(), self._catalog.streams, len(LABELS))
         saved = SavedPlan.of(self.distribution).to_json().encode()
-        self._job = Shipped(ShardJob(self.distribution, LABELS, Options(idle_timeout=None), saved))
+        self._job = Shipped(
+            ShardJob(self.distribution, LABELS, ShardOptions(Options(idle_timeout=None)), saved)
+        )
         self._stores = {label: Store() for label in LABELS}
         self.late: list[Any] = []
         self.rejected: list[tuple[str, str]] = []

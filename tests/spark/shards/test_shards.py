@@ -15,7 +15,7 @@ import pytest
 from braid.algebra.schema import TICKS
 from braid.distribution.distribution import distribute
 from braid.engine.io.ingest import Ingest
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.reference import answer, events_from_table
 from braid.spark.environment import shard_labels
@@ -87,7 +87,7 @@ class Cluster:
         self.catalog.add_query(compile_query(PAIR, self.catalog, query_id="pair").query)
         self.distribution = distribute(self.catalog.members(), self.catalog.streams, len(labels))
         saved = SavedPlan.of(self.distribution).to_json().encode()
-        options = Options(idle_timeout=None)
+        options = ShardOptions(Options(idle_timeout=None))
         self.job = Shipped(ShardJob(self.distribution, labels, options, saved))
         self.labels = labels
         self.stores = {label: Store() for label in labels}
@@ -243,7 +243,9 @@ def test_a_batch_that_runs_again_in_a_later_run_waits_for_the_same_streams(
 
     def batch(store: Store, now: int, *runs: int, **rows: list[int]) -> int:
         """How far time is after a batch, by a run in a worker of its own."""
-        job = ShardJob(distribution, (LABEL,), Options(idle_timeout=IDLE), saved, runs=runs)
+        job = ShardJob(
+            distribution, (LABEL,), ShardOptions(Options(idle_timeout=IDLE)), saved, runs=runs
+        )
         monkeypatch.setattr(hosting, "_LIVE", OrderedDict())
         processor = ShardProcessor(Shipped(job), "pipeline")
         processor.init(store)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from braid.algebra.constraints import Constraint
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
@@ -30,11 +31,11 @@ from braid.distribution.distribution import Distribution, Kept, Placement, Stand
 from braid.distribution.hashing import hash_values, mix
 from braid.engine.checksums import checksum, damaged, reading
 from braid.engine.constraints import constraint_from_json, constraint_to_json
-from braid.engine.options import Options
+from braid.engine.options import Options, ShardOptions
 from braid.errors import CheckpointError
 
 #: Changes whenever an older Braid's state or routing could be misread.
-FORMAT = 4
+FORMAT = 5
 
 #: The first format with a checksum.
 _CHECKED = 4
@@ -63,8 +64,9 @@ class SavedPlan:
     placements: tuple[Placement, ...]
     #: Every query with its digest and the number of its placement.
     queries: pa.Table
-    #: What was declared of the streams and what joins did with it; None if nobody said.
-    constraints: Mapping[str, Any] | None = None
+    options: Options = Options()  # noqa: RUF009 -- frozen
+    #: The constraints that were declared, by name.
+    declared: tuple[Constraint, ...] = ()
     #: The streams of each source, in Spark's order; None if nobody said.
     sources: list[list[str]] | None = None
     #: Whether beats are a source of the pipeline (see `beats`).
@@ -76,7 +78,7 @@ class SavedPlan:
         *,
         stateful: bool = True,
         control: bool = False,
-        options: Options | None = None,
+        options: ShardOptions = ShardOptions(),  # noqa: B008 -- frozen
         sources: Iterable[tuple[str, ...]] | None = None,
         beats: bool = False,
     ) -> SavedPlan:
@@ -95,7 +97,8 @@ class SavedPlan:
             distribution.filled if control else distribution.standing,
             tuple(known),
             pa.concat_tables(parts) if parts else _QUERIES.empty_table(),
-            None if options is None else describe_constraints(options),
+            options.user,
+            in_order_of_names(options.declared),
             None if sources is None else in_order(sources),
             beats,
         )
@@ -110,7 +113,8 @@ class SavedPlan:
             "standing": sorted(self.standing, key=str),
             "placements": [[p.mode, p.shard, p.routes] for p in self.placements],
             "queries": _packed(self.queries),
-            "constraints": self.constraints,
+            "options": self.options.to_json(),
+            "declared": [constraint_to_json(constraint) for constraint in self.declared],
             "sources": self.sources,
             "beats": self.beats,
         }
@@ -132,7 +136,8 @@ class SavedPlan:
                     for mode, shard, routes in data["placements"]
                 ),
                 _unpacked(data["queries"]),
-                data["constraints"],
+                Options.from_json(data["options"]),
+                tuple(constraint_from_json(constraint) for constraint in data["declared"]),
                 data["sources"],
                 data["beats"],
             )
@@ -176,13 +181,14 @@ class SavedPlan:
                 f"start it {then} session.control(...), or {_NEW}",
             )
 
-    def check_constraints(self, options: Options) -> None:
+    def check_constraints(self, options: ShardOptions) -> None:
         """Refuse other constraints: by them it was decided what joins still have."""
-        now = describe_constraints(options)
-        if self.constraints in (None, now):
+        differences = constraint_differences(self.declared, options.declared)
+        if self.options.constraints is not options.user.constraints:
+            then, now = self.options.constraints.value, options.user.constraints.value
+            differences.insert(0, f"constraints were {then} then, are {now} now")
+        if not differences:
             return
-        assert self.constraints is not None
-        differences = constraint_differences(self.constraints, now)
         raise CheckpointError(
             "E316",
             "the checkpoint was written with other constraints:\n    " + "\n    ".join(differences),
@@ -340,26 +346,16 @@ def described(streams: Mapping[str, Stream]) -> dict[str, dict[str, Any]]:
     }
 
 
-def describe_constraints(options: Options) -> dict[str, Any]:
-    """What joins were told of how events arrive."""
-    declared = sorted(options.constraints, key=lambda constraint: constraint.name)
-    return {
-        "mode": options.mode.value,
-        "declared": [constraint_to_json(constraint) for constraint in declared],
-    }
+def in_order_of_names(declared: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    return tuple(sorted(declared, key=lambda constraint: constraint.name))
 
 
-def constraint_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def constraint_differences(saved: Iterable[Constraint], now: Iterable[Constraint]) -> list[str]:
+    then, today = ({c.name: c for c in side} for side in (saved, now))
     found = []
-    if saved["mode"] != now["mode"]:
-        found.append(f"constraints were {saved['mode']} then, are {now['mode']} now")
-    then, today = (
-        {c.name: c.describe() for c in map(constraint_from_json, side["declared"])}
-        for side in (saved, now)
-    )
     for name in sorted({*then, *today}):
         if then.get(name) != today.get(name):
-            old, new = then.get(name, "not declared"), today.get(name, "not declared")
+            old, new = (c[name].describe() if name in c else "not declared" for c in (then, today))
             found.append(f"{name}: {old} then, {new} now")
     return found
 

@@ -30,7 +30,7 @@ from braid.engine.checksums import reading
 from braid.engine.explain.statistics import statistics
 from braid.engine.io.ordering import NEVER
 from braid.engine.io.results import Emission
-from braid.engine.options import Options
+from braid.engine.options import ShardOptions
 from braid.engine.shard import Shard
 from braid.lang import Catalog
 from braid.spark.pipeline.control import NAME, Change, open_changes
@@ -73,7 +73,7 @@ class ShardJob:
 
     distribution: Distribution
     labels: tuple[int, ...]
-    options: Options
+    options: ShardOptions
     saved: bytes = b""
     catalog: Catalog | None = None
     wanted: frozenset[str] | None = None

@@ -16,7 +16,7 @@ import pyarrow as pa
 from braid.distribution.distribution import Distribution, channels_for
 from braid.distribution.keys import split_channel
 from braid.engine.io.ingest import Ingest
-from braid.engine.options import Options
+from braid.engine.options import ShardOptions
 from braid.engine.shard import Shard
 from braid.spark.pipeline.envelopes import PACKED, REFUSED, Rows, add_results
 from braid.spark.pipeline.ingest import spaced
@@ -29,7 +29,7 @@ class StatelessPlan:
     """All queries, planned where they are used, once in a process."""
 
     distribution: Distribution
-    options: Options
+    options: ShardOptions
     #: The published streams that some sink takes; None if one takes all results.
     wanted: frozenset[str] | None = None
 

@@ -45,7 +45,7 @@ def test_a_snapshot_remembers_it() -> None:
         constraints="monitored", watching={"window": 100, "sample": 0.0, "loss": 0.2}
     )
     again = braid.Engine.restore(engine.snapshot())
-    assert again._options.watching == Watching(window=100, sample=0.0, loss=0.2)
+    assert again.options.watching == Watching(window=100, sample=0.0, loss=0.2)
 
 
 def test_a_smaller_window_finds_a_constraint_sooner() -> None:
