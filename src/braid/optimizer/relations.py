@@ -14,7 +14,7 @@ as one column more. What is asked of rows sinks as far as it can:
 Rstream speaks whenever an event occurs on a stream under its windows, also one that WHERE
 refuses: so it reads these streams as they are beside the rows.
 
-A join of windows by time has them inside (`rules/window_joins.py`, `rules/selection_joins.py`): its
+A join of windows by time has them inside (`operators/join/rules.py`): its
 inputs are then walked as streams, without weights. Under an Istream it tells what comes, to whoever
 else reads it what goes as well.
 

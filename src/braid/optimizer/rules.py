@@ -9,21 +9,14 @@ from braid.operators.constraint_join.rules import K_JOIN
 from braid.operators.detect.rules import S_DETECT
 from braid.operators.documents.rules import S_XML
 from braid.operators.group.rules import C_ALPHA, S_ALPHA
-from braid.operators.join.rules.share_joins import C_JOIN, S_JOIN
-from braid.operators.join.rules.window_joins import S_WINDOW_JOIN
-from braid.operators.pattern.rules.channel_patterns import C_MU, C_SEQ
-from braid.operators.pattern.rules.merge_patterns import S_MU, S_SEQ
-from braid.operators.pattern.rules.template_patterns import T_MU, T_SEQ
-from braid.operators.project.rules.channel_projections import C_PI
-from braid.operators.project.rules.merge_projections import S_PI
-from braid.operators.select.rules.channel_selections import C_SIGMA
-from braid.operators.select.rules.default_selections import D_SIGMA
-from braid.operators.select.rules.index_selections import S_SIGMA
+from braid.operators.join.rules import C_JOIN, S_JOIN, S_WINDOW_JOIN
+from braid.operators.pattern.rules import C_MU, C_SEQ, S_MU, S_SEQ, T_MU, T_SEQ
+from braid.operators.project.rules import C_PI, S_PI
+from braid.operators.select.rules import C_SIGMA, D_SIGMA, S_SIGMA
 from braid.operators.selection_join.rules import S_SELECTION_JOIN
 from braid.operators.stream.rules import S_BETA, S_UNION
 from braid.operators.to_stream.rules import S_STREAM
-from braid.operators.window.rules.share_buffers import S_BUFFER, S_GROUPING
-from braid.operators.window.rules.share_windows import S_WINDOW
+from braid.operators.window.rules import S_BUFFER, S_GROUPING, S_WINDOW
 from braid.plan.sharing import Rule
 
 RULES: tuple[Rule, ...] = (

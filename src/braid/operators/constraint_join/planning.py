@@ -1,4 +1,4 @@
-"""Joins that use constraints (`rules/k_join.py`): which relations they can be of, and their inputs.
+"""Joins that use constraints (`operators/constraint_join/rules.py`): which relations they can be of, and their inputs.
 
 The windows are inside the join. What is asked of one input alone is asked below it where a refused
 event is nothing to the join; else it is computed as a column of the event, which counts for a window

@@ -1,5 +1,5 @@
 """Windows and groups over windows that share a buffer: which these are, and what they read (see
-`rules/share_buffers.py`)."""
+`operators/window/rules.py`)."""
 
 from __future__ import annotations
 
