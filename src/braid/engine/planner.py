@@ -14,7 +14,7 @@ from braid.algebra import nodes as algebra
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, refs
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
+from braid.algebra.nodes import Extension, Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.relations import (
     Detection,
     DistinctRows,
@@ -61,7 +61,7 @@ def inlined(node: Node, known: Mapping[str, Node]) -> Node:
         case Union() | Iterate() | algebra.Sequence():
             first, second = inlined(node.first, known), inlined(node.second, known)
             return replace(node, first=first, second=second)
-        case ToStream() | Documents():
+        case ToStream() | Documents() | Extension():
             return node.over(tuple(inlined(input_, known) for input_ in node.inputs))
 
 
@@ -127,6 +127,9 @@ def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> No
         case Documents():
             for source in node.sources:
                 _name_columns(source, set(source.schema.names), used)
+        case Extension():
+            for source, names in zip(node.inputs, node.asked(wanted), strict=True):
+                _name_columns(source, names, used)
         case ToStream():
             # Istream and Dstream compare whole rows.
             names = set(node.schema.names)

@@ -21,7 +21,7 @@ from braid.algebra.constraint_modes import safe_mode
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import Expression, Parameter, walk
 from braid.algebra.functions import is_vector
-from braid.algebra.nodes import Node, Read, SameTime, reads, walk_nodes
+from braid.algebra.nodes import Extension, Node, Read, SameTime, reads, walk_nodes
 from braid.algebra.queries import Output
 from braid.algebra.relations import Join, Relation, ToStream, walk_rows
 from braid.algebra.schema import TICKS
@@ -283,7 +283,13 @@ def _joins(node: Node) -> bool:
 
 def depends_on_birth(outputs: SequenceOf[Output]) -> bool:
     """Whether a query's operators, and not only its results, depend on when it came."""
-    return any(isinstance(n, SameTime | ToStream) for o in outputs for n in walk_nodes(o.node))
+    return any(_depends_on_birth(node) for o in outputs for node in walk_nodes(o.node))
+
+
+def _depends_on_birth(node: Node) -> bool:
+    if isinstance(node, Extension):
+        return node.depends_on_birth
+    return isinstance(node, SameTime | ToStream)
 
 
 def _shown_time(stream: Stream) -> pa.DataType:
