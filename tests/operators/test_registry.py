@@ -41,6 +41,7 @@ QUERIES = {
     "documents": "D//a->v[./b->w]",
     "detect": "DETECT F FROM A [Range 9], B [Range 9] WHERE A.k = B.k",
 }
+DECLARED = "CREATE CONSTRAINT one ON G (k) REFERENCES H (k) WITHIN 3 ROWS;"
 #: The families that nothing else is built on, and a kind of m-op that they have.
 REMOVABLE = {
     "detect": "DetectionSpec",
@@ -48,8 +49,8 @@ REMOVABLE = {
     "selection_join": "SelectionJoinSpec",
     "constraint_join": "ConstraintJoinSpec",
 }
-#: The queries that need a family; others are planned otherwise without it.
-NEEDED = {"detect": ["detect"], "documents": ["documents"]}
+#: What needs a family; other queries are planned otherwise without it.
+NEEDED = {"detect": ["detect"], "documents": ["documents"], "constraint_join": ["declared"]}
 
 SCRIPT = f"""
 import importlib, json, pkgutil, warnings
@@ -73,27 +74,20 @@ columns = {{"k": [t % 3 for t in ticks], "x": [t * 5 % 7 for t in ticks],
 events = {{stream: columns for stream in "ABGH"}}
 events["D"] = {{"doc": [f"<a><b>{{t}}</b></a>" for t in ticks], "t": ticks}}
 
-def run(queries, more=""):
-    engine = braid.Engine(idle_timeout=None)
-    engine.execute({STREAMS!r} + more)
-    for name, text in queries.items():
-        engine.query(name, text)
-    engine.process(events)
-    engine.finish()
-    return engine
-
 refused = {{}}
+engine = braid.Engine(idle_timeout=None)
+engine.execute({STREAMS!r})
 for name, text in QUERIES.items():
     try:
-        run({{name: text}})
+        engine.query(name, text)
     except BraidError as error:
         refused[name] = str(error)
-engine = run({{name: text for name, text in QUERIES.items() if name not in refused}})
-declared = "CREATE CONSTRAINT one ON G (k) REFERENCES H (k) WITHIN 3 ROWS;"
 try:
-    run({{"alone": QUERIES["alone"]}}, declared)
+    braid.Engine().execute({STREAMS!r} + {DECLARED!r})
 except BraidError as error:
     refused["declared"] = str(error)
+engine.process(events)
+engine.finish()
 shard = engine._running()
 print(json.dumps({{
     "refused": refused,
@@ -130,8 +124,7 @@ def test_a_family_can_be_removed(family: str, tmp_path: Path, whole: dict[str, A
     tree.remove(family)
     found = outcome(tree)
     needed = NEEDED.get(family, [])
-    refused = [*needed, "declared"] if family == "constraint_join" else needed
-    assert list(found["refused"]) == refused
+    assert list(found["refused"]) == needed
     for message in found["refused"].values():
         assert "E330" in message
         assert "no operator family is registered for" in message

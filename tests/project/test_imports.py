@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "lang/catalog": {"algebra", "lang/bind", "lang/parse", "lang/templates"},
     "lang/parse": {"algebra"},
     "lang/templates": {"algebra", "lang/bind", "lang/parse"},
-    "operators": {"plan"},
+    "operators": {"algebra", "plan"},
     "operators/constraint_join": {
         "algebra",
         "distribution",
@@ -143,6 +143,7 @@ ALLOWED: dict[str, set[str]] = {
         "lang",
         "lang/bind",
         "lang/catalog",
+        "operators",
         "operators/core",
         "optimizer",
     },

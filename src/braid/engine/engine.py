@@ -38,6 +38,7 @@ from braid.lang.catalog.streams import schema_of
 from braid.operators.core.base import ASIDE_ABOVE
 from braid.operators.core.selection_choice import Choice
 from braid.operators.core.selection_settings import Selections, selections
+from braid.operators.registry import check
 from braid.optimizer.rules import enabled
 
 #: Published streams by name: columns start, end, and the attributes.
@@ -109,7 +110,7 @@ class Engine:
             selections=selections(selection),
         )
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
-        self._catalog = Catalog()
+        self._catalog = Catalog(check)
         self._ingests: dict[str, Ingest] = {}
         self._shard: Shard | None = None
         self._saved = SavedPages()

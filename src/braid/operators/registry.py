@@ -7,16 +7,19 @@ outside of a family's package names it, so a family without its line is not ther
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from braid.algebra.constraints import Constraint
+from braid.algebra.nodes import Node, Read, walk_nodes
+from braid.algebra.relations import ToStream, walk_rows
+from braid.algebra.templates import Template
 from braid.errors import ConfigError
 from braid.operators.core.family import ConstraintUse, Detail, Family, Form, MopKind, Plan
 from braid.plan.specs import Spec
 
 if TYPE_CHECKING:
-    from braid.algebra.nodes import Node
     from braid.operators.core.base import Context, Logic
 
 #: The families, each after those that it is built on. The rules are tried in this order; of special
@@ -105,6 +108,15 @@ class Registry:
             if kind in family.statistics:
                 yield from family.statistics[kind](detail)
 
+    def check(self, node: Node) -> None:
+        """Refuse an expression that no family plans."""
+        for part in walk_nodes(node):
+            if not isinstance(part, Read):
+                self.plan_of(type(part))
+            if isinstance(part, ToStream):
+                for relation in walk_rows(part.relation):
+                    self.plan_of(type(relation))
+
 
 def _family(name: str) -> Family:
     family: Family = import_module(f"braid.operators.{name}.family").FAMILY
@@ -113,3 +125,13 @@ def _family(name: str) -> Family:
 
 
 REGISTRY = Registry(_family(name) for name in NAMES)
+
+
+@lru_cache(1 << 12)
+def check(registered: Template | Constraint) -> None:
+    """Refuse a query or a constraint that needs a family which is not there: for catalogs."""
+    if isinstance(registered, Template):
+        for output in registered.outputs:
+            REGISTRY.check(output.node)
+    elif REGISTRY.constraints is None:
+        raise REGISTRY.missing("CREATE CONSTRAINT")

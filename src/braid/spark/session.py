@@ -43,6 +43,7 @@ from braid.lang.catalog.prepared import prepare as prepare_query
 from braid.operators.core.base import ASIDE_ABOVE
 from braid.operators.core.selection_choice import Choice
 from braid.operators.core.selection_settings import Selections, selections
+from braid.operators.registry import check
 from braid.optimizer.rules import enabled
 from braid.spark.dataflow import Pipeline
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
@@ -117,7 +118,7 @@ class Session:
         )
         if instance_budget is not None:
             self._limits = replace(self._limits, instance_budget=instance_budget)
-        self._catalog = Catalog()
+        self._catalog = Catalog(check)
         #: The sources, by the streams that their events are of.
         self._frames: dict[tuple[str, ...], DataFrame] = {}
         self._control: DataFrame | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from braid.algebra.relations import ToStream
+from braid.algebra.relations import Detection, ToStream
 from braid.operators.core.family import Detail, Family, MopKind
-from braid.operators.detect.planning import detected
+from braid.operators.detect.planning import detected, detection_rows
 from braid.operators.detect.rules import S_DETECT
 from braid.operators.detect.spec import DetectionSpec, detection_lines
 
@@ -30,5 +30,6 @@ FAMILY = Family(
     "detect",
     mops=(MopKind(DetectionSpec, "detection", _detection, _lines),),
     rules=(S_DETECT,),
+    plans={Detection: detection_rows},
     forms={ToStream: detected},
 )

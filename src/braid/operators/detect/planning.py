@@ -29,7 +29,7 @@ from braid.algebra.types import BOOLEAN
 from braid.operators.detect import spec as plan
 from braid.operators.project.planning import projected
 from braid.plan.computed_columns import PREFIX
-from braid.plan.planning import Items, Planning, Request
+from braid.plan.planning import Items, Planning, Request, RowPlanning, RowsRequest
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Lifter
 from braid.plan.sharing import DETECT, Channel, Operator, signature
@@ -71,6 +71,10 @@ def detected(walk: Planning, node: ToStream, request: Request) -> Channel | None
     definition = (read_as, detection.unit, walk.birth, *partition)
     operator = Operator(DETECT, channels, definition, (recipe,))
     return walk.add(operator, walk.sharing(operator), spec, recipe, membered=True)
+
+
+def detection_rows(rows: RowPlanning, detection: Detection, request: RowsRequest) -> Channel:
+    raise AssertionError("only ToStream is above a detection")
 
 
 def _recipe(
