@@ -17,7 +17,17 @@ from functools import lru_cache
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Call, Duration, Expression, Literal, conjuncts
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.nodes import (
+    Extension,
+    Iterate,
+    Node,
+    Project,
+    Read,
+    SameTime,
+    Select,
+    Sequence,
+    Union,
+)
 from braid.algebra.relations import ToStream
 from braid.algebra.types import BIGINT, DOUBLE, DURATION, Kind, kind_of
 
@@ -47,6 +57,8 @@ def _bounded(node: Node, bound: int | None) -> Node:
             # Its events are points: how long those were that it counted does not show.
             below = _bounded(input_, None)
             return node if below is input_ else replace(node, input=below)
+        case Extension():
+            return node.over(tuple(_bounded(input_, None) for input_ in node.inputs))
         case ToStream():
             # Points too: a window takes an event by its end, however long it was.
             return node.over(tuple(_bounded(input_, None) for input_ in node.inputs))

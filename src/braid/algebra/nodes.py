@@ -11,9 +11,11 @@ A node knows nothing of queries: which queries use it is a fact of the plan.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -285,7 +287,59 @@ class SameTime(Tree):
         return self.input.unit
 
 
-Node = Read | Select | Project | Union | Sequence | Iterate | SameTime | ToStream | Documents
+class Extension(Tree, ABC):
+    """A node of an operator family that the algebra has no name for: a frozen dataclass.
+
+    The language cannot say it. A family that begins with such a node can be planned, run and held
+    against the reference before it has words in the grammar (`docs/adding_an_operator.md`).
+    """
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Node, ...]:
+        """The streams that it reads."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The attributes of its events."""
+
+    @property
+    def unit(self) -> str:
+        """What its time counts."""
+        return self.inputs[0].unit
+
+    @property
+    def depends_on_birth(self) -> bool:
+        """Whether its events, and not only the results, depend on when its query came."""
+        return False
+
+    @abstractmethod
+    def over(self, inputs: tuple[Node, ...]) -> Node:
+        """The same operator over other streams."""
+
+    @abstractmethod
+    def denotes(self, inputs: list[list[Any]]) -> list[Any]:
+        """The events that it stands for, given all events of its inputs: for the reference."""
+
+    def asked(self, needed: set[str]) -> tuple[set[str], ...]:
+        """Which attributes of each input it needs in order to show these; all of them, unless it
+        says less."""
+        return tuple(set(below.schema.names) for below in self.inputs)
+
+
+Node = (
+    Read
+    | Select
+    | Project
+    | Union
+    | Sequence
+    | Iterate
+    | SameTime
+    | ToStream
+    | Documents
+    | Extension
+)
 
 
 def walk_nodes(node: Node) -> Iterator[Node]:

@@ -17,7 +17,17 @@ from braid.algebra.bounds import bound_durations
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Parameter, transform
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union, reads
+from braid.algebra.nodes import (
+    Extension,
+    Iterate,
+    Node,
+    Project,
+    Read,
+    SameTime,
+    Select,
+    Union,
+    reads,
+)
 from braid.algebra.nodes import Sequence as SequenceNode
 from braid.algebra.relations import ToStream, rebuilt
 from braid.algebra.types import Kind, kind_of
@@ -162,5 +172,7 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
             )
         case Documents():
             return node.changed(change)
+        case Extension():
+            return node.over(tuple(map(below, node.inputs)))
         case ToStream():
             return replace(node, relation=rebuilt(node.relation, change, below))

@@ -37,6 +37,7 @@ from braid.algebra.documents import Documents
 from braid.algebra.expressions import Call, Expression, Ref, Source, conjuncts
 from braid.algebra.joins import plain_ref
 from braid.algebra.nodes import (
+    Extension,
     Iterate,
     Node,
     Project,
@@ -148,6 +149,8 @@ class Router:
                 return distinct(copied(node.items, o) for o in self._options(node.input, fixed))
             case SameTime():
                 raise Unkeyable("SAMETIME looks at all events of an instant")
+            case Extension():
+                raise Unkeyable(f"{type(node).__name__} looks at all events of its inputs")
             case Documents():
                 return self._documents(node, fixed)
             case ToStream():

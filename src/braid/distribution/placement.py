@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from braid.algebra import nodes as algebra
 from braid.algebra.documents import Documents
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
+from braid.algebra.nodes import Extension, Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.relations import ToStream
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.templates import Members, Output, Template
@@ -332,7 +332,7 @@ def _rename(node: Node, names: Iterator[str]) -> Node:
         case Iterate():
             first = _rename(node.first, names)
             return replace(node, first=first, second=_rename(node.second, names))
-        case ToStream() | Documents():
+        case ToStream() | Documents() | Extension():
             return node.over(tuple(_rename(input_, names) for input_ in node.inputs))
 
 

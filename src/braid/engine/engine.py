@@ -32,6 +32,7 @@ from braid.lang.bind.constraints import declared_constraint
 from braid.lang.catalog.files import loadable
 from braid.lang.catalog.prepared import Refused, prepare, restored
 from braid.lang.catalog.streams import schema_of
+from braid.operators.registry import check
 
 #: Published streams by name: columns start, end, and the attributes.
 Tables = dict[str, pa.Table]
@@ -76,7 +77,7 @@ class Engine:
         `Engine(idle_timeout="5 s")`. docs/configuration.md lists them."""
         self.options = chosen(options, given, owner="Engine", session=False)
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
-        self._catalog = Catalog()
+        self._catalog = Catalog(check)
         self._ingests: dict[str, Ingest] = {}
         self._shard: Shard | None = None
         self._saved = SavedPages()

@@ -33,14 +33,14 @@ from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
 from braid.engine.unreadable import UnreadTexts, document_mops
 from braid.errors import Notice
-from braid.operators.constraint_join.state import STORES
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Columns, rows_of
 from braid.operators.core.columns import Rows
 from braid.operators.core.selection_choice import Choice
+from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Words
-from braid.operators.stream.publish import Subscribers
+from braid.operators.registry import REGISTRY
 from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
@@ -113,7 +113,9 @@ class Shard:
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
-        kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
+        use = REGISTRY.constraints
+        mark = None if use is None else use.saved
+        kept = frozenset(s for s, arrays in states.items() if mark in arrays)
         named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None

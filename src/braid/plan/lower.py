@@ -23,6 +23,7 @@ from braid.algebra.bounds import bound_durations
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Ref, Source, transform
 from braid.algebra.nodes import (
+    Extension,
     Iterate,
     Node,
     Project,
@@ -93,6 +94,8 @@ def _lower(node: Node) -> Node:
             return _lower_iterate(
                 replace(node, first=_lower(node.first), second=_lower(node.second))
             )
+        case Extension():
+            return node.over(tuple(map(_lower, node.inputs)))
         case SameTime():
             return _lower_same_time(replace(node, input=_lower(node.input)))
         case ToStream():

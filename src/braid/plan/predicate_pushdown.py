@@ -30,7 +30,17 @@ from braid.algebra.expressions import (
     walk,
 )
 from braid.algebra.functions import is_vector
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.nodes import (
+    Extension,
+    Iterate,
+    Node,
+    Project,
+    Read,
+    SameTime,
+    Select,
+    Sequence,
+    Union,
+)
 from braid.algebra.relations import ToStream
 
 
@@ -53,7 +63,7 @@ def rearrange(node: Node) -> Node:
             return replace(node, first=rearrange(node.first), second=rearrange(node.second))
         case Sequence() | Iterate():
             return _pattern(node, rearrange(node.first), rearrange(node.second))
-        case ToStream():
+        case ToStream() | Extension():
             return node.over(tuple(map(rearrange, node.inputs)))
 
 

@@ -49,6 +49,16 @@ class Spec(ABC):
         """Whether it puts out or forgets something when time passes and nothing comes."""
         return False
 
+    @property
+    def sums(self) -> bool:
+        """Whether a member may have a sum that does not fit, and stops then."""
+        return False
+
+    @property
+    def for_one_query(self) -> bool:
+        """Whether it is made for one query, which keeps it for as long as it lives."""
+        return False
+
     @abstractmethod
     def describe(self) -> str:
         """One line for `explain`."""

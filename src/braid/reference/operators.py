@@ -13,7 +13,7 @@ from typing import Any
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Source
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Union
+from braid.algebra.nodes import Extension, Iterate, Node, Project, Read, SameTime, Select, Union
 from braid.algebra.nodes import Sequence as SequenceNode
 from braid.algebra.relations import ToStream
 from braid.reference.aggregates import aggregate
@@ -77,7 +77,15 @@ def _check(size: int, limit: int | None) -> None:
 
 
 def _apply(
-    node: Read | Select | Project | Union | SequenceNode | Iterate | SameTime | Documents,
+    node: Read
+    | Select
+    | Project
+    | Union
+    | SequenceNode
+    | Iterate
+    | SameTime
+    | Documents
+    | Extension,
     inputs: list[list[Event]],
     streams: Streams,
     known: Udfs,
@@ -98,6 +106,8 @@ def _apply(
             return iterate(node, inputs[0], inputs[1], known, limit)
         case SameTime():
             return same_time(node, inputs[0], known)
+        case Extension():
+            return node.denotes(inputs)
         case Documents():
             return evaluate_documents(node, inputs)
 

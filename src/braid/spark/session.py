@@ -37,6 +37,7 @@ from braid.lang.bind.constraints import declared_constraint
 from braid.lang.catalog.files import loadable
 from braid.lang.catalog.prepared import Refused
 from braid.lang.catalog.prepared import prepare as prepare_query
+from braid.operators.registry import check
 from braid.spark.dataflow import Pipeline
 from braid.spark.environment import ARROW_ROWS, STATE_STORE, local_spark, prepare
 from braid.spark.files import Files
@@ -67,7 +68,7 @@ class Session:
         self.options = chosen(options, given, owner="Session", session=True)
         prepare()
         self.spark = spark or SparkSession.getActiveSession() or local_spark()
-        self._catalog = Catalog()
+        self._catalog = Catalog(check)
         #: The sources, by the streams that their events are of.
         self._frames: dict[tuple[str, ...], DataFrame] = {}
         self._control: DataFrame | None = None

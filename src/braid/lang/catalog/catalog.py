@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from braid.lang.catalog.prepared import Prepared
 
 
+#: Raises if a query or a constraint cannot be run.
+Check = Callable[[Template | Constraint], None]
 #: What was added: "stream", "view", "constraint", "query" or "rows", its name, how many members of how many rows.
 _Change = tuple[str, str, int, int]
 
@@ -35,7 +37,9 @@ class Catalog:
     of the texts that have been bound.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, check: Check | None = None) -> None:
+        """`check`: raises if what is registered cannot be run."""
+        self._check = check
         self.streams: dict[str, Stream] = {}
         self.views: dict[str, View] = {}
         self.constraints: dict[str, Constraint] = {}
@@ -115,6 +119,8 @@ class Catalog:
     def add_constraint(self, constraint: Constraint) -> None:
         if constraint.name in self.constraints:
             raise BraidError("E195", f"there is a constraint {constraint.name!r} already")
+        if self._check is not None:
+            self._check(constraint)
         self.constraints[constraint.name] = constraint
         self._changed(("constraint", constraint.name, 0, 0))
 
@@ -252,7 +258,7 @@ class Catalog:
             self._kept = self.copy()
 
     def copy(self) -> Catalog:
-        other = Catalog()
+        other = Catalog(self._check)
         other.streams = dict(self.streams)
         other.views = dict(self.views)
         other.constraints = dict(self.constraints)
@@ -287,6 +293,8 @@ class Catalog:
             if taken is not None:
                 message = f"query {query_id!r} publishes {name!r}, and {taken}"
                 raise BraidError("E132", message)
+        if self._check is not None:
+            self._check(template)
         self.check_sources(query_id, (*template.reads, *template.views))
         cycle = self._cycle(query_id, template)
         if cycle is not None:

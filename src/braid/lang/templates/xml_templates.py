@@ -13,6 +13,7 @@ from typing import Any
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Expression, Literal, Parameter
 from braid.algebra.nodes import (
+    Extension,
     Iterate,
     Node,
     Project,
@@ -75,5 +76,5 @@ def _map_documents(node: Node, change: Callable[[Expression], Expression]) -> No
         case Union() | Sequence() | Iterate():
             first = _map_documents(node.first, change)
             return replace(node, first=first, second=_map_documents(node.second, change))
-        case ToStream():
+        case ToStream() | Extension():
             return node.over(tuple(_map_documents(input_, change) for input_ in node.inputs))

@@ -11,6 +11,8 @@ from braid.operators.join.spec import JoinSpec
 #: with.
 KEEPS = "__keeps"
 ORDER = "__order_"
+#: The name of what is saved of every input.
+STORES = "k_stores"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class ConstraintJoinSpec(JoinSpec):
 
     @property
     def acts_on_time(self) -> bool:
+        return True
+
+    @property
+    def for_one_query(self) -> bool:
         return True
 
     def describe(self) -> str:

@@ -18,9 +18,6 @@ from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
 from braid.operators.join.probe_orders import Key, Lookup
 
-#: The name of what is saved of every input.
-STORES = "k_stores"
-
 #: Words that are saved of a store: events so far, the last one that has left its window, whether
 #: rows leave after a result, results of rows, and what has been counted.
 SAVED = [

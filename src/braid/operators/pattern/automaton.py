@@ -24,7 +24,17 @@ from enum import Enum
 
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Call, Duration, Expression, Ref, Source, conjuncts, transform
-from braid.algebra.nodes import Iterate, Node, Project, Read, SameTime, Select, Sequence, Union
+from braid.algebra.nodes import (
+    Extension,
+    Iterate,
+    Node,
+    Project,
+    Read,
+    SameTime,
+    Select,
+    Sequence,
+    Union,
+)
 from braid.algebra.relations import ToStream
 from braid.algebra.text import show
 
@@ -137,7 +147,7 @@ class _Translation:
                 return self._open(node.first) + self._open(node.second)
             case Sequence() | Iterate():
                 return self._binary(node)
-            case SameTime() | ToStream() | Documents():
+            case SameTime() | ToStream() | Documents() | Extension():
                 return self._open(self._complex(node))
 
     def _is_start(self, edge: _Open) -> bool:
