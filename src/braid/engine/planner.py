@@ -37,7 +37,7 @@ from braid.engine.bulk_registration import Comer, can_wait
 from braid.engine.executor import Executor
 from braid.engine.query_registry import ExitPoint
 from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
-from braid.operators.constraint_join.spec import ConstraintJoinSpec
+from braid.operators.constraint_join.spec import constraint_join_of
 from braid.operators.constraint_join.watch_planning import asked_of_streams
 from braid.operators.core.values import Words
 from braid.operators.stream.spec import PublishSpec
@@ -300,7 +300,7 @@ class Planner:
         alone = np.zeros(len(members), np.bool_)
         for row in self._perhaps_by_themselves(members):
             route = self._own_route(members, row, birth)
-            joins = {s.mop for s in route.stages if isinstance(s.spec, ConstraintJoinSpec)}
+            joins = {s.mop for s in route.stages if constraint_join_of(s.spec) is not None}
             there = joins & (self._saved | self._executor.plan.mops.keys())
             if joins and (first or there):
                 self._admit_alone(members, row, births, birth)

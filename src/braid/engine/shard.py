@@ -33,7 +33,7 @@ from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
 from braid.engine.unreadable import UnreadTexts, document_mops
 from braid.errors import Notice
-from braid.operators.constraint_join.state import STORES
+from braid.operators.constraint_join.state import is_own_join
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Columns, rows_of
@@ -112,7 +112,8 @@ class Shard:
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.mode, self._declared)
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
-        kept = frozenset(s for s, arrays in states.items() if STORES in arrays)
+        driver.constrains_at_once = not options.aside_above
+        kept = frozenset(s for s, arrays in states.items() if is_own_join(arrays))
         named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None

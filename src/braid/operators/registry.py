@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from braid.operators.constraint_join.declared_logic import DeclaredWatchLogic
 from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
 from braid.operators.constraint_join.delta.logic import ChangesJoinLogic
-from braid.operators.constraint_join.logic import ConstraintJoinLogic
+from braid.operators.constraint_join.logic import ConstraintJoinLogic, growing_join
 from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
 from braid.operators.core.base import Context, Logic
 from braid.operators.detect.keyed_logic import KeyedDetections
@@ -19,7 +19,7 @@ from braid.operators.group.empty_group import NothingLogic
 from braid.operators.group.logic import GroupLogic
 from braid.operators.group.spec import GroupSpec, NothingSpec
 from braid.operators.join.logic import JoinLogic
-from braid.operators.join.spec import JoinSpec, WindowJoinSpec
+from braid.operators.join.spec import GrowingJoinSpec, JoinSpec, WindowJoinSpec
 from braid.operators.join.window_join import WindowJoinLogic
 from braid.operators.pattern.logic import StepLogic
 from braid.operators.pattern.spec import StepSpec
@@ -69,6 +69,8 @@ def build(spec: Spec, context: Context, inputs: Sequence[str] = ()) -> Logic:
             return ConstraintJoinLogic(spec, context)
         case DeclaredWatchSpec():
             return DeclaredWatchLogic(spec, context)
+        case GrowingJoinSpec():
+            return growing_join(spec, context)
         case SelectionJoinSpec():
             return SelectionJoinLogic(spec, context)
         case WindowJoinSpec():

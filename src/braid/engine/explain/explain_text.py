@@ -14,7 +14,7 @@ from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.detect.spec import DetectionSpec, detection_lines
 from braid.operators.documents.spec import DocumentsSpec
 from braid.operators.group.spec import GroupSpec
-from braid.operators.join.spec import JoinSpec, WindowJoinSpec
+from braid.operators.join.spec import GrowingJoinSpec, JoinSpec, WindowJoinSpec
 from braid.operators.pattern.spec import Key, StepSpec
 from braid.operators.project.spec import ProjectSpec
 from braid.operators.select.spec import SelectionSpec
@@ -59,13 +59,19 @@ def details(view: MopView) -> list[str]:
             return [_window_line(spec, found, view.unit)]
         case ConstraintJoinSpec():
             return list(constraint_lines(found))
+        case GrowingJoinSpec() if found["has_grown"]:
+            return [
+                "uses constraints since it has grown beyond what is kept without",
+                *constraint_lines(found),
+            ]
         case DeclaredWatchSpec():
             return [watch_line(found)]
         case SelectionJoinSpec():
             lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
             return [*lines, *_selection_lines(found)]
         case WindowJoinSpec():
-            return [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
+            lines = [*_join_lines(spec, found), *_inside_lines(spec, found, view.unit)]
+            return [*lines, *_growing_lines(spec, found)]
         case JoinSpec():
             return _join_lines(spec, found)
         case GroupSpec():
@@ -284,6 +290,12 @@ def _inside_lines(spec: WindowJoinSpec, found: dict[str, Any], unit: str) -> Ite
         yield f"sees what starts at {spec.birth} or later"
     if spec.complete:
         yield "tells what goes as well: groups are made of it"
+
+
+def _growing_lines(spec: WindowJoinSpec, found: dict[str, Any]) -> Iterator[str]:
+    """From when on a plain join is another one."""
+    if isinstance(spec, GrowingJoinSpec):
+        yield f"too little is held to use constraints: less than {found['aside_above']:,} bytes"
 
 
 def _selection_lines(found: dict[str, Any]) -> Iterator[str]:

@@ -92,6 +92,19 @@ class WindowJoinSpec(JoinSpec):
         return f"window {super().describe()}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class GrowingJoinSpec(WindowJoinSpec):
+    """A window join of one query, or of several that are the same: constants and the sizes of its
+    windows are part of it.
+
+    `beyond`: what takes its place once it holds more than `Context.aside_above`, with all that it
+    holds. Until then it is a plain join, and knows nothing of what comes after it.
+    """
+
+    sizes: tuple[int, ...]
+    beyond: JoinSpec
+
+
 @dataclass(frozen=True)
 class WindowJoinRecipe(JoinRecipe):
     """The constants of the residual, and how long each input's window is."""

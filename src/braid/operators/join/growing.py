@@ -1,0 +1,116 @@
+"""A window join of one query, as long as it is small.
+
+    events -> window join -> results                  it holds at most `Context.aside_above`
+    events -> what the spec says (`beyond`) -> results    from then on
+
+Who takes over gets the plain join with all that it holds. What it does with that is its own matter:
+this module knows of no other family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from braid.operators.core.base import Context, Held, Logic, OneForAll, State
+from braid.operators.core.batch import Batch, Later
+from braid.operators.core.columns import Rows
+from braid.operators.core.constants import Constants
+from braid.operators.join.spec import GrowingJoinSpec, WindowJoinRecipe
+from braid.operators.join.window_join import WindowJoinLogic
+
+#: What the names of the state of a plain join begin with, wherever it is saved.
+PLAIN = "plain_"
+
+#: Makes the logic that takes over from a plain join.
+TakeOver = Callable[[WindowJoinLogic], Logic]
+
+
+def plain_join(spec: GrowingJoinSpec, context: Context) -> WindowJoinLogic:
+    """The window join with its one member."""
+    join = WindowJoinLogic(spec, context)
+    one = Constants(pa.array(["one"]), [], context.values)
+    join.admit(WindowJoinRecipe((), spec.sizes), one, [None for _ in spec.sizes])
+    return join
+
+
+def plain_state(join: WindowJoinLogic) -> State:
+    """What a plain join saves."""
+    return {f"{PLAIN}{name}": array for name, array in join.snapshot().items()}
+
+
+def restore_plain(join: WindowJoinLogic, state: State) -> None:
+    """Let a plain join go on from its part of a state."""
+    own = {n.removeprefix(PLAIN): a for n, a in state.items() if n.startswith(PLAIN)}
+    join.restore(own)
+
+
+class GrowingJoinLogic(OneForAll):
+    """The plain join, and from some size on who has taken over from it."""
+
+    takes_sets = False
+    takes_bits = False
+    saves = True
+
+    def __init__(self, spec: GrowingJoinSpec, context: Context, take_over: TakeOver) -> None:
+        self._spec, self._context, self._take_over = spec, context, take_over
+        self._join = plain_join(spec, context)
+        #: The plain join, or who has taken over.
+        self._now: Logic = self._join
+
+    @property
+    def has_grown(self) -> bool:
+        return self._now is not self._join
+
+    def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch | Mapping[str, Batch | Later]:
+        if self.has_grown:
+            return self._now.on_batch(inputs, bound)
+        found = Batch(self._join.on_batch(inputs, bound).rows)
+        if self._join.state_bytes > self._context.aside_above and not self._join.stopped:
+            self._now = self._take_over(self._join)
+        return found
+
+    # ---- state ----
+
+    def snapshot(self) -> State:
+        return self._now.snapshot() if self.has_grown else plain_state(self._join)
+
+    def restore(self, state: State) -> None:
+        """Go on from what was saved, here or by who had taken over."""
+        self._now = self._join
+        if all(name.startswith(PLAIN) for name in state):
+            restore_plain(self._join, state)
+        else:
+            self._now = self._take_over(self._join)
+            self._now.restore(state)
+
+    def held(self) -> Held | None:
+        return self._now.held()
+
+    def replace_held(self, rows: Rows) -> None:
+        self._now.replace_held(rows)
+
+    def forget_codes(self) -> None:
+        self._now.forget_codes()
+
+    @property
+    def instances(self) -> int:
+        return self._now.instances
+
+    @property
+    def state_bytes(self) -> int:
+        return self._now.state_bytes
+
+    @property
+    def index_bytes(self) -> int:
+        return self._now.index_bytes
+
+    @property
+    def stopped(self) -> Mapping[int, int]:
+        return self._now.stopped
+
+    def describe(self) -> dict[str, Any]:
+        above = self._context.aside_above
+        return {**self._now.describe(), "has_grown": self.has_grown, "aside_above": above}
