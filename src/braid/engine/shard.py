@@ -343,9 +343,12 @@ class Shard:
             feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            units = [(s, self._unit(s)) for s in document_mops(self._executor)]
-            rejected, unread = self._unread.take(self._executor, units)
-            notices = [*constraint_notices(self._executor), *unread]
+            if self._executor.watches_constraints:
+                notices += constraint_notices(self._executor)
+            if unread := document_mops(self._executor):
+                units = [(signature, self._unit(signature)) for signature in unread]
+                rejected, told = self._unread.take(self._executor, units)
+                notices += told
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
         notices += self._clocks.notices(self.knows, ended=ended)
@@ -358,8 +361,9 @@ class Shard:
         late, self._late = self._late, []
         self.reports.count_rejected(sum(table.num_rows for _, table in rejected))
         counts, told = self.reports.take()
-        stats = {**self._stats(groups), **counts}
-        return Emission(groups, late, stats, dict(self.suspended), [*notices, *told], rejected)
+        counts |= self._counts | {"matches": sum(map(len, groups))}
+        self._counts = {"events": 0, "late": 0}
+        return Emission(groups, late, counts, dict(self.suspended), [*notices, *told], rejected)
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""
@@ -380,13 +384,12 @@ class Shard:
         return self._ordering.bound(self._unit(signature))
 
     def _unit(self, channel: str) -> str:
-        owner = channel_owner(channel)
-        mop = self.plan.mops.get(owner)
-        if mop is None:
-            return self._streams[channel.removeprefix("stream:")].unit
-        if owner not in self._units:
-            self._units[owner] = self._unit(mop.inputs[0])
-        return self._units[owner]
+        if channel not in self._units:
+            mop = self.plan.mops.get(channel_owner(channel))
+            if mop is None:
+                return self._streams[channel.removeprefix("stream:")].unit
+            self._units[channel] = self._unit(mop.inputs[0])
+        return self._units[channel]
 
     def _group(self, found: Found) -> ResultGroup:
         batch = found.batch.compact()
@@ -439,11 +442,10 @@ class Shard:
                 stop = replace(stop, at=until)
             self.suspended[name] = stop.reason(self.options.instance_budget)
 
-    def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
-        counts, self._counts = self._counts, {"events": 0, "late": 0}
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What is held now: every m-op is asked, so only whoever wants to know asks."""
         return {
-            **counts,
-            "matches": sum(map(len, groups)),
             "instances": self._executor.instances,
             "state_bytes": self._executor.state_bytes,
             "index_bytes": self._executor.index_bytes,

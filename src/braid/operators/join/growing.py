@@ -56,35 +56,37 @@ class GrowingJoinLogic(OneForAll):
 
     def __init__(self, spec: GrowingJoinSpec, context: Context, take_over: TakeOver) -> None:
         self._spec, self._context, self._take_over = spec, context, take_over
-        self._join = plain_join(spec, context)
-        #: The plain join, or who has taken over.
-        self._now: Logic = self._join
-
-    @property
-    def has_grown(self) -> bool:
-        return self._now is not self._join
+        #: The plain join, until another has taken over.
+        self._plain: WindowJoinLogic | None = plain_join(spec, context)
+        #: Who joins now.
+        self._now: Logic = self._plain
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch | Mapping[str, Batch | Later]:
-        if self.has_grown:
+        if self._plain is None:
             return self._now.on_batch(inputs, bound)
-        found = Batch(self._join.on_batch(inputs, bound).rows)
-        if self._join.state_bytes > self._context.aside_above and not self._join.stopped:
-            self._now = self._take_over(self._join)
+        found = Batch(self._plain.on_batch(inputs, bound).rows)
+        if self._plain.state_bytes > self._context.aside_above and not self._plain.stopped:
+            self._hand_over(self._plain)
         return found
+
+    def _hand_over(self, plain: WindowJoinLogic) -> None:
+        # Nobody else keeps the plain join: what it holds goes when it is not needed any more.
+        self._now, self._plain = self._take_over(plain), None
 
     # ---- state ----
 
     def snapshot(self) -> State:
-        return self._now.snapshot() if self.has_grown else plain_state(self._join)
+        return self._now.snapshot() if self._plain is None else plain_state(self._plain)
 
     def restore(self, state: State) -> None:
-        """Go on from what was saved, here or by who had taken over."""
-        self._now = self._join
+        """Go on from what was saved, by the plain join or by who had taken over."""
         if all(name.startswith(PLAIN) for name in state):
-            restore_plain(self._join, state)
-        else:
-            self._now = self._take_over(self._join)
-            self._now.restore(state)
+            self._plain = self._now = self._plain or plain_join(self._spec, self._context)
+            restore_plain(self._plain, state)
+            return
+        if self._plain is not None:
+            self._hand_over(self._plain)
+        self._now.restore(state)
 
     def held(self) -> Held | None:
         return self._now.held()
@@ -112,5 +114,5 @@ class GrowingJoinLogic(OneForAll):
         return self._now.stopped
 
     def describe(self) -> dict[str, Any]:
-        above = self._context.aside_above
-        return {**self._now.describe(), "has_grown": self.has_grown, "aside_above": above}
+        own = {"has_grown": self._plain is None, "aside_above": self._context.aside_above}
+        return self._now.describe() | own
