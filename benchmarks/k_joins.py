@@ -199,12 +199,12 @@ def _told(joins: Iterable[Any]) -> dict[str, Any]:
 
 def _joins(engine: Any, query: str) -> list[Any]:
     """The joins that a query goes through, whatever m-ops they are."""
-    from braid.engine.explain.overview import kind_of_mop
+    from braid.operators.registry import REGISTRY
 
     executor = engine._running().executor
     (number,) = executor.census.numbers_of(query)
     stages = executor.census.of(number).route.stages
-    mops = dict.fromkeys(stage.mop for stage in stages if "join" in kind_of_mop(stage.spec))
+    mops = dict.fromkeys(stage.mop for stage in stages if "join" in REGISTRY.name_of(stage.spec))
     return [executor.logics[mop] for mop in mops]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import braid
 from braid.engine.explain.statistics import statistics
+from braid.operators.constraint_join import usage as why
 from braid.operators.constraint_join.declared_logic import _NAMED
-from braid.optimizer import constraint_use as why
 from tests.engine.test_declared_watches import (
     DECLARED,
     FROM,

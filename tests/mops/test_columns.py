@@ -8,8 +8,8 @@ import pytest
 
 from braid.algebra.schema import Schema
 from braid.operators.core.columns import moved, nulls_of, write_columns
+from braid.operators.core.result_tables import ResultForm
 from braid.operators.core.values import Values
-from braid.operators.stream.result_tables import ResultForm
 from braid.plan.layout import Layout
 
 

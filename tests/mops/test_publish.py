@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from braid.operators.core import subscriber_index as laid
+from braid.operators.core import subscribers as own
 from braid.operators.core.batch import Batch
 from braid.operators.core.node_sets import Sets
-from braid.operators.stream import publish
-from braid.operators.stream import subscriber_index as laid
-from braid.operators.stream.publish import Subscribers
-from braid.operators.stream.subscriber_index import ALWAYS, NEVER
+from braid.operators.core.subscriber_index import ALWAYS, NEVER
+from braid.operators.core.subscribers import Subscribers
 
 NODES = 4
 LONGEST = st.sampled_from([-1, 0, 1, 2, 5, 1_000, int(NEVER)])
@@ -71,7 +71,7 @@ def test_as_asking_each(first: Any, steps: Any, guided: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if guided < 256:
             patch.setattr(laid, "GUIDED", guided)
-        patch.setattr(publish, "RECENT", 2)
+        patch.setattr(own, "RECENT", 2)
         _run([("add", first), *steps] if first else steps)
 
 

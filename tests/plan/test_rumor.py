@@ -13,7 +13,7 @@ import braid
 from braid.engine.shard import Shard
 from braid.operators.pattern.spec import StepSpec
 from braid.operators.select.spec import SelectionSpec
-from braid.operators.stream.spec import EncodeSpec, PublishSpec
+from braid.plan.channel_specs import EncodeSpec, PublishSpec
 
 SMOOTHED = pa.schema([("pid", pa.int64()), ("load", pa.float64()), ("t", pa.int64())])
 RISING = (

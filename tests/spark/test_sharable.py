@@ -17,7 +17,7 @@ from braid.distribution.keys import FEED
 from braid.engine.io.ingest import Ingest
 from braid.engine.options import Options
 from braid.lang import Catalog, compile_query, load
-from braid.operators.stream.spec import EncodeSpec
+from braid.plan.channel_specs import EncodeSpec
 from braid.reference import answer, events_from_table
 from braid.spark import MemorySink
 from braid.spark.environment import shard_labels

@@ -135,20 +135,10 @@ def _mop_table(mops: list[dict[str, Any]]) -> Table:
 
 def _detail_lines(mop: dict[str, Any]) -> list[str]:
     """How the index of a selection is doing; what a join has found of constraints."""
-    if "one_result" in mop["detail"]:
-        from braid.operators.constraint_join.explain import constraint_lines
+    from braid.operators.registry import REGISTRY
 
-        return [f"{mop['signature'][:8]} {line}" for line in constraint_lines(mop["detail"])]
-    if mop["kind"] == "watch":
-        from braid.operators.constraint_join.explain import watch_line
-
-        about = f"constraint {mop['detail']['name']} ({mop['detail']['declared']})"
-        return [f"{mop['signature'][:8]} {about}: {watch_line(mop['detail'])}"]
-    if mop["kind"] != "selection":
-        return []
-    from braid.engine.explain.explain_text import index_line
-
-    return [f"{mop['signature'][:8]} {index_line(mop['detail'])}"]
+    lines = REGISTRY.statistics_lines(mop["kind"], mop["detail"])
+    return [f"{mop['signature'][:8]} {line}" for line in lines]
 
 
 def _query_table(queries: dict[str, dict[str, Any]]) -> Table:

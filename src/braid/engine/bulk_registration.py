@@ -9,7 +9,6 @@ ask for are admitted at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +19,8 @@ from braid.algebra.templates import Members
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
 from braid.operators.core.values import Values, Words
-from braid.operators.pattern.spec import StepRecipe
-from braid.operators.select.spec import SelectRecipe
 from braid.plan.predicates import Atom, Clause, Constant, Predicate
-from braid.plan.routes import Bound, Recipe, Route
+from braid.plan.routes import Bound, Data, DataKind, Recipe, Route
 
 #: So many queries of a template, and more, are worth the work of admitting them by themselves.
 MANY = 64
@@ -44,7 +41,7 @@ def can_wait(route: Route, members: Members) -> bool:
     """Whether queries can be admitted with others: they are few, and nobody reads them."""
     return (
         len(members) < MANY
-        and all(isinstance(s.recipe, SelectRecipe | StepRecipe) for s in route.stages)
+        and all(stage.recipe.data is not None for stage in route.stages)
         and all(exit_.stream is None for exit_ in route.exits)
     )
 
@@ -62,18 +59,16 @@ class Forms:
 
     def of(self, recipe: Recipe) -> tuple[Hashable, tuple[int, ...]]:
         """The form of a recipe, and the parameters that it asks for, in order."""
-        if isinstance(recipe, SelectRecipe):
-            form, asked = self._part(recipe.predicate, _predicate_form)
-            return (recipe.port, form), asked
-        assert isinstance(recipe, StepRecipe)
-        parts = [
-            self._part(recipe.tests, _clause_form),
-            self._part(recipe.constants, _constants_form),
-            self._part(recipe.bounds, _bounds_form),
-            self._part(recipe.forward, _predicate_form),
-        ]
-        forms = tuple([form for form, _ in parts])
-        return (forms, recipe.bounded_outside), tuple([p for _, own in parts for p in own])
+        forms: list[Hashable] = []
+        asked: list[int] = []
+        for kind, value in recipe.data or ():
+            if kind is DataKind.FIXED:
+                forms.append(value)
+                continue
+            form, own = self._part(value, _FORMS[kind])
+            forms.append(form)
+            asked += own
+        return tuple(forms), tuple(asked)
 
     def _part(
         self, part: Any, form_of: Callable[[Any, _Asked], Hashable]
@@ -124,21 +119,20 @@ def _predicate_form(predicate: Predicate, asked: _Asked) -> Hashable:
     return clauses, predicate.residual, _constants_form(predicate.constants, asked)
 
 
+_FORMS: dict[DataKind, Callable[[Any, _Asked], Hashable]] = {
+    DataKind.PREDICATE: _predicate_form,
+    DataKind.CLAUSE: _clause_form,
+    DataKind.CONSTANTS: _constants_form,
+    DataKind.BOUNDS: _bounds_form,
+}
+
 # ---- the recipe of all of them ----
 
 
-def renumbered(recipe: Recipe) -> SelectRecipe | StepRecipe:
+def renumbered(recipe: Recipe) -> Recipe:
     """The same recipe with its parameters numbered as `Forms.of` lists them."""
     numbers = _Numbers()
-    if isinstance(recipe, SelectRecipe):
-        return replace(recipe, predicate=numbers.predicate(recipe.predicate))
-    assert isinstance(recipe, StepRecipe)
-    tests = numbers.clause(recipe.tests)
-    constants = numbers.next_part().constants(recipe.constants)
-    numbers.next_part()
-    bounds = tuple([Bound(numbers.constant(b.constant), b.strict) for b in recipe.bounds])
-    forward = numbers.next_part().predicate(recipe.forward)
-    return StepRecipe(tests, constants, bounds, forward, recipe.bounded_outside)
+    return recipe.with_data([numbers.next_part().part(data) for data in recipe.data or ()])
 
 
 class _Numbers:
@@ -152,6 +146,19 @@ class _Numbers:
         self._first += len(self._asked)
         self._asked = {}
         return self
+
+    def part(self, data: Data) -> Any:
+        match data.kind:
+            case DataKind.PREDICATE:
+                return self.predicate(data.value)
+            case DataKind.CLAUSE:
+                return self.clause(data.value)
+            case DataKind.CONSTANTS:
+                return self.constants(data.value)
+            case DataKind.BOUNDS:
+                return tuple([Bound(self.constant(b.constant), b.strict) for b in data.value])
+            case DataKind.FIXED:
+                return data.value
 
     def constant(self, constant: Any) -> Any:
         if not isinstance(constant, Parameter):

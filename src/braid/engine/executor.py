@@ -26,10 +26,6 @@ from braid.engine.io.output_router import ChannelExits
 from braid.engine.io.shared_events import with_feeds
 from braid.engine.query_registry import Admitted, Census, ExitPoint
 from braid.engine.suspension import Stop
-from braid.operators.constraint_join.declared_logic import DeclaredWatchLogic
-from braid.operators.constraint_join.delta.logic import ChangesJoinLogic
-from braid.operators.constraint_join.logic import ConstraintJoinLogic
-from braid.operators.constraint_join.watch.report import Broken
 from braid.operators.core.base import Context, Logic, State
 from braid.operators.core.batch import Batch, Later
 from braid.operators.core.bit_sets import BitSets
@@ -39,17 +35,19 @@ from braid.operators.core.columnar_input import Columns, Unread
 from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
+from braid.operators.core.roles import (
+    BrokenConstraint,
+    LimitsMemory,
+    NodesByPort,
+    Publishes,
+    TakesFeeds,
+    UsesConstraints,
+    WatchesConstraint,
+)
+from braid.operators.core.subscriber_index import ALWAYS, NEVER
 from braid.operators.core.values import Words
-from braid.operators.detect.logic import DetectionLogic
-from braid.operators.group.spec import GroupSpec
-from braid.operators.registry import build
-from braid.operators.select.logic import SelectionLogic
-from braid.operators.select.spec import SelectRecipe
-from braid.operators.stream.encode import EncodeLogic
-from braid.operators.stream.publish import PublishLogic
-from braid.operators.stream.spec import EncodeSpec
-from braid.operators.stream.subscriber_index import ALWAYS, NEVER
-from braid.operators.window.spec import BufferSpec
+from braid.operators.registry import REGISTRY
+from braid.plan.channel_specs import EncodeSpec
 from braid.plan.plan import Plan, channel_owner, last_uses, moved_by_time, ordered, source_channel
 from braid.plan.routes import Exit, Route, Stage
 from braid.plan.specs import Shape
@@ -76,9 +74,9 @@ class Executor:
         self.context = context
         self.logics: dict[str, Logic] = {}
         #: Those that use constraints, which may turn out not to hold.
-        self._watching: dict[str, ConstraintJoinLogic | ChangesJoinLogic] = {}
+        self._watching: dict[str, UsesConstraints] = {}
         #: Where it is seen whether those that were declared hold.
-        self._watches: dict[str, DeclaredWatchLogic] = {}
+        self._watches: dict[str, WatchesConstraint] = {}
         self.census = Census()
         self.failures = Failures(self)
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
@@ -198,10 +196,10 @@ class Executor:
 
     def _logic(self, stage: Stage) -> Logic:
         if self.plan.add(stage):
-            logic = self.logics[stage.mop] = build(stage.spec, self.context, stage.inputs)
-            if isinstance(logic, ConstraintJoinLogic | ChangesJoinLogic):
+            logic = self.logics[stage.mop] = REGISTRY.build(stage.spec, self.context, stage.inputs)
+            if isinstance(logic, UsesConstraints):
                 self._watching[stage.mop] = logic
-            if isinstance(logic, DeclaredWatchLogic):
+            if isinstance(logic, WatchesConstraint):
                 self._watches[stage.mop] = logic
             self._order = None
         return self.logics[stage.mop]
@@ -216,7 +214,7 @@ class Executor:
     def publish(self, stage: Stage, sources: Iterable[ExitPoint]) -> None:
         """Make the events of a published stream a channel that others can read."""
         logic = self._logic(stage)
-        assert isinstance(logic, PublishLogic)
+        assert isinstance(logic, Publishes)
         logic.sources = [point.subscribers for point in sources]
 
     def changed(self) -> None:
@@ -247,9 +245,8 @@ class Executor:
             for point in admitted.exits:
                 points.setdefault(id(point), (point, []))[1].append(admitted.first + rows)
             for stage, own in zip(admitted.route.stages, admitted.nodes, strict=True):
-                port = stage.recipe.port if isinstance(stage.recipe, SelectRecipe) else ""
                 ports = nodes.setdefault(stage.mop, {})
-                ports.setdefault(port, []).append(own[rows].astype(np.int64))
+                ports.setdefault(stage.recipe.node_port, []).append(own[rows].astype(np.int64))
         for point, leaving in points.values():
             point.subscribers.remove(np.unique(np.concatenate(leaving)))
         for signature in reversed(self.order):  # what reads before what is read
@@ -264,9 +261,9 @@ class Executor:
         self._users[signature] -= len(nodes)
         if signature in self.failures.mops:
             return  # it goes with the last of them
-        if isinstance(logic, SelectionLogic):
-            logic.ports[port].retire(logic.dismiss(port, nodes))
-        elif not isinstance(logic, PublishLogic):
+        if isinstance(logic, NodesByPort):
+            logic.leave(port, nodes)
+        else:
             gone = logic.dismiss(nodes)
             if len(gone):
                 logic.nodes.retire(gone)
@@ -295,7 +292,7 @@ class Executor:
     def _is_used(self, signature: str) -> bool:
         """Whether queries go through an m-op, whoever reads it. What a prepared query without
         members would use is kept for it."""
-        if isinstance(self.logics[signature], PublishLogic):
+        if isinstance(self.logics[signature], Publishes):
             return False
         return self._users.get(signature, 1) > 0
 
@@ -337,7 +334,7 @@ class Executor:
             events = whole.get(name, sources.get(name))
             channels[source_channel(name)] = self._arrived(name, shape, events)
         for logic in self.logics.values():
-            if isinstance(logic, EncodeLogic):
+            if isinstance(logic, TakesFeeds):
                 logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
                 logic.by_themselves = {name: sources.get(name) for name in whole}
         wanted = {point.channel for point in self.exits.values()}
@@ -390,7 +387,7 @@ class Executor:
         return batch
 
     def _note_stops(self, signature: str) -> None:
-        sums = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
+        sums = self.plan.mops[signature].spec.sums
         if signature in self.failures.mops:
             return
         if sums and self.logics[signature].stopped:
@@ -434,17 +431,17 @@ class Executor:
         for signature, logic in self.logics.items():
             if signature in self.failures.mops or not logic.stopped:
                 continue
-            overflow = isinstance(self.plan.mops[signature].spec, GroupSpec | BufferSpec)
+            overflow = self.plan.mops[signature].spec.sums
             if overflow:
                 self._end_overflown(signature)
-            short = logic.out_of_memory if isinstance(logic, DetectionLogic) else ()
+            short = logic.out_of_memory if isinstance(logic, LimitsMemory) else ()
             for admitted, stage, number, node, at in self._stopped_in(signature):
                 ended = _ended(admitted.route, stage) if overflow else ()
                 stop = Stop(at, overflow, node in short, ended)
                 found[number] = stop.with_earlier(found[number]) if number in found else stop
         return found | self.failures.stops()
 
-    def broken(self) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
+    def broken(self) -> Iterator[tuple[str, ConstraintMode | None, BrokenConstraint]]:
         """Declared constraints that were broken since this was last asked, with the queries that join
         their streams, and what these may do if their joins have used them.
 
@@ -473,7 +470,7 @@ class Executor:
             for query, why in watch.unused(self.census.has):
                 yield query, watch.constraint, why
 
-    def constraint_joins(self) -> Iterable[tuple[str, ConstraintJoinLogic | ChangesJoinLogic]]:
+    def constraint_joins(self) -> Iterable[tuple[str, UsesConstraints]]:
         """The joins that use constraints, by m-op."""
         return self._watching.items()
 
@@ -484,8 +481,8 @@ class Executor:
                 yield from (self.census.id_of(admitted.first + row) for row in rows.tolist())
 
     def _told(
-        self, signature: str, broken: Broken, to: Collection[str] | None
-    ) -> Iterator[tuple[str, ConstraintMode | None, Broken]]:
+        self, signature: str, broken: BrokenConstraint, to: Collection[str] | None
+    ) -> Iterator[tuple[str, ConstraintMode | None, BrokenConstraint]]:
         """The queries that go through a watch: all of them, or those that are named."""
         for admitted, rows in self.census.living():
             mops = {stage.mop for stage in admitted.route.stages}

@@ -20,7 +20,7 @@ from braid.engine.query_registry import Admitted
 from braid.engine.suspension import Stop
 from braid.errors import CheckpointError
 from braid.operators.core.base import Logic
-from braid.operators.stream.subscriber_index import ALWAYS
+from braid.operators.core.subscriber_index import ALWAYS
 from braid.plan.plan import channel_owner
 
 if TYPE_CHECKING:

@@ -36,16 +36,14 @@ from braid.algebra.types import Kind, kind_of
 from braid.engine.bulk_registration import Comer, can_wait
 from braid.engine.executor import Executor
 from braid.engine.query_registry import ExitPoint
-from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
-from braid.operators.constraint_join.spec import constraint_join_of
-from braid.operators.constraint_join.watch_planning import asked_of_streams
+from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
-from braid.operators.stream.spec import PublishSpec
-from braid.operators.stream.subscriber_index import ALWAYS
-from braid.optimizer.constraint_use import with_reasons
-from braid.optimizer.driver import Driver, NeedsOneQuery, Published, depends_on_birth
+from braid.operators.registry import REGISTRY
+from braid.optimizer.driver import Driver, Published, depends_on_birth
 from braid.plan.boxes import boxes_of, columns_of
+from braid.plan.channel_specs import PublishSpec
 from braid.plan.plan import Mop
+from braid.plan.planning import NeedsOneQuery
 from braid.plan.routes import PlainRecipe, Route, Stage
 from braid.plan.sharing import Channel
 from braid.plan.specs import Shape
@@ -79,13 +77,20 @@ def read_shapes(
         nodes = [output.node for output in members.template.outputs]
         for node in nodes:
             _name_columns(node, set(node.schema.names), used)
-        for stream, names in asked_of_streams(nodes, declared) if declared else ():
+        for stream, names in _asked_of_streams(nodes, declared):
             used.setdefault(stream, set()).update(names)
     return {
         name: Shape(Schema(tuple(a for a in streams[name].schema if a.name in used[name])))
         for name in used
         if name in streams
     }
+
+
+def _asked_of_streams(
+    nodes: Sequence[Node], declared: tuple[Constraint, ...]
+) -> Iterable[tuple[str, tuple[str, ...]]]:
+    use = REGISTRY.constraints
+    return use.reads(nodes, declared) if declared and use is not None else ()
 
 
 def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> None:
@@ -300,7 +305,7 @@ class Planner:
         alone = np.zeros(len(members), np.bool_)
         for row in self._perhaps_by_themselves(members):
             route = self._own_route(members, row, birth)
-            joins = {s.mop for s in route.stages if constraint_join_of(s.spec) is not None}
+            joins = {s.mop for s in route.stages if s.spec.for_one_query}
             there = joins & (self._saved | self._executor.plan.mops.keys())
             if joins and (first or there):
                 self._admit_alone(members, row, births, birth)
@@ -314,7 +319,8 @@ class Planner:
         self, key: _RouteKey, route: Route, members: Members, birth: int | None
     ) -> Route:
         """The route with what its queries are told of declared constraints; found once."""
-        if not any(isinstance(s.spec, DeclaredWatchSpec) for s in route.stages):
+        use = REGISTRY.constraints
+        if use is None or not use.is_watched(route):
             return route
         if key not in self._reasoned:
             template = members.template
@@ -326,11 +332,11 @@ class Planner:
 
     def _explained(self, route: Route, own: Route | None, template: Template) -> Route:
         """Nobody is told what was said by themselves: that constraints are off, or their rule."""
-        off = (template.mode or self._driver.mode) is ConstraintMode.OFF
-        if off or "k_join" not in self._driver.rules:
+        use = REGISTRY.constraints
+        if use is None or not self._driver.uses_constraints(template.mode):
             return route
         nodes = [output.node for output in self._outputs(template)]
-        return with_reasons(route, own, nodes, lambda node: self._driver.made.get(node))
+        return use.with_reasons(route, own, nodes, lambda node: self._driver.made.get(node))
 
     def _perhaps_by_themselves(self, members: Members) -> list[int]:
         """The queries for which it is worth looking: all of a few, of many those that had one."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from braid.engine.checksums import reading
 from braid.engine.query_registry import Census
+from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
-from braid.operators.stream.subscriber_index import ALWAYS
 
 _ROSTER = pa.schema(
     [pa.field("id", pa.string(), nullable=False), pa.field("birth", pa.int64(), nullable=False)]

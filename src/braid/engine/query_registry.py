@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from braid.algebra.schema import Schema
 from braid.operators.core.columns import Rows
+from braid.operators.core.result_tables import ResultForm
+from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Values, Words
-from braid.operators.stream.publish import Subscribers
-from braid.operators.stream.result_tables import ResultForm
 from braid.plan.layout import Layout
 from braid.plan.routes import Route
 

@@ -33,13 +33,13 @@ from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
 from braid.engine.unreadable import UnreadTexts, document_mops
 from braid.errors import Notice
-from braid.operators.constraint_join.state import is_own_join
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Columns, rows_of
 from braid.operators.core.columns import Rows
+from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Words
-from braid.operators.stream.publish import Subscribers
+from braid.operators.registry import REGISTRY
 from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
@@ -113,7 +113,8 @@ class Shard:
         known = (options.mode, self._declared)
         driver = Driver(self._streams, shapes, options.rules, {}, self._sharable, *known)
         driver.constrains_at_once = not options.aside_above
-        kept = frozenset(s for s, arrays in states.items() if is_own_join(arrays))
+        use = REGISTRY.constraints
+        kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
         named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None

@@ -18,7 +18,7 @@ from braid.engine.executor import Executor
 from braid.engine.io.ingest import REJECTED
 from braid.engine.io.payload import to_json
 from braid.errors import Notice
-from braid.operators.documents.logic import DocumentsLogic, Unread
+from braid.operators.core.roles import ReadsTexts, Unread
 
 #: The notice of this module.
 CODE = "W209"
@@ -50,7 +50,7 @@ class UnreadTexts:
         clocks: dict[str, str] = {}
         for signature, unit in units:
             logic = executor.logics[signature]
-            assert isinstance(logic, DocumentsLogic)
+            assert isinstance(logic, ReadsTexts)
             unread, logic.unread = logic.unread, []
             for channel in dict.fromkeys(one.channel for one in unread):
                 own = Counter(one for one in unread if one.channel == channel)
@@ -69,7 +69,7 @@ class UnreadTexts:
 
 def document_mops(executor: Executor) -> list[str]:
     """The m-ops that read documents and have met others."""
-    return [s for s, o in executor.logics.items() if isinstance(o, DocumentsLogic) and o.unread]
+    return [s for s, o in executor.logics.items() if isinstance(o, ReadsTexts) and o.unread]
 
 
 def _table(channel: str, unread: Sequence[Unread], unit: str) -> pa.Table:

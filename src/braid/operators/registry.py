@@ -1,93 +1,115 @@
-"""From a spec to a running m-op."""
+"""The registry of operator families: who plans a node, who builds a spec, who explains it.
+
+Adding a family adds a folder here and one line to `NAMES`; see `docs/adding_an_operator.md`. Nothing
+outside of a family's package names it, so a family without its line is not there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from braid.operators.constraint_join.declared_logic import DeclaredWatchLogic
-from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
-from braid.operators.constraint_join.delta.logic import ChangesJoinLogic
-from braid.operators.constraint_join.logic import ConstraintJoinLogic, growing_join
-from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
-from braid.operators.core.base import Context, Logic
-from braid.operators.detect.keyed_logic import KeyedDetections
-from braid.operators.detect.logic import WholeDetections
-from braid.operators.detect.spec import DetectionSpec
-from braid.operators.documents.logic import DocumentsLogic
-from braid.operators.documents.spec import DocumentsSpec
-from braid.operators.group.empty_group import NothingLogic
-from braid.operators.group.logic import GroupLogic
-from braid.operators.group.spec import GroupSpec, NothingSpec
-from braid.operators.join.logic import JoinLogic
-from braid.operators.join.spec import GrowingJoinSpec, JoinSpec, WindowJoinSpec
-from braid.operators.join.window_join import WindowJoinLogic
-from braid.operators.pattern.logic import StepLogic
-from braid.operators.pattern.spec import StepSpec
-from braid.operators.project.logic import ProjectLogic
-from braid.operators.project.spec import ProjectSpec
-from braid.operators.select.logic import SelectionLogic
-from braid.operators.select.spec import SelectionSpec
-from braid.operators.selection_join.logic import SelectionJoinLogic
-from braid.operators.selection_join.spec import SelectionJoinSpec
-from braid.operators.stream.encode import EncodeLogic
-from braid.operators.stream.publish import PublishLogic
-from braid.operators.stream.sametime import SameTimeLogic
-from braid.operators.stream.spec import EncodeSpec, PublishSpec, SameTimeSpec, UnionSpec
-from braid.operators.stream.union import UnionLogic
-from braid.operators.to_stream.logic import ToStreamLogic
-from braid.operators.to_stream.spec import ToStreamSpec
-from braid.operators.window.buffer import BufferLogic
-from braid.operators.window.logic import WindowLogic
-from braid.operators.window.spec import BufferSpec, WindowSpec
-from braid.plan.plan import streams_of
+from braid.errors import ConfigError
+from braid.operators.core.family import ConstraintUse, Detail, Family, Form, MopKind, Plan
 from braid.plan.specs import Spec
 
+if TYPE_CHECKING:
+    from braid.algebra.nodes import Node
+    from braid.operators.core.base import Context, Logic
 
-def build(spec: Spec, context: Context, inputs: Sequence[str] = ()) -> Logic:
-    """The logic of a spec, without members; `inputs` are the channels that it reads."""
-    match spec:
-        case SelectionSpec():
-            streams = [stream for channel in inputs for stream in streams_of(channel)]
-            return SelectionLogic(spec, context, streams)
-        case ProjectSpec():
-            return ProjectLogic(spec, context)
-        case UnionSpec():
-            return UnionLogic(spec)
-        case StepSpec():
-            return StepLogic(spec, context)
-        case SameTimeSpec():
-            return SameTimeLogic(spec, context.values)
-        case EncodeSpec():
-            return EncodeLogic(spec)
-        case PublishSpec():
-            return PublishLogic(spec)
-        case WindowSpec():
-            return WindowLogic(spec, context)
-        case ConstraintJoinSpec() if CHANGES in spec.windows:
-            return ChangesJoinLogic(spec, context)
-        case ConstraintJoinSpec():
-            return ConstraintJoinLogic(spec, context)
-        case DeclaredWatchSpec():
-            return DeclaredWatchLogic(spec, context)
-        case GrowingJoinSpec():
-            return growing_join(spec, context)
-        case SelectionJoinSpec():
-            return SelectionJoinLogic(spec, context)
-        case WindowJoinSpec():
-            return WindowJoinLogic(spec, context)
-        case JoinSpec():
-            return JoinLogic(spec, context)
-        case GroupSpec():
-            return GroupLogic(spec, context)
-        case BufferSpec():
-            return BufferLogic(spec, context)
-        case NothingSpec():
-            return NothingLogic(spec, context)
-        case DocumentsSpec():
-            return DocumentsLogic(spec, context)
-        case ToStreamSpec():
-            return ToStreamLogic(spec, context)
-        case DetectionSpec():
-            made = KeyedDetections if spec.partition else WholeDetections
-            return made(spec, context)
-    raise AssertionError(f"no m-op for {type(spec).__name__}")
+#: The families, each after those that it is built on. The rules are tried in this order; of special
+#: forms of an operator, those of later families are asked first.
+NAMES = (
+    "select",
+    "project",
+    "stream",
+    "pattern",
+    "group",
+    "window",
+    "join",
+    "detect",
+    "selection_join",
+    "constraint_join",
+    "to_stream",
+    "documents",
+)
+
+
+class Registry:
+    """What families say, by what they say it of."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self.families = tuple(families)
+        self._kinds: dict[type[Spec], MopKind] = {
+            kind.spec: kind for family in self.families for kind in family.mops
+        }
+        self._plans: dict[type, Plan] = {
+            type_: plan for family in self.families for type_, plan in family.plans.items()
+        }
+        self._forms: dict[type, tuple[Form, ...]] = {}
+        for family in self.families:
+            for type_, form in family.forms.items():
+                self._forms[type_] = (form, *self._forms.get(type_, ()))
+        #: The nodes and relations that apply the selection and the picking of columns above them.
+        self.composites = frozenset(type_ for f in self.families for type_ in f.composites)
+
+    @cached_property
+    def constraints(self) -> ConstraintUse | None:
+        """What is done with declared constraints, if some family knows that."""
+        return next((f.constraints for f in self.families if f.constraints is not None), None)
+
+    def missing(self, what: str) -> ConfigError:
+        """The error of a query that needs a family which is not there."""
+        known = ", ".join(family.name for family in self.families)
+        return ConfigError(
+            "E330", f"no operator family is registered for {what}", f"families: {known}"
+        )
+
+    def plan_of(self, type_: type) -> Plan:
+        """How to plan the nodes or relations of a type."""
+        plan = self._plans.get(type_)
+        if plan is None:
+            raise self.missing(type_.__name__)
+        return plan
+
+    def forms_of(self, type_: type) -> tuple[Form, ...]:
+        """The special forms of an operator, in the order in which they are asked."""
+        return self._forms.get(type_, ())
+
+    def kind_of(self, spec: Spec) -> MopKind:
+        """What is known of the m-ops of a spec."""
+        kind = self._kinds.get(type(spec))
+        if kind is None:
+            raise self.missing(type(spec).__name__)
+        return kind
+
+    def name_of(self, spec: Spec) -> str:
+        """What `explain` and `stats` call the m-ops of a spec."""
+        return self.kind_of(spec).name_of(spec)
+
+    def build(self, spec: Spec, context: Context, inputs: Sequence[str] = ()) -> Logic:
+        """The logic of a spec, without members; `inputs` are the channels that it reads."""
+        return self.kind_of(spec).build(spec, context, inputs)
+
+    def query_lines(self, node: Node, name: str) -> Iterator[str]:
+        """What families say about one query."""
+        for family in self.families:
+            if family.explain_query is not None:
+                yield from family.explain_query(node, name)
+
+    def statistics_lines(self, kind: str, detail: Detail) -> Iterator[str]:
+        """What families say in `braid stats` about an m-op that is called by a name."""
+        for family in self.families:
+            if kind in family.statistics:
+                yield from family.statistics[kind](detail)
+
+
+def _family(name: str) -> Family:
+    family: Family = import_module(f"braid.operators.{name}.family").FAMILY
+    assert family.name == name, f"{family.name} is in the package {name}"
+    return family
+
+
+REGISTRY = Registry(_family(name) for name in NAMES)

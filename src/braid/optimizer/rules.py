@@ -1,70 +1,24 @@
-"""The m-rules, in the order in which they are tried: later ones share more."""
+"""The m-rules, in the order in which they are tried: later ones share more.
+
+The registry has the families in an order, and each family its rules. A rule speaks of operators of
+its own family only, so the order between families decides nothing but how rules are listed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from braid.errors import ConfigError
-from braid.operators.constraint_join.rules import K_JOIN
-from braid.operators.detect.rules import S_DETECT
-from braid.operators.documents.rules import S_XML
-from braid.operators.group.rules import C_ALPHA, S_ALPHA
-from braid.operators.join.rules.share_joins import C_JOIN, S_JOIN
-from braid.operators.join.rules.window_joins import S_WINDOW_JOIN
-from braid.operators.pattern.rules.channel_patterns import C_MU, C_SEQ
-from braid.operators.pattern.rules.merge_patterns import S_MU, S_SEQ
-from braid.operators.pattern.rules.template_patterns import T_MU, T_SEQ
-from braid.operators.project.rules.channel_projections import C_PI
-from braid.operators.project.rules.merge_projections import S_PI
-from braid.operators.select.rules.channel_selections import C_SIGMA
-from braid.operators.select.rules.default_selections import D_SIGMA
-from braid.operators.select.rules.index_selections import S_SIGMA
-from braid.operators.selection_join.rules import S_SELECTION_JOIN
-from braid.operators.stream.rules import S_BETA, S_UNION
-from braid.operators.to_stream.rules import S_STREAM
-from braid.operators.window.rules.share_buffers import S_BUFFER, S_GROUPING
-from braid.operators.window.rules.share_windows import S_WINDOW
+from braid.operators.registry import REGISTRY
 from braid.plan.sharing import Rule
 
-RULES: tuple[Rule, ...] = (
-    D_SIGMA,
-    S_SIGMA,
-    C_SIGMA,
-    S_PI,
-    C_PI,
-    S_UNION,
-    S_BETA,
-    S_SEQ,
-    S_MU,
-    T_SEQ,
-    T_MU,
-    C_SEQ,
-    C_MU,
-    S_WINDOW,
-    S_JOIN,
-    C_JOIN,
-    S_WINDOW_JOIN,
-    S_DETECT,
-    K_JOIN,
-    S_SELECTION_JOIN,
-    S_ALPHA,
-    C_ALPHA,
-    S_BUFFER,
-    S_GROUPING,
-    S_STREAM,
-    S_XML,
-)
+RULES: tuple[Rule, ...] = tuple(rule for family in REGISTRY.families for rule in family.rules)
 
 #: Techniques that are no merging of operators but can be switched off like rules: reading what
-#: another query publishes without materialising it; the indexes on static filter predicates, on
-#: dynamic equality predicates of instances, and on forward predicates.
+#: another query publishes without materialising it, and those of the families.
 SWITCHES = {
     "inline": "a query that reads what another publishes reads its operators",
-    "an_index": "instances are found by the constants that their step asks of an event",
-    "ai_index": "instances are found by the values that they have bound",
-    "xml_order": "values of documents that are compared by order are kept in order",
-    "xml_views": "joins of documents by value are worked out once for all templates, with a view cache",
-    "fr_index": "forward edges of a state with many are found by the constants that they ask",
+    **{name: does for family in REGISTRY.families for name, does in family.switches.items()},
 }
 
 NAMES = (*(rule.name for rule in RULES), *SWITCHES)

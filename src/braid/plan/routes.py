@@ -8,7 +8,10 @@ templates meet in one m-op if only such data tell them apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +28,24 @@ class Bound:
     strict: bool = False
 
 
+class DataKind(Enum):
+    """What a part of a recipe is."""
+
+    PREDICATE = "predicate"
+    CLAUSE = "clause"
+    CONSTANTS = "constants"
+    BOUNDS = "bounds"
+    #: The same for all members: no constants of queries are in it.
+    FIXED = "fixed"
+
+
+class Data(NamedTuple):
+    """A part of a recipe with the constants of a query in it."""
+
+    kind: DataKind
+    value: Any
+
+
 class Recipe:
     """The data of one member of an m-op. Each family has recipes of its own."""
 
@@ -35,6 +56,26 @@ class Recipe:
     def shape(self, spec: Spec) -> Shape:
         """What lies in the rows of that channel."""
         return spec.output
+
+    @property
+    def node_port(self) -> str:
+        """The port whose nodes members have, of an m-op that numbers the nodes of each port apart."""
+        return ""
+
+    @property
+    def bounds_outside(self) -> tuple[Bound, ...]:
+        """Bounds that are asked of the results where they come out, and not inside the m-op."""
+        return ()
+
+    @property
+    def data(self) -> tuple[Data, ...] | None:
+        """The parts that constants of queries are in, if members of several templates may be
+        admitted together; None if each template is admitted by itself."""
+        return None
+
+    def with_data(self, values: Sequence[Any]) -> Recipe:
+        """The same recipe with other values in these parts."""
+        raise AssertionError("it has no such parts")
 
 
 class PortRecipe(Recipe):

@@ -6,6 +6,7 @@ to the query equals the reference answer of the expression that the spec stands 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,13 +31,13 @@ class Shape:
         return Layout(self.schema.names)
 
 
-class Spec:
+class Spec(ABC):
     """What an m-op does. Each family has specs of its own: frozen dataclasses."""
 
     @property
+    @abstractmethod
     def output(self) -> Shape:
         """What lies in the rows that it puts out."""
-        raise NotImplementedError
 
     @property
     def stateful(self) -> bool:
@@ -48,9 +49,19 @@ class Spec:
         """Whether it puts out or forgets something when time passes and nothing comes."""
         return False
 
+    @property
+    def sums(self) -> bool:
+        """Whether a member may have a sum that does not fit, and stops then."""
+        return False
+
+    @property
+    def for_one_query(self) -> bool:
+        """Whether it is made for one query, which keeps it for as long as it lives."""
+        return False
+
+    @abstractmethod
     def describe(self) -> str:
         """One line for `explain`."""
-        raise NotImplementedError
 
 
 def plain_ref(expression: Expression) -> Ref | None:

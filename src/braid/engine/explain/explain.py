@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from braid.engine.explain.explain_text import (
-    counted,
     details,
     named,
     origin_lines,
@@ -30,8 +29,8 @@ from braid.engine.shard import Shard
 from braid.errors import BraidError
 from braid.lang import Catalog
 from braid.lang.parse.problems import listing
-from braid.operators.documents.explain import document_lines
-from braid.operators.pattern.automaton import describe, translate
+from braid.operators.core.wording import counted
+from braid.operators.registry import REGISTRY
 from braid.plan.plan import channel_owner
 
 #: More m-ops, exits or templates than this are not listed one by one in a text.
@@ -124,7 +123,7 @@ def explained(shard: Shard, catalog: Catalog, query: str | None = None) -> Expla
     else:
         known = listing([*catalog.prepared, *catalog.queries.single])
         raise BraidError("E134", f"there is no query {query!r}", f"queries: {known}")
-    more = ("", describe(translate(node, query)), *document_lines(node))
+    more = ("", *REGISTRY.query_lines(node, query))
     return Explained(Explanation(shard), query, more)
 
 
@@ -164,7 +163,7 @@ def _mop_lines(view: MopView, channels: dict[str, ChannelView]) -> list[str]:
     ]
     if len(view.outputs) > MOST_TEMPLATES:
         lines[-1] += f" and {counted(len(view.outputs) - MOST_TEMPLATES, 'channel')} more"
-    if view.kind != "publication":
+    if REGISTRY.kind_of(view.mop.spec).has_members:
         lines.append(f"  {named(view.members, 'member')}")
         lines.append(f"  {counted(view.templates, 'template')}")
     return lines + [f"  {line}" for line in (*details(view), *origin_lines(view))]

@@ -15,21 +15,10 @@ import numpy as np
 from braid.algebra.types import sql_name
 from braid.engine.query_registry import Admitted, ExitPoint
 from braid.engine.shard import Shard
-from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
 from braid.operators.core.values import Words
-from braid.operators.detect.spec import DetectionSpec
-from braid.operators.documents.spec import DocumentsSpec
-from braid.operators.group.spec import GroupSpec, NothingSpec
-from braid.operators.join.spec import JoinSpec
-from braid.operators.pattern.spec import StepSpec
-from braid.operators.project.spec import ProjectSpec
-from braid.operators.select.spec import SelectionSpec
-from braid.operators.stream.spec import EncodeSpec, PublishSpec, SameTimeSpec, UnionSpec
-from braid.operators.to_stream.spec import ToStreamSpec
-from braid.operators.window.spec import BufferSpec, WindowSpec
+from braid.operators.registry import REGISTRY
 from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.routes import Route
-from braid.plan.specs import Spec
 
 #: How many queries are named where not all can be.
 NAMED = 3
@@ -104,39 +93,6 @@ def short(signature: str) -> str:
     return signature if signature.startswith("publish:") else signature[:8]
 
 
-def kind_of_mop(spec: Spec) -> str:
-    match spec:
-        case SelectionSpec():
-            return "selection"
-        case ProjectSpec():
-            return "projection"
-        case UnionSpec():
-            return "union"
-        case SameTimeSpec():
-            return "aggregation"
-        case PublishSpec():
-            return "publication"
-        case EncodeSpec():
-            return "channel"
-        case StepSpec():
-            return "iteration" if spec.iterates else "sequence"
-        case WindowSpec() | BufferSpec():
-            return "window"
-        case JoinSpec():
-            return "join"
-        case GroupSpec() | NothingSpec():
-            return "grouping"
-        case ToStreamSpec():
-            return "relation stream"
-        case DetectionSpec():
-            return "detection"
-        case DocumentsSpec():
-            return "document query"
-        case DeclaredWatchSpec():
-            return "watch"
-    raise AssertionError(f"no word for {type(spec).__name__}")
-
-
 def gather(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
     """The whole plan; or only what the queries of these numbers go through, with everybody who
     shares it."""
@@ -146,7 +102,7 @@ def gather(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
     mops = {
         s: MopView(
             shard.plan.mops[s],
-            kind_of_mop(shard.plan.mops[s].spec),
+            REGISTRY.name_of(shard.plan.mops[s].spec),
             shard.unit(s),
             executor.logics[s].describe(),
         )

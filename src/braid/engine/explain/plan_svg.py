@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
-from braid.engine.explain.explain_text import bound_line, counted, keys_shown, rules_of
+from braid.engine.explain.explain_text import rules_of
 from braid.engine.explain.overview import ExitView, MopView, Overview
-from braid.operators.pattern.spec import StepSpec
-from braid.operators.select.spec import SelectionSpec
+from braid.operators.core.wording import counted
+from braid.operators.registry import REGISTRY
 from braid.plan.plan import channel_owner, source_channel
 
 MOST_BOXES = 40
@@ -116,22 +116,13 @@ def _graph(found: Overview) -> _Graph:
 def _mop_box(signature: str, view: MopView) -> Box:
     lines = [f"{view.kind} {view.name}", counted(view.members.count, "member")]
     spec = view.mop.spec
-    if view.kind == "publication":
-        lines = [view.name, "publication"]
-    elif isinstance(spec, StepSpec):
-        lines.append(f"hash on {keys_shown(spec.keys)}" if spec.keys else _found_by(view))
-        lines.append(bound_line(view.detail["bounds"], view.unit))
-    elif isinstance(spec, SelectionSpec):
-        form = str(view.detail.get("form", "?"))
-        lines += [f"index: {form}", counted(int(view.detail.get("clauses", 0)), "clause")]
+    kind = REGISTRY.kind_of(spec)
+    if not kind.has_members:
+        lines = [view.name, view.kind]
+    lines += kind.box(spec, view.detail, view.unit)
     rules = ", ".join(rules_of(view))
     title = f"{spec.describe()} -- {counted(view.operators, 'operator')}, rules: {rules or 'none'}"
     return Box(signature, view.kind, lines, view.members.count, title)
-
-
-def _found_by(view: MopView) -> str:
-    static = any(c["columns"] for c in view.detail["static"])
-    return "found by constants" if static else "no index"
 
 
 def _exit_box(number: int, view: ExitView) -> Box:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from braid.engine.explain.overview import kind_of_mop
 from braid.engine.shard import Shard
+from braid.operators.core.roles import CountsInstances
 from braid.operators.core.values import Words
-from braid.operators.pattern.logic import StepLogic
+from braid.operators.registry import REGISTRY
 
 #: So many queries have figures of their own if nobody is asked for by name.
 MOST_QUERIES = 100
@@ -153,7 +153,7 @@ def _mop(shard: Shard, signature: str, members: int) -> dict[str, Any]:
     mop, logic = shard.plan.mops[signature], executor.logics[signature]
     return {
         "signature": signature,
-        "kind": kind_of_mop(mop.spec),
+        "kind": REGISTRY.name_of(mop.spec),
         "does": mop.spec.describe(),
         "members": members,
         "events_in": executor.events_in.get(signature, 0),
@@ -189,7 +189,7 @@ def _instances(shard: Shard, numbers: Words) -> list[int]:
         total = 0
         for stage, nodes in zip(admitted.route.stages, admitted.nodes, strict=True):
             logic = executor.logics[stage.mop]
-            if isinstance(logic, StepLogic):
+            if isinstance(logic, CountsInstances):
                 if stage.mop not in waiting:
                     waiting[stage.mop] = logic.waiting(shard.bound(shard.unit(stage.mop)))
                 total += int(waiting[stage.mop][nodes[number - admitted.first]])

@@ -32,6 +32,7 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin, nobody
+from braid.operators.core.roles import WatchesConstraint
 from braid.operators.core.values import Words
 from braid.operators.window.logic import seen_since
 from braid.plan.layout import Layout
@@ -60,7 +61,7 @@ _NAMED = 16
 _Break = tuple[int, int, int | None]
 
 
-class DeclaredWatchLogic:
+class DeclaredWatchLogic(WatchesConstraint):
     """One declared constraint, for all queries that join its streams."""
 
     takes_sets = False

@@ -23,9 +23,9 @@ from braid.operators.constraint_join.kernels.join import pass_time, run
 from braid.operators.constraint_join.output import Output
 from braid.operators.constraint_join.passthrough import Resting
 from braid.operators.constraint_join.result_expiry import Going
-from braid.operators.constraint_join.spec import ConstraintJoinSpec
+from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
 from braid.operators.constraint_join.spill.rows import Aside
-from braid.operators.constraint_join.state import SAVED, STORES, Stores
+from braid.operators.constraint_join.state import SAVED, Stores
 from braid.operators.constraint_join.watch.cost_probe import Look
 from braid.operators.constraint_join.watch.loss_estimate import Lossy
 from braid.operators.constraint_join.watch.report import Broken
@@ -34,9 +34,10 @@ from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, OneForAll, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
-from braid.operators.join.growing import PLAIN, GrowingJoinLogic, plain_join
+from braid.operators.core.roles import UsesConstraints
+from braid.operators.join.growing import GrowingJoinLogic, plain_join
 from braid.operators.join.probe_orders import keys_of
-from braid.operators.join.spec import GrowingJoinSpec
+from braid.operators.join.spec import PLAIN, GrowingJoinSpec
 from braid.operators.join.window_join import WindowJoinLogic
 from braid.operators.window.logic import last_order, seen_since
 from braid.plan.layout import Layout
@@ -45,7 +46,7 @@ from braid.plan.layout import Layout
 _ROUND = 4096
 
 
-class ConstraintJoinLogic(OneForAll):
+class ConstraintJoinLogic(OneForAll, UsesConstraints):
     """One join with its windows and constants, of all queries that have the same."""
 
     takes_sets = False

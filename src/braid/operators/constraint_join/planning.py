@@ -1,4 +1,4 @@
-"""Joins that use constraints (`rules/k_join.py`): which relations they can be of, and their inputs.
+"""Joins that use constraints (`operators/constraint_join/rules.py`): which relations they can be of, and their inputs.
 
 The windows are inside the join. What is asked of one input alone is asked below it where a refused
 event is nothing to the join; else it is computed as a column of the event, which counts for a window
@@ -45,9 +45,11 @@ from braid.operators.constraint_join.spec import (
     ConstraintJoinSpec,
     WindowInside,
 )
+from braid.operators.join.planning import JoinPlan, read_sides
 from braid.operators.join.sides import Sides
+from braid.operators.project.planning import projected
 from braid.plan.computed_columns import PREFIX, has_vector
-from braid.plan.planning import Items, Planning
+from braid.plan.planning import Items, Planning, RowPlanning, RowsRequest, has_parameter
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Lifter
 from braid.plan.routes import PlainRecipe
@@ -189,7 +191,7 @@ def has_parameters(relation: Relation) -> bool:
     """Whether constants of members are in a relation or in the streams below it."""
     if any(isinstance(e, Parameter) for part in row_expressions(relation) for e in walk(part)):
         return True
-    return "Parameter(" in repr([w.input for w in _windows(relation)])
+    return has_parameter([w.input for w in _windows(relation)])
 
 
 def _windows(relation: Relation) -> list[Window]:
@@ -206,6 +208,26 @@ def of_streams(
     return tuple(
         c for c in declared if c.stream in streams and (c.target is None or c.target in streams)
     )
+
+
+def join_form(rows: RowPlanning, plan: JoinPlan, request: RowsRequest) -> Channel | None:
+    """The form of a join that uses constraints, if it may and can be that."""
+    walk, join, sides = rows.walk, plan.join, plan.sides
+    only_coming = join is rows.only_coming
+    if only_coming and may_use_constraints(walk, rows.output.relation):
+        netted = sides.netted(rows.shown) if plan.by_time else ()
+        found = constraint_join(walk, join, plan.parts, sides, plan.emit, netted)
+        if found is not None:
+            return found
+    if plan.by_time or plan.boxes is not None:
+        return None
+    # Where nothing may be lost it is better to hold events once than to spill some of them.
+    drops = walk.constraints[0] is ConstraintMode.MONITORED
+    if (plan.may_be_inside and not drops) or not may_use_changes(walk, join, sides):
+        return None
+    with walk.without_members():
+        channels = read_sides(rows, plan, (K_JOIN, plan.definition))
+        return changes_join(walk, join, channels, sides, plan.emit, only_coming)
 
 
 def may_use_constraints(walk: Planning, relation: Relation) -> bool:
@@ -346,4 +368,4 @@ def _read(walk: Planning, input_: Input, reader: str) -> Channel:
     if input_.chosen:
         node = rearrange(Select(node, conjunction(input_.chosen)))
     source = walk.channel(node, needed, reader, ())
-    return walk.projected(source, items, tuple(lifter.constants))
+    return projected(walk, source, items, tuple(lifter.constants))

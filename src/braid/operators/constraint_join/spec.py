@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from braid.algebra.constraints import Constraint, ConstraintMode
-from braid.operators.join.spec import GrowingJoinSpec, JoinSpec
+from braid.operators.join.spec import PLAIN, GrowingJoinSpec, JoinSpec
 from braid.plan.specs import Spec
 
 #: The column of an input that says whether WHERE keeps a row, and what its own order columns begin
 #: with.
 KEEPS = "__keeps"
 ORDER = "__order_"
+#: The name of what is saved of every input.
+STORES = "k_stores"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,10 @@ class ConstraintJoinSpec(JoinSpec):
         return True
 
     @property
+    def for_one_query(self) -> bool:
+        return True
+
+    @property
     def plain(self) -> GrowingJoinSpec:
         """The window join that is run instead while little is held."""
         return GrowingJoinSpec(
@@ -89,6 +97,11 @@ class ConstraintJoinSpec(JoinSpec):
 
     def describe(self) -> str:
         return f"constraint {super().describe()}"
+
+
+def is_own_join(state: Mapping[str, Any]) -> bool:
+    """Whether a state is that of a join that uses constraints, or will once it has grown."""
+    return STORES in state or any(name.startswith(PLAIN) for name in state)
 
 
 def constraint_join_of(spec: Spec) -> ConstraintJoinSpec | None:

@@ -14,20 +14,9 @@ from braid.operators.constraint_join.kernels import record_copies as holdings
 from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.probes import ProbedStores
 from braid.operators.constraint_join.spec import KEEPS, ConstraintJoinSpec
-from braid.operators.core.base import State
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
-from braid.operators.join.growing import PLAIN
 from braid.operators.join.probe_orders import Key, Lookup
-
-#: The name of what is saved of every input.
-STORES = "k_stores"
-
-
-def is_own_join(state: State) -> bool:
-    """Whether a state is that of a join that uses constraints, or will once it has grown."""
-    return STORES in state or any(name.startswith(PLAIN) for name in state)
-
 
 #: Words that are saved of a store: events so far, the last one that has left its window, whether
 #: rows leave after a result, results of rows, and what has been counted.

@@ -17,6 +17,12 @@ from collections.abc import Callable, Iterable, Iterator
 from braid.algebra.constraints import Constraint
 from braid.algebra.nodes import Node, Read
 from braid.algebra.relations import Join, Relation, ToStream, walk_rows, windows
+from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
+from braid.plan.lower import lower
+from braid.plan.planning import Planning
+from braid.plan.predicate_pushdown import rearrange
+from braid.plan.routes import PlainRecipe, Route, Stage
+from braid.plan.sharing import WATCH, signature
 
 #: The stream that an expression is, if it is one.
 Named = Callable[[Node], str | None]
@@ -76,3 +82,25 @@ def asked_of_streams(
         yield constraint.stream, constraint.attributes
         if constraint.target is not None:
             yield constraint.target, constraint.target_attributes
+
+
+def watch(walk: Planning, nodes: Iterable[Node]) -> None:
+    """Have what is declared of joined streams watched there."""
+    _, declared = walk.constraints
+    for constraint, streams in watched(nodes, declared, walk.stream_of).items():
+        names = (constraint.attributes, constraint.target_attributes)
+        with walk.without_members():
+            channels = [
+                walk.channel(rearrange(lower(node)), asked, WATCH, ())
+                for node, asked in zip(streams, names, strict=False)
+            ]
+        inputs = tuple(channel.signature for channel in channels)
+        spec = DeclaredWatchSpec(tuple(c.shape for c in channels), constraint)
+        mop = signature((WATCH, constraint, inputs))
+        none = tuple(None for _ in inputs)
+        walk.add_stage(Stage(mop, spec, inputs, mop, PlainRecipe(), none))
+
+
+def is_watched(route: Route) -> bool:
+    """Whether a route has what is declared watched."""
+    return any(isinstance(stage.spec, DeclaredWatchSpec) for stage in route.stages)

@@ -25,6 +25,7 @@ from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, signatures
+from braid.operators.core.roles import LimitsMemory
 from braid.operators.core.values import Words
 from braid.operators.detect.arrivals import Arriving
 from braid.operators.detect.base_log import NOTHING, Ended, LogKey
@@ -43,7 +44,7 @@ _SWEEP = 32
 _END = 2**62
 
 
-class DetectionLogic(ABC, Generic[L]):
+class DetectionLogic(LimitsMemory, ABC, Generic[L]):
     """What all detections do; `WholeDetections` and `KeyedDetections` say what logs are theirs."""
 
     takes_sets = False

@@ -23,12 +23,13 @@ from braid.algebra.expressions import (
 from braid.algebra.join_graphs import Graph, graph_of
 from braid.algebra.joins import parts_of, plain_ref
 from braid.algebra.nodes import Select
-from braid.algebra.relations import Detection, Window, WindowKind
+from braid.algebra.relations import Detection, ToStream, Window, WindowKind
 from braid.algebra.schema import Attribute
 from braid.algebra.types import BOOLEAN
 from braid.operators.detect import spec as plan
+from braid.operators.project.planning import projected
 from braid.plan.computed_columns import PREFIX
-from braid.plan.planning import Items, Planning
+from braid.plan.planning import Items, Planning, Request
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Lifter
 from braid.plan.sharing import DETECT, Channel, Operator, signature
@@ -46,7 +47,11 @@ class _Input(NamedTuple):
     columns: dict[Expression, str]
 
 
-def detected(walk: Planning, detection: Detection) -> Channel:
+def detected(walk: Planning, node: ToStream, request: Request) -> Channel | None:
+    """The form that ToStream has over a detection."""
+    detection = node.relation
+    if not isinstance(detection, Detection):
+        return None
     graph = graph_of(detection.join)
     inputs = [_read(walk, detection, graph, number) for number in range(graph.count)]
     chosen: list[_Input] = []
@@ -116,7 +121,7 @@ def _read(walk: Planning, detection: Detection, graph: Graph, number: int) -> _I
     lifted = tuple((name, walk.lifted(e, lifter)) for name, e in items)
     port = signature((DETECT, lifted))
     source = walk.channel(node, names, port, ())
-    channel = walk.projected(source, lifted, tuple(lifter.constants))
+    channel = projected(walk, source, lifted, tuple(lifter.constants))
     return _Input(channel, None, (), columns)
 
 
@@ -135,7 +140,7 @@ def _read_all(
     lifted = tuple((name, walk.lifted(e, lifter)) for name, e in items.items())
     port = signature((DETECT, lifted))
     source = walk.channel(window.input, _names(*items.values()), port, ())
-    channel = walk.projected(source, lifted, tuple(lifter.constants))
+    channel = projected(walk, source, lifted, tuple(lifter.constants))
     return _Input(channel, KEPT, order, columns)
 
 

@@ -6,7 +6,10 @@ from braid.algebra.documents import DOCUMENT, ENDLESS, Axis, Block, Documents, P
 from braid.algebra.expressions import Expression, Literal
 from braid.algebra.nodes import Node, walk_nodes
 from braid.algebra.text import show
+from braid.operators.core.family import Detail
+from braid.operators.core.wording import counted
 from braid.operators.documents.join_graphs import JoinGraph, conjunctive_query, join_graph, names_of
+from braid.operators.documents.spec import DocumentsSpec
 from braid.operators.documents.stages import Carried, carried, view_of
 
 _AXES = {Axis.CHILD: "/", Axis.DESCENDANT: "//", Axis.ATTRIBUTE: "/@"}
@@ -140,3 +143,19 @@ def _window(window: Expression | None) -> str:
     if isinstance(window, Literal) and window.value == ENDLESS:
         return "any time"
     return "?" if window is None else show(window)
+
+
+def mop_lines(spec: DocumentsSpec, found: Detail, unit: str) -> list[str]:
+    """What an m-op of such queries has become."""
+    paths = (counted(found["states"], "state"), counted(found["predicates"], "predicate"))
+    joins = "once for all templates" if spec.views else "by each template for itself"
+    queries = counted(found["queries"], "different query")
+    templates = counted(found["templates"], "join template")
+    held = counted(found["documents"], "document")
+    return [
+        f"paths: one automaton of {' and '.join(paths)}, {counted(found['edges'], 'edge')}",
+        f"{queries} of {templates}, values joined {joins}",
+        f"holds {held} with {counted(found['witnesses'], 'bound value')}",
+        f"view cache: {found['cache_hits']:,} values found, {found['cache_misses']:,} not",
+        "whole: all documents of its streams meet on one shard",
+    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin
 from braid.operators.core.nodes import Nodes, signatures
+from braid.operators.core.roles import ReadsTexts, Unread
 from braid.operators.core.values import Words
 from braid.operators.documents.batches import Matcher
 from braid.operators.documents.budget import DocumentBudget
@@ -62,18 +63,7 @@ _MUCH = 1 << 17
 _PIECE = 256
 
 
-class Unread(NamedTuple):
-    """A text that came where documents are read and is none."""
-
-    channel: str
-    column: str
-    start: int
-    end: int
-    text: str
-    reason: str
-
-
-class DocumentsLogic:
+class DocumentsLogic(ReadsTexts):
     """One m-op for all queries over the documents of some streams."""
 
     takes_sets = False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from braid.algebra.documents import Documents
 from braid.algebra.expressions import Ref, Source
 from braid.algebra.nodes import Read
@@ -20,15 +18,15 @@ from braid.operators.documents.spec import (
     width_of,
 )
 from braid.operators.documents.stages import Carried, carried
+from braid.operators.project.planning import projected
+from braid.plan.planning import Planning, Request
 from braid.plan.routes import Stage
 from braid.plan.sharing import DOCUMENTS, Channel, Operator, signature
 
-if TYPE_CHECKING:
-    from braid.optimizer.driver import _Walk
 
-
-def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
+def documents(walk: Planning, node: Documents, request: Request) -> Channel:
     """The channel of a query over documents, with the columns that are wanted."""
+    wanted = request.needed
     before: tuple[Channel, tuple[Carried, ...]] | None = None
     for count in range(2, len(node.blocks)):
         handed = carried(node, count, wanted)
@@ -40,7 +38,7 @@ def documents(walk: _Walk, node: Documents, wanted: frozenset[str]) -> Channel:
         for name, column in _columns(node)
         if name in wanted
     )
-    return walk.projected(channel, items, ())
+    return projected(walk, channel, items, ())
 
 
 def _is_divided(query: Documents) -> bool:
@@ -58,7 +56,7 @@ def _channel(query: Documents, number: int) -> str:
 
 
 def _joined(
-    walk: _Walk,
+    walk: Planning,
     query: Documents,
     before: tuple[Channel, tuple[Carried, ...]] | None,
     wanted: frozenset[str],
@@ -66,10 +64,9 @@ def _joined(
 ) -> Channel:
     """The last join of a query; `before`: the rows of the joins before it, and what they hold."""
     own = range(len(query.blocks)) if before is None else [len(query.blocks) - 1]
-    frozen, walk.frozen = walk.frozen, True  # an event of sharable streams is read by its stream
     read = [query.sources[n] for n in own]
-    sources = [walk.channel(s, s.schema.names, "documents", ()) for s in read]
-    walk.frozen = frozen
+    with walk.without_members():  # an event of sharable streams is read by its stream
+        sources = [walk.channel(s, s.schema.names, "documents", ()) for s in read]
     columns: dict[Channel, tuple[str, str | None] | None] = {
         source: (query.columns[n], "id" if "id" in source.shape.schema.names else None)
         for source, n in zip(sources, own, strict=True)
@@ -102,8 +99,8 @@ def _joined(
     names = tuple(i.signature for i in inputs)
     origins = tuple(i.stage if columns[i] is None else None for i in inputs)
     output = f"{mop}/{port_of(width, partial)}"
-    walk.stages.append(Stage(mop, spec, names, output, recipe, origins, sharing.rules))
-    return Channel(output, spec.output, len(walk.stages) - 1)
+    stage = Stage(mop, spec, names, output, recipe, origins, sharing.rules)
+    return Channel(output, spec.output, walk.add_stage(stage))
 
 
 def _columns(node: Documents) -> list[tuple[str, str]]:

@@ -45,6 +45,10 @@ class GroupSpec(Spec):
     def stateful(self) -> bool:
         return True
 
+    @property
+    def sums(self) -> bool:
+        return True
+
     def describe(self) -> str:
         if self.distinct:
             return "distinct"

@@ -18,11 +18,8 @@ from braid.operators.core.base import Context, Held, Logic, OneForAll, State
 from braid.operators.core.batch import Batch, Later
 from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
-from braid.operators.join.spec import GrowingJoinSpec, WindowJoinRecipe
+from braid.operators.join.spec import PLAIN, GrowingJoinSpec, WindowJoinRecipe
 from braid.operators.join.window_join import WindowJoinLogic
-
-#: What the names of the state of a plain join begin with, wherever it is saved.
-PLAIN = "plain_"
 
 #: Makes the logic that takes over from a plain join.
 TakeOver = Callable[[WindowJoinLogic], Logic]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from braid.algebra.expressions import Call, Expression, Ref, Source
+from braid.algebra.expressions import Call, Expression
 from braid.algebra.joins import Comparison, JoinParts, Side, in_names_of_join, plain_ref
 from braid.algebra.relations import Join, place
-from braid.algebra.schema import Schema
 from braid.algebra.types import BOOLEAN, Kind, kind_of
 from braid.operators.join.spec import Equality
-from braid.plan.planning import Items
+from braid.plan.planning import Items, plain_items
 from braid.plan.predicates import Lifter
 
 
@@ -120,8 +118,3 @@ def _as_call(comparison: Comparison) -> Expression:
 
 def shape_of(expression: Expression) -> Expression:
     return Lifter().lift(expression)
-
-
-def plain_items(schema: Schema, names: Iterable[str]) -> Items:
-    """Columns as they are."""
-    return tuple((n, Ref(Source.INPUT, n, schema.type_of(n))) for n in names)

@@ -13,6 +13,9 @@ from braid.plan.predicates import Constant
 from braid.plan.routes import Recipe
 from braid.plan.specs import Shape, Spec
 
+#: What the names of the state of a plain join that may grow begin with, wherever it is saved.
+PLAIN = "plain_"
+
 
 @dataclass(frozen=True)
 class Equality:
@@ -103,6 +106,10 @@ class GrowingJoinSpec(WindowJoinSpec):
 
     sizes: tuple[int, ...]
     beyond: JoinSpec
+
+    @property
+    def for_one_query(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from braid.operators.core.kernels import instances as slots
 from braid.operators.core.kernels.rows import packed_pairs
 from braid.operators.core.membership import Origin
 from braid.operators.core.nodes import Nodes
+from braid.operators.core.roles import CountsInstances
 from braid.operators.core.values import Words
 from braid.operators.pattern.kernels import maintenance as upkeep
 from braid.operators.pattern.kernels import steps as kernel
@@ -47,7 +48,7 @@ from braid.plan.layout import END, Layout
 MANY_SETS = 1_024
 
 
-class StepLogic:
+class StepLogic(CountsInstances):
     saves = True
 
     def __init__(self, spec: StepSpec, context: Context) -> None:

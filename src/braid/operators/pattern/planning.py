@@ -12,27 +12,38 @@ A disjunction is code as well; but if each of its clauses has an equality, insta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from braid.algebra.expressions import (
-    Call,
-    Duration,
     Expression,
-    Literal,
-    Parameter,
+    Ref,
     Source,
     conjunction,
     conjuncts,
     refs,
+    transform,
 )
 from braid.algebra.nodes import Iterate, Sequence
-from braid.algebra.types import Kind, kind_of
 from braid.operators.pattern.disjunctive_keys import ways_of
-from braid.operators.pattern.spec import Key, WayKey, key_of
-from braid.plan.predicates import Atom, Clause, Constant, Lifter, is_static, tests
+from braid.operators.pattern.spec import Key, StepRecipe, StepSpec, WayKey, key_of
+from braid.plan.duration_bounds import bounds_of, is_exact_bound
+from braid.plan.planning import EXIT, Picked, Planning, Request
+from braid.plan.predicates import (
+    ALWAYS,
+    Atom,
+    Clause,
+    Constant,
+    Lifter,
+    Predicate,
+    is_static,
+    normalise,
+    tests,
+)
 from braid.plan.routes import Bound
+from braid.plan.sharing import ITERATE, SEQUENCE, Channel, Operator, signature
 
 #: Tests that a step can make by itself; others are compiled.
 _SIMPLE = frozenset({"between", "ne", "in", "not in", "null", "not null"})
@@ -105,44 +116,10 @@ def _taken_apart(predicate: Expression, keyed: bool) -> tuple[tuple[Key, ...], C
         asked = tests(part, Source.SECOND) if is_static(part, Source.SECOND) else None
         if asked is not None and all(atom.kind in _SIMPLE for atom in asked):
             found.extend(asked)
-        elif not _is_exact_bound(part):
+        elif not is_exact_bound(part):
             rest.append(part)
     ordered = tuple(sorted(found, key=lambda a: (a.key.name or "", a.kind, repr(a))))
     return tuple(keys), ordered, conjunction(tuple(rest))
-
-
-_MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
-
-
-@lru_cache(1 << 16)
-def bounds_of(predicate: Expression) -> tuple[Bound, ...]:
-    """The constants that conjuncts `DUR <= c`, `DUR < c` and `DUR = c` bound a result with."""
-    found = (_bound(part) for part in conjuncts(predicate))
-    return tuple(bound for bound, _ in found if bound is not None)
-
-
-def _is_exact_bound(part: Expression) -> bool:
-    """Whether the bound says all that the conjunct does."""
-    bound, exact = _bound(part)
-    return bound is not None and exact
-
-
-def _bound(part: Expression) -> tuple[Bound | None, bool]:
-    if not (isinstance(part, Call) and part.function in _MIRRORED):
-        return None, False
-    left, right = part.args
-    function = part.function
-    if isinstance(left, Literal | Parameter):
-        left, right, function = right, left, _MIRRORED[function]
-    if not isinstance(left, Duration) or function not in ("le", "lt", "eq"):
-        return None, False
-    if not isinstance(right, Literal | Parameter):
-        return None, False
-    if kind_of(right.type) not in (Kind.INTEGER, Kind.DURATION):
-        return None, False
-    if isinstance(right, Literal) and right.value is None:
-        return None, False
-    return Bound(right, strict=function == "lt"), function != "eq"
 
 
 def emitted(
@@ -194,3 +171,126 @@ def needed_aggregates(
 
 def _last(*expressions: Expression) -> set[str]:
     return {r.name for e in expressions for r in refs(e) if r.source is Source.LAST}
+
+
+# ---- stages ----
+
+
+def pattern(walk: Planning, node: Sequence | Iterate, request: Request) -> Channel:
+    """A sequence or an iteration, with the selection above it and only what is picked of it."""
+    predicate = request.selection
+    if request.picked is None:
+        picked = _picked(node.schema.names, request.needed)
+        forward = ALWAYS if predicate is None else normalise(predicate)
+        return _pattern(walk, node, picked, forward, request)
+    if predicate is None:
+        return _pattern(walk, node, request.picked, ALWAYS, request)
+    names = {attribute: name for name, attribute in request.picked}
+    hidden = sorted(_names(predicate) - set(names))
+    extra = tuple((f"__f{i}", attribute) for i, attribute in enumerate(hidden))
+    shown = names | {attribute: name for name, attribute in extra}
+    forward = normalise(_renamed(predicate, shown))
+    return _pattern(walk, node, (*request.picked, *extra), forward, request)
+
+
+def _pattern(
+    walk: Planning,
+    node: Sequence | Iterate,
+    picked: Picked,
+    forward: Predicate,
+    request: Request,
+) -> Channel:
+    selection = request.selection
+    asked: frozenset[str] = frozenset() if selection is None else _names(selection)
+    hidden = asked.difference([attribute for _, attribute in picked])
+    if hidden:
+        picked = (*picked, *_picked(node.schema.names, hidden))
+    emit = emitted(node, picked)
+    shown = {source for _, source in emit}
+    aggregates = needed_aggregates(node, shown)
+    own = () if selection is None else bounds_of(selection)
+    keyed, static = walk.has_rule("ai_index"), walk.has_rule("an_index")
+    parts = parts_of(node, aggregates, (*request.bounds, *own), keyed, static)
+    first, second = _needed(emit, parts.keys, parts.expressions)
+    second |= {t.key.name for t in parts.tests if t.key.name is not None}
+    definition = (parts.keys, parts.shape, emit)
+    kind = ITERATE if isinstance(node, Iterate) else SEQUENCE
+    port = signature((kind, definition, 2))
+    later = walk.channel(node.second, second & set(node.second.schema.names), port, parts.bounds)
+    port = signature((kind, definition, later.signature))
+    earlier = walk.channel(node.first, first & set(node.first.schema.names), port, parts.bounds)
+    outside = request.port == EXIT and bool(parts.bounds) and not walk.frozen
+    return _step(walk, kind, (earlier, later), definition, parts, emit, forward, outside)
+
+
+def _step(
+    walk: Planning,
+    kind: str,
+    sides: tuple[Channel, Channel],
+    definition: tuple[Any, ...],
+    parts: Parts,
+    emit: Picked,
+    forward: Predicate,
+    outside: bool,
+) -> Channel:
+    # Bounds and the forward selection are not part of the state: members that differ in them
+    # may share instances.
+    constants: tuple[Any, ...] = (parts.tests, parts.constants)
+    if walk.frozen:
+        constants = (*constants, parts.bounds, forward)
+    operator = Operator(kind, sides, definition, constants)
+    sharing = walk.sharing(operator)
+    spec = StepSpec(
+        sides[0].shape,
+        sides[1].shape,
+        parts.keys,
+        parts.residual,
+        parts.rebind,
+        parts.aggregates,
+        emit,
+        sides[0].membered,
+        sides[1].membered,
+        merged=sharing.flags.get("merged", False),
+        channels=sharing.flags.get("channels", False),
+        static_index=walk.has_rule("an_index"),
+        forward_index=walk.has_rule("fr_index"),
+        ways=parts.ways,
+    )
+    recipe = StepRecipe(parts.tests, parts.constants, parts.bounds, forward, outside)
+    # Always of members: others of this shape may have bounds or go on with a selection.
+    return walk.add(operator, sharing, spec, recipe, membered=True)
+
+
+@lru_cache(4096)
+def _picked(names: tuple[str, ...], wanted: frozenset[str]) -> Picked:
+    return tuple((n, n) for n in names if n in wanted)
+
+
+@lru_cache(4096)
+def _needed(
+    emit: Picked, keys: tuple[Key, ...], expressions: tuple[Expression, ...]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """What a step asks of its first and of its second input, besides tests."""
+    first = {s[2:] for _, s in emit if s.startswith("f:")}
+    first |= {k.instance[2:] for k in keys}
+    second = {s[2:] for _, s in emit if s.startswith(("e:", "l:"))}
+    second |= {k.event for k in keys}
+    second |= {k.instance[2:] for k in keys if k.instance.startswith("l:")}
+    return (
+        _names(*expressions, sources=(Source.FIRST, Source.LAST)) | first,
+        _names(*expressions, sources=(Source.SECOND, Source.LAST)) | second,
+    )
+
+
+@lru_cache(1 << 16)
+def _names(
+    *expressions: Expression, sources: tuple[Source, ...] = (Source.INPUT,)
+) -> frozenset[str]:
+    return frozenset(r.name for e in expressions for r in refs(e) if r.source in sources)
+
+
+def _renamed(predicate: Expression, names: Mapping[str, str]) -> Expression:
+    def change(part: Expression) -> Expression | None:
+        return Ref(part.source, names[part.name], part.type) if isinstance(part, Ref) else None
+
+    return transform(predicate, change)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +21,7 @@ from braid.algebra.schema import Schema
 from braid.algebra.text import show
 from braid.algebra.types import Kind, kind_of
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
-from braid.plan.routes import Bound, Recipe
+from braid.plan.routes import Bound, Data, DataKind, Recipe
 from braid.plan.specs import Shape, Spec, plain_ref
 
 
@@ -188,3 +190,20 @@ class StepRecipe(Recipe):
     #: The bounds are asked of the results where they come out: members that differ in nothing
     #: else are one.
     bounded_outside: bool = False
+
+    @property
+    def bounds_outside(self) -> tuple[Bound, ...]:
+        return self.bounds if self.bounded_outside else ()
+
+    @property
+    def data(self) -> tuple[Data, ...]:
+        return (
+            Data(DataKind.CLAUSE, self.tests),
+            Data(DataKind.CONSTANTS, self.constants),
+            Data(DataKind.BOUNDS, self.bounds),
+            Data(DataKind.PREDICATE, self.forward),
+            Data(DataKind.FIXED, self.bounded_outside),
+        )
+
+    def with_data(self, values: Sequence[Any]) -> StepRecipe:
+        return StepRecipe(*values)

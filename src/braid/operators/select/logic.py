@@ -17,6 +17,7 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
+from braid.operators.core.roles import NodesByPort
 from braid.operators.core.selection_settings import Form
 from braid.operators.select.clause_table import ClauseTable
 from braid.operators.select.spec import SelectionSpec, SelectRecipe
@@ -47,7 +48,7 @@ def form(predicate: Predicate) -> object:
     return (clauses, predicate.residual)
 
 
-class SelectionLogic(Stateless):
+class SelectionLogic(Stateless, NodesByPort):
     def __init__(self, spec: SelectionSpec, context: Context, streams: Sequence[str] = ()) -> None:
         """`streams`: those whose events it reads, for which a user may have settings."""
         self._spec = spec
@@ -110,6 +111,9 @@ class SelectionLogic(Stateless):
         if 8 * self.table.count < self._targets:
             self._trim()
         return gone
+
+    def leave(self, port: str, numbers: np.ndarray) -> None:
+        self.ports[port].retire(self.dismiss(port, numbers))
 
     def _trim(self) -> None:
         """Few predicates are left: give the memory of the highest numbers back."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from braid.plan.predicates import Predicate
-from braid.plan.routes import PortRecipe
+from braid.plan.routes import Data, DataKind, PortRecipe
 from braid.plan.specs import Shape, Spec
 
 
@@ -35,3 +37,14 @@ class SelectRecipe(PortRecipe):
 
     port: str
     predicate: Predicate
+
+    @property
+    def node_port(self) -> str:
+        return self.port
+
+    @property
+    def data(self) -> tuple[Data, ...]:
+        return Data(DataKind.FIXED, self.port), Data(DataKind.PREDICATE, self.predicate)
+
+    def with_data(self, values: Sequence[Any]) -> SelectRecipe:
+        return SelectRecipe(*values)

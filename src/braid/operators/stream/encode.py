@@ -15,15 +15,16 @@ from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin, origin_of
 from braid.operators.core.node_sets import Sets
 from braid.operators.core.nodes import Nodes, signatures
+from braid.operators.core.roles import TakesFeeds
 from braid.operators.core.values import Words
-from braid.operators.stream.spec import EncodeSpec, StreamRecipe
+from braid.plan.channel_specs import EncodeSpec, StreamRecipe
 from braid.plan.layout import END
 
 #: More sets than this are not kept: they are numbered again as they come.
 MANY_SETS = 1_024
 
 
-class EncodeLogic(Stateless):
+class EncodeLogic(Stateless, TakesFeeds):
     """Members are the streams themselves. `feeds`: events that came for several at once."""
 
     def __init__(self, spec: EncodeSpec) -> None:

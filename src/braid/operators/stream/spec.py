@@ -8,7 +8,6 @@ from functools import cached_property
 from braid.algebra.nodes import Aggregate
 from braid.algebra.schema import Schema
 from braid.algebra.text import show
-from braid.plan.routes import Recipe
 from braid.plan.specs import Shape, Spec
 
 
@@ -25,36 +24,6 @@ class UnionSpec(Spec):
 
     def describe(self) -> str:
         return "union"
-
-
-@dataclass(frozen=True)
-class EncodeSpec(Spec):
-    """Sharable streams as one channel: each event once, with the streams that it belongs to."""
-
-    input: Shape
-    streams: tuple[str, ...]
-
-    @property
-    def output(self) -> Shape:
-        return self.input
-
-    def describe(self) -> str:
-        return f"channel of {', '.join(self.streams)}"
-
-
-@dataclass(frozen=True)
-class PublishSpec(Spec):
-    """The events of one published stream: those of all members that publish it."""
-
-    input: Shape
-    stream: str
-
-    @property
-    def output(self) -> Shape:
-        return self.input
-
-    def describe(self) -> str:
-        return f"publish {self.stream}"
 
 
 @dataclass(frozen=True)
@@ -81,10 +50,3 @@ class SameTimeSpec(Spec):
             for a in self.aggregates
         )
         return f"same time {{{', '.join(shown)}}}"
-
-
-@dataclass(frozen=True)
-class StreamRecipe(Recipe):
-    """One of the streams that a channel encodes."""
-
-    stream: str

@@ -1,5 +1,7 @@
-"""Windows and groups over windows that share a buffer: which these are, and what they read (see
-`rules/share_buffers.py`)."""
+"""Windows as stages: by themselves, or with groups over windows that share a buffer.
+
+`operators/window/rules.py` says which these are.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,20 @@ from braid.algebra.relations import GroupRows, KeepRows, MapRows, Relation, Wind
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, kind_of
 from braid.operators.group.spec import GroupSpec
-from braid.operators.window.spec import BufferSpec, ColumnsRecipe, GroupingRecipe
+from braid.operators.project.planning import projected
+from braid.operators.select.planning import selected_rows
+from braid.operators.window.spec import (
+    BufferSpec,
+    ColumnsRecipe,
+    GroupingRecipe,
+    WindowRecipe,
+    WindowSpec,
+)
+from braid.plan.computed_columns import PREFIX
 from braid.plan.deltas import with_weight
-from braid.plan.planning import Planning
+from braid.plan.planning import Conjuncts, Planning, RowPlanning, RowsRequest, plain_items
 from braid.plan.predicate_pushdown import rearrange
-from braid.plan.sharing import BUFFER, GROUPING, Channel, Operator, signature
+from braid.plan.sharing import BUFFER, GROUPING, WINDOW, Channel, Operator, signature
 
 
 @dataclass(frozen=True)
@@ -179,3 +190,84 @@ def buffered(
     columns = Schema.of((name, types.type_of(name)) for name in names)
     recipe = ColumnsRecipe(signature(("columns", names)), columns, read.size)
     return walk.add(operator, walk.sharing(operator), read.spec, recipe, membered=True)
+
+
+# ---- stages ----
+
+
+def window_rows(rows: RowPlanning, window: Window, request: RowsRequest) -> Channel:
+    """The rows of a window; inside a join, the events that the window is on.
+
+    A window keeps rows, and its state has to be found again by a plan that reads more attributes of
+    a stream. So what it keeps never depends on what others read: a projection names it.
+    """
+    walk, speaks, port = rows.walk, request.speaks, request.port
+    below, above = _through(window, request.asked)
+    node, order = window.input, ()
+    names = tuple(n for n in node.schema.names if n in request.needed | _names(*above))
+    if rows.inside is None and walk.has_rule("s_buffer") and can_be_buffered(window):
+        told = rows.streams if speaks else None
+        return selected_rows(walk, buffered(walk, window, names, below, told), above, port)
+    if window.kind is WindowKind.ROWS:
+        # Which of several events of one instant are the last depends on all their values.
+        values = tuple(n for n in node.schema.names if not n.startswith(PREFIX))
+        order = (*((window.order,) if window.order is not None else ()), *values)
+        names = tuple(n for n in node.schema.names if n in {*values, *names})
+    size = window.size
+    assert size is None or isinstance(size, Literal | Parameter)
+    if rows.inside is not None:
+        rows.inside.append(0 if size is None else size)
+        return _stream(rows, node, names, below, request)
+    definition = (window.kind.value, names, window.keys, order, walk.birth)
+    reader = signature((WINDOW, definition))
+    source = _stream(rows, node, names, below, request._replace(port=reader))
+    constants = () if size is None else (size,)
+    operator = Operator(WINDOW, (source,), definition, constants)
+    spec = WindowSpec(
+        source.shape, window.kind.value, window.keys, order, source.membered, walk.birth
+    )
+    membered = source.membered or bool(constants)
+    sharing = walk.sharing(operator)
+    made = walk.add(operator, sharing, spec, WindowRecipe(size), membered=membered)
+    return selected_rows(walk, made, above, port)
+
+
+def _stream(
+    rows: RowPlanning, node: Node, names: tuple[str, ...], asked: Conjuncts, request: RowsRequest
+) -> Channel:
+    """The events that a window is on, with just these attributes, whatever others read."""
+    walk = rows.walk
+    wanted = frozenset(names) | _names(*asked)
+    if request.speaks and asked:
+        rows.streams.append(walk.channel(node, wanted, "instants", ()))
+    chosen = rearrange(Select(node, conjunction(asked))) if asked else node
+    source = walk.channel(chosen, names, request.port, ())
+    if request.speaks and not asked:
+        rows.streams.append(source)
+    if source.shape.schema.names == names and not _is_plain(chosen):
+        return source
+    return projected(walk, source, plain_items(node.schema, names), ())
+
+
+def _through(window: Window, asked: Conjuncts) -> tuple[Conjuncts, Conjuncts]:
+    """What can be asked of the events below a window, and what must be asked of its rows."""
+    if window.kind is not WindowKind.ROWS:
+        return asked, ()
+    # A partition is refused as a whole; of equal floats one may be -0.0, which functions tell apart.
+    keys = {
+        key for key in window.keys if kind_of(window.input.schema.type_of(key)) is not Kind.FLOAT
+    }
+    below = tuple(p for p in asked if _names(p) and _names(p) <= keys)
+    return below, tuple(p for p in asked if p not in below)
+
+
+def _names(*expressions: Expression) -> frozenset[str]:
+    return frozenset(ref.name for e in expressions for ref in refs(e))
+
+
+def grouped_window(rows: RowPlanning, group: GroupRows, request: RowsRequest) -> Channel | None:
+    """A group over a window of a stream, in the m-op that has the windows."""
+    found = grouping_of(group) if rows.walk.has_rule("s_grouping") else None
+    if found is None:
+        return None
+    return groupings(rows.walk, found, rows.streams if request.speaks else None)

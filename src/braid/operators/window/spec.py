@@ -71,6 +71,10 @@ class BufferSpec(_Windows):
     shape of their own (see the recipes). `output` is what its windows say to its ports.
     """
 
+    @property
+    def sums(self) -> bool:
+        return True
+
     def describe(self) -> str:
         return f"windows {self.named} of any columns, groups inside"
 

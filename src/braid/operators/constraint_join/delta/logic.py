@@ -26,14 +26,14 @@ from braid.operators.constraint_join.kernels import delta_join as kernel
 from braid.operators.constraint_join.kernels import frame as frames
 from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.output import Output
-from braid.operators.constraint_join.spec import ConstraintJoinSpec
-from braid.operators.constraint_join.state import STORES
+from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
 from braid.operators.constraint_join.watch.loss_estimate import Loss, Lossy
 from braid.operators.constraint_join.watch.report import Broken
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, OneForAll, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
+from braid.operators.core.roles import UsesConstraints
 from braid.operators.core.values import Words
 from braid.operators.join.probe_orders import keys_of
 from braid.plan.layout import Layout
@@ -49,7 +49,7 @@ _OUT = [frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM]
 _ROUND = 8192
 
 
-class ChangesJoinLogic(OneForAll):
+class ChangesJoinLogic(OneForAll, UsesConstraints):
     """One join of relations, of all queries that have the same."""
 
     takes_sets = False

@@ -6,9 +6,9 @@ import numpy as np
 
 from braid.jit.memory import taken
 from braid.operators.core.batch import Batch
+from braid.operators.core.kernels.output_router import GUIDE_AT, count_members, expand_members
 from braid.operators.core.node_sets import SET, Sets
 from braid.operators.core.values import Words
-from braid.operators.stream.kernels.output_router import GUIDE_AT, count_members, expand_members
 
 ALWAYS, NEVER = np.int64(-(2**63)), np.int64(2**63 - 1)
 #: Nodes with so many queries have a guide to them, of as many steps.

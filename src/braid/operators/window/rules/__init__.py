@@ -1,1 +1,0 @@
-"""Rules that merge operators of `operators/window`."""
