@@ -90,9 +90,7 @@ class Engine:
         self.notices = NoticeList()
         self.suspended: dict[str, str] = {}
         self._emission = Emission()
-        self.late: pa.Table = pa.table({})
         self.rejected: pa.Table = _NONE_REJECTED
-        self.stats: dict[str, int] = {}
         #: Since the engine was made: events, matches, and what gave no result.
         self.totals = dict.fromkeys(_TOTALS, 0)
         #: Rows of the last prepared query that could not be used.
@@ -311,7 +309,7 @@ class Engine:
         self._forget()  # first: whose the last results were need not be settled for nobody
         shard = self._running()
         self._take(shard, tables, now)
-        found = self._emit(shard.advance(now=now))
+        found = self._emit(shard, shard.advance(now=now))
         self._bury(shard)
         return found
 
@@ -319,7 +317,7 @@ class Engine:
         """The input has ended: everything that is held back is run."""
         self._forget()
         shard = self._running()
-        found = self._emit(shard.finish())
+        found = self._emit(shard, shard.finish())
         self._bury(shard)
         return found
 
@@ -357,16 +355,13 @@ class Engine:
             self._ingests[name] = Ingest(stream)
         return self._ingests[name]
 
-    def _emit(self, emission: Emission) -> Tables:
+    def _emit(self, shard: Shard, emission: Emission) -> Tables:
         self._emission = emission
-        self.stats = emission.stats
         for name in _TOTALS:
             self.totals[name] += emission.stats.get(name, 0)
         self.suspended = emission.suspended
         self.notices.tell(emission.notices)
         self.rejected = pa.concat_tables([self.rejected, *(t for _, t in emission.rejected)])
-        shard = self._running()
-        self.late = self._described(_LATE, (((c,), table) for c, table in emission.late))
         found: dict[str, list[pa.Table]] = {}
         for group in emission.groups:
             if group.stream is not None:
@@ -379,8 +374,21 @@ class Engine:
 
     def _forget(self) -> None:
         """Let go of what the last call reported."""
-        self._emission, self.stats = Emission(), {}
+        self._emission = Emission()
         self.rejected = _NONE_REJECTED
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What the last call has counted, and what is held now; nothing before the first one."""
+        counts = self._emission.stats
+        return {**counts, **self._running().sizes} if counts else {}
+
+    @property
+    def late(self) -> pa.Table:
+        """Events of the last call that came too late: stream, start, end, payload (JSON text)."""
+        if not self._emission.stats:
+            return pa.table({})
+        return self._described(_LATE, (((c,), table) for c, table in self._emission.late))
 
     @property
     def results(self) -> dict[tuple[str, str | None], pa.Table]:
@@ -423,7 +431,8 @@ class Engine:
                 self._shard = Shard(queries, streams, options=options, births=self._births)
             for name, at in self._catalog.ending.items():
                 self._shard.drop([name], at)
-        self.notices.tell(unused_notices(self._shard.executor))
+        if self._shard.executor.watches_constraints:
+            self.notices.tell(unused_notices(self._shard.executor))
         return self._shard
 
     def _shard_options(self) -> ShardOptions:

@@ -459,6 +459,11 @@ class Executor:
                 for join in self._watching.values():
                     join.give_up(news[0])
 
+    @property
+    def watches_constraints(self) -> bool:
+        """Whether there may be anything to tell of constraints."""
+        return bool(self._watching or self._watches)
+
     def unused(self) -> Iterator[tuple[str, Constraint, str]]:
         """Queries whose joins don't use a declared constraint and that have not been told: why."""
         for watch in self._watches.values():

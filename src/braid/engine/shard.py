@@ -113,9 +113,9 @@ class Shard:
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
+        driver.constrains_at_once = not options.user.aside_above
         use = REGISTRY.constraints
-        mark = None if use is None else use.saved
-        kept = frozenset(s for s, arrays in states.items() if mark in arrays)
+        kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
         named = meta.by_themselves if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
@@ -345,9 +345,12 @@ class Shard:
             feeds = [(tuple(c.split(FEED)), rows_of(s)) for c, s in sources.items() if FEED in c]
             found = self._executor.run(sources, self._bound, feeds)
             self._note_suspended()
-            units = [(s, self._unit(s)) for s in document_mops(self._executor)]
-            rejected, unread = self._unread.take(self._executor, units)
-            notices = [*constraint_notices(self._executor), *unread]
+            if self._executor.watches_constraints:
+                notices += constraint_notices(self._executor)
+            if unread := document_mops(self._executor):
+                units = [(signature, self._unit(signature)) for signature in unread]
+                rejected, told = self._unread.take(self._executor, units)
+                notices += told
             groups = [group for f in found if len(group := self._group(f))]
             self._executor.compact()
         notices += self._clocks.notices(self.knows, ended=ended)
@@ -360,8 +363,9 @@ class Shard:
         late, self._late = self._late, []
         self.reports.count_rejected(sum(table.num_rows for _, table in rejected))
         counts, told = self.reports.take()
-        stats = {**self._stats(groups), **counts}
-        return Emission(groups, late, stats, dict(self.suspended), [*notices, *told], rejected)
+        counts |= self._counts | {"matches": sum(map(len, groups))}
+        self._counts = {"events": 0, "late": 0}
+        return Emission(groups, late, counts, dict(self.suspended), [*notices, *told], rejected)
 
     def _has_time_passed(self) -> bool:
         """Whether something may leave a window though nothing has come."""
@@ -382,13 +386,12 @@ class Shard:
         return self._ordering.bound(self._unit(signature))
 
     def _unit(self, channel: str) -> str:
-        owner = channel_owner(channel)
-        mop = self.plan.mops.get(owner)
-        if mop is None:
-            return self._streams[channel.removeprefix("stream:")].unit
-        if owner not in self._units:
-            self._units[owner] = self._unit(mop.inputs[0])
-        return self._units[owner]
+        if channel not in self._units:
+            mop = self.plan.mops.get(channel_owner(channel))
+            if mop is None:
+                return self._streams[channel.removeprefix("stream:")].unit
+            self._units[channel] = self._unit(mop.inputs[0])
+        return self._units[channel]
 
     def _group(self, found: Found) -> ResultGroup:
         batch = found.batch.compact()
@@ -441,11 +444,10 @@ class Shard:
                 stop = replace(stop, at=until)
             self.suspended[name] = stop.reason(self.options.user.instance_budget)
 
-    def _stats(self, groups: list[ResultGroup]) -> dict[str, int]:
-        counts, self._counts = self._counts, {"events": 0, "late": 0}
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What is held now: every m-op is asked, so only whoever wants to know asks."""
         return {
-            **counts,
-            "matches": sum(map(len, groups)),
             "instances": self._executor.instances,
             "state_bytes": self._executor.state_bytes,
             "index_bytes": self._executor.index_bytes,

@@ -90,7 +90,7 @@ def run(
     engine.execute(text)
     shard, now = engine._running(), engine._clock()
     engine._take(shard, data, now)
-    published = engine._emit(shard.finish())
+    published = engine._emit(shard, shard.finish())
     totals = {name: count for name, count in engine.totals.items() if name != "late"}
     queries, notices = _by_query(engine), tuple(engine.notices)
     return Results(published, queries, engine.rejected, notices, engine.suspended, totals)

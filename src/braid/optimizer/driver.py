@@ -78,6 +78,8 @@ class Driver:
     #: What joins may do with constraints unless their query says it, and those that were declared.
     mode: ConstraintMode = ConstraintMode.EXACT
     declared: tuple[Constraint, ...] = ()
+    #: Whether joins look for constraints from the first event on, however little they hold.
+    constrains_at_once: bool = False
     #: By what makes them: the names of published streams that readers do not read as they are.
     made: dict[Node, str] = field(default_factory=dict)
 
@@ -145,6 +147,10 @@ class _Walk:
     def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:
         """What the joins of this query may do, and all that is declared, of whatever streams."""
         return self.mode, self.driver.declared
+
+    @property
+    def constrains_at_once(self) -> bool:
+        return self.driver.constrains_at_once
 
     def exit(self, output: Output) -> Exit:
         node = rearrange(lower(output.node))

@@ -84,6 +84,10 @@ class Planning(Protocol):
         """What the joins of this query may do, and all constraints that are declared."""
 
     @property
+    def constrains_at_once(self) -> bool:
+        """Whether joins look for constraints from the first event on, however little they hold."""
+
+    @property
     def is_alone(self) -> bool:
         """Whether the query is planned by itself, so that its constants are known."""
 

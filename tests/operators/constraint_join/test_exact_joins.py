@@ -191,7 +191,7 @@ def test_a_small_join_keeps_what_it_has() -> None:
                 )["O"]
             )
         (join,) = [m for m in running.explain().to_dict()["mops"] if m["kind"] == "join"]
-        aside = sum(input_["aside"] for input_ in join["detail"]["inputs"])
+        aside = sum(input_.get("aside", 0) for input_ in join["detail"]["inputs"])
         assert ("too little is held" in str(running.explain())) is not is_aside
         assert (aside > 0) is is_aside
         assert found >= 29_999

@@ -10,10 +10,12 @@ from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec
 from braid.operators.constraint_join.explain import constraint_lines, watch_line
 from braid.operators.constraint_join.planning import join_form, joins_below
 from braid.operators.constraint_join.rules import K_JOIN
-from braid.operators.constraint_join.spec import CHANGES, STORES, ConstraintJoinSpec
+from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec, is_own_join
 from braid.operators.constraint_join.usage import with_reasons
 from braid.operators.constraint_join.watch_planning import asked_of_streams, is_watched, watch
 from braid.operators.core.family import ConstraintUse, Detail, Family, MopKind
+from braid.operators.join.explain import window_join_lines
+from braid.operators.join.spec import GrowingJoinSpec
 
 if TYPE_CHECKING:
     from braid.operators.core.base import Context, Logic
@@ -29,6 +31,12 @@ def _join(spec: ConstraintJoinSpec, context: Context, inputs: Sequence[str]) -> 
     return ConstraintJoinLogic(spec, context)
 
 
+def _growing(spec: GrowingJoinSpec, context: Context, inputs: Sequence[str]) -> Logic:
+    from braid.operators.constraint_join.logic import growing_join
+
+    return growing_join(spec, context)
+
+
 def _watch(spec: DeclaredWatchSpec, context: Context, inputs: Sequence[str]) -> Logic:
     from braid.operators.constraint_join.declared_logic import DeclaredWatchLogic
 
@@ -37,6 +45,16 @@ def _watch(spec: DeclaredWatchSpec, context: Context, inputs: Sequence[str]) -> 
 
 def _join_lines(spec: ConstraintJoinSpec, found: Detail, unit: str) -> Iterable[str]:
     return constraint_lines(found)
+
+
+def _growing_lines(spec: GrowingJoinSpec, found: Detail, unit: str) -> Iterator[str]:
+    """Until it has grown, what a window join says."""
+    if found["has_grown"]:
+        yield "uses constraints since it has grown beyond what is kept without"
+        yield from constraint_lines(found)
+    else:
+        yield from window_join_lines(spec, found, unit)
+        yield f"too little is held to use constraints: less than {found['aside_above']:,} bytes"
 
 
 def _watch_lines(spec: DeclaredWatchSpec, found: Detail, unit: str) -> Iterator[str]:
@@ -56,6 +74,7 @@ FAMILY = Family(
     "constraint_join",
     mops=(
         MopKind(ConstraintJoinSpec, "join", _join, _join_lines),
+        MopKind(GrowingJoinSpec, "join", _growing, _growing_lines),
         MopKind(
             DeclaredWatchSpec,
             "watch",
@@ -69,7 +88,7 @@ FAMILY = Family(
     statistics={"join": _join_statistics, "watch": _watch_statistics},
     constraints=ConstraintUse(
         rule=K_JOIN.name,
-        saved=STORES,
+        is_own=is_own_join,
         reads=asked_of_streams,
         watch=watch,
         may_use=joins_below,

@@ -21,7 +21,7 @@ from braid.operators.constraint_join.kernels import frame as frames
 from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.kernels.join import pass_time, run
 from braid.operators.constraint_join.output import Output
-from braid.operators.constraint_join.passthrough import PLAIN, Resting
+from braid.operators.constraint_join.passthrough import Resting
 from braid.operators.constraint_join.result_expiry import Going
 from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
 from braid.operators.constraint_join.spill.rows import Aside
@@ -35,7 +35,10 @@ from braid.operators.core.base import Context, Held, OneForAll, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
 from braid.operators.core.roles import UsesConstraints
+from braid.operators.join.growing import GrowingJoinLogic, plain_join
 from braid.operators.join.probe_orders import keys_of
+from braid.operators.join.spec import PLAIN, GrowingJoinSpec
+from braid.operators.join.window_join import WindowJoinLogic
 from braid.operators.window.logic import last_order, seen_since
 from braid.plan.layout import Layout
 
@@ -50,7 +53,10 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
     takes_bits = False
     saves = True
 
-    def __init__(self, spec: ConstraintJoinSpec, context: Context) -> None:
+    def __init__(
+        self, spec: ConstraintJoinSpec, context: Context, plain: WindowJoinLogic | None = None
+    ) -> None:
+        """`plain`: the plain join that has grown, with what it holds."""
         self._spec, self._context = spec, context
         self._keys = keys_of(spec)
         self._held = Stores(spec, self._keys)
@@ -74,8 +80,9 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         self._is_taking = False
         exact = spec.mode is ConstraintMode.EXACT
         above = context.aside_above if exact else 0
-        if not spec.declared and spec.netted and (above or context.watching.worth):
-            self._resting = Resting(spec, context)
+        may_rest = not spec.declared and spec.netted and (above or context.watching.worth)
+        if plain is not None or may_rest:
+            self._resting = self._rest(plain)
             self._watch.drop_tables()
         elif not spec.declared and above:
             self._watch.rest()
@@ -107,6 +114,9 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         return Batch(out)
 
     # ---- without constraints ----
+
+    def _rest(self, plain: WindowJoinLogic | None = None) -> Resting:
+        return Resting(self._spec, plain or plain_join(self._spec.plain, self._context))
 
     def _plain(self, resting: Resting, inputs: Sequence[Batch], bound: int) -> Batch:
         """Join as if there were no constraints, and look whether they would be worth it."""
@@ -156,7 +166,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         if held + sum(self._held.stores[:, stores.ASIDE]) > self._context.instance_budget // 2:
             return
         rows = [self._rows_of(number, now) for number in range(len(self._aside))]
-        resting = Resting(self._spec, self._context)
+        resting = self._rest()
         resting.take(rows, now)
         for number, aside in enumerate(self._aside):
             self._held.forget(number)
@@ -334,20 +344,27 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         else:
             self._resting = None
             self._restore_rows(state)
-        self._look.take(state["look"])
         self.stopped = {}
+        if STORES not in state:
+            return  # of a plain join that has not grown
+        self._look.take(state["look"])
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
 
     def _restore_plain(self, state: State) -> None:
         """Go on as the plain join if that is still asked for; what was looked at is begun anew."""
-        resting = self._resting or Resting(self._spec, self._context)
+        resting = self._resting or self._rest()
         resting.restore(state)
+        if STORES in state:
+            self._take_counts(state)
+        if self._resting is None:
+            self._wake(resting)
+
+    def _take_counts(self, state: State) -> None:
+        """What is known of events besides those that are held."""
         self._held.stores[:, stores.ARRIVALS] = state[STORES][:-1].reshape(-1, len(SAVED))[:, 0]
         self._take_going(state)
         self._watch.take_loss(state)
-        if self._resting is None:
-            self._wake(resting)
 
     def _restore_rows(self, state: State) -> None:
         saved = state[STORES]
@@ -464,3 +481,12 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         held = getattr(self, "_held", None)
         if held is not None and not sys.is_finalizing():
             held.release()
+
+
+def growing_join(spec: GrowingJoinSpec, context: Context) -> GrowingJoinLogic:
+    """A plain join that uses constraints once it has grown."""
+    beyond = spec.beyond
+    assert isinstance(beyond, ConstraintJoinSpec)
+    return GrowingJoinLogic(
+        spec, context, lambda plain: ConstraintJoinLogic(beyond, context, plain)
+    )

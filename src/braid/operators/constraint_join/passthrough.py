@@ -11,39 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from braid.operators.constraint_join.spec import KEEPS, ConstraintJoinSpec
-from braid.operators.core.base import Context, Held, State
+from braid.operators.core.base import Held, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
-from braid.operators.core.constants import Constants
-from braid.operators.join.spec import WindowJoinRecipe, WindowJoinSpec
+from braid.operators.join.growing import plain_state, restore_plain
 from braid.operators.join.window_join import WindowJoinLogic
-
-#: What the names of the state of such a join begin with.
-PLAIN = "plain_"
 
 
 class Resting:
     """The plain join of one member."""
 
-    def __init__(self, spec: ConstraintJoinSpec, context: Context) -> None:
-        self._spec = spec
-        netted = spec.netted or tuple(() for _ in spec.inputs)
-        plain = WindowJoinSpec(
-            spec.inputs,
-            spec.equalities,
-            spec.residual,
-            spec.emit,
-            spec.membered,
-            netted,
-            spec.birth,
-        )
-        self._join = WindowJoinLogic(plain, context)
-        sizes = tuple(window.size for window in spec.windows)
-        one = Constants(pa.array(["one"]), [], context.values)
-        self._join.admit(WindowJoinRecipe((), sizes), one, [None for _ in sizes])
+    def __init__(self, spec: ConstraintJoinSpec, join: WindowJoinLogic) -> None:
+        self._spec, self._join = spec, join
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         kept = [self._kept(number, batch) for number, batch in enumerate(inputs)]
@@ -82,11 +63,10 @@ class Resting:
     # ---- state ----
 
     def snapshot(self) -> State:
-        return {f"{PLAIN}{name}": array for name, array in self._join.snapshot().items()}
+        return plain_state(self._join)
 
     def restore(self, state: State) -> None:
-        own = {n.removeprefix(PLAIN): a for n, a in state.items() if n.startswith(PLAIN)}
-        self._join.restore(own)
+        restore_plain(self._join, state)
 
     def held(self) -> Held | None:
         return self._join.held()

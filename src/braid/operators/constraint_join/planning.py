@@ -354,7 +354,10 @@ def constraint_join(
             walk.birth,
             netted=netted,
         )
-        return walk.add(operator, walk.sharing(operator), spec, PlainRecipe(), membered=False)
+        # The name is the same whichever it is: what one holds the other goes on with.
+        waits = spec.may_wait and not walk.constrains_at_once
+        made = spec.plain if waits else spec
+        return walk.add(operator, walk.sharing(operator), made, PlainRecipe(), membered=False)
 
 
 def _read(walk: Planning, input_: Input, reader: str) -> Channel:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from braid.algebra.constraints import Constraint, ConstraintMode
-from braid.operators.join.spec import JoinSpec
+from braid.operators.join.spec import PLAIN, GrowingJoinSpec, JoinSpec
+from braid.plan.specs import Spec
 
 #: The column of an input that says whether WHERE keeps a row, and what its own order columns begin
 #: with.
@@ -70,5 +73,38 @@ class ConstraintJoinSpec(JoinSpec):
     def for_one_query(self) -> bool:
         return True
 
+    @property
+    def plain(self) -> GrowingJoinSpec:
+        """The window join that is run instead while little is held."""
+        return GrowingJoinSpec(
+            self.inputs,
+            self.equalities,
+            self.residual,
+            self.emit,
+            self.membered,
+            self.netted or tuple(() for _ in self.inputs),
+            self.birth,
+            sizes=tuple(window.size for window in self.windows),
+            beyond=self,
+        )
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it is the plain join until that has grown: nothing is declared, nothing may be
+        lost, and what WHERE refuses does not come to it."""
+        plain = bool(self.netted) and not any(self.keeps)
+        return plain and not self.declared and self.mode is ConstraintMode.EXACT
+
     def describe(self) -> str:
         return f"constraint {super().describe()}"
+
+
+def is_own_join(state: Mapping[str, Any]) -> bool:
+    """Whether a state is that of a join that uses constraints, or will once it has grown."""
+    return STORES in state or any(name.startswith(PLAIN) for name in state)
+
+
+def constraint_join_of(spec: Spec) -> ConstraintJoinSpec | None:
+    """The join with constraints that a spec is, or that it becomes when it grows."""
+    found = spec.beyond if isinstance(spec, GrowingJoinSpec) else spec
+    return found if isinstance(found, ConstraintJoinSpec) else None

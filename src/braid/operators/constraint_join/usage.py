@@ -31,7 +31,11 @@ from braid.algebra.relations import (
 )
 from braid.algebra.types import Kind, kind_of
 from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec, WatchRecipe
-from braid.operators.constraint_join.spec import CHANGES, ConstraintJoinSpec
+from braid.operators.constraint_join.spec import (
+    CHANGES,
+    ConstraintJoinSpec,
+    constraint_join_of,
+)
 from braid.plan.routes import Route
 
 #: An attribute of a stream.
@@ -104,7 +108,8 @@ def _why(
 
 
 def _joins(route: Route) -> Iterator[ConstraintJoinSpec]:
-    return (s.spec for s in route.stages if isinstance(s.spec, ConstraintJoinSpec))
+    found = (constraint_join_of(stage.spec) for stage in route.stages)
+    return (spec for spec in found if spec is not None)
 
 
 # ---- what a join uses ----------------------------------------------------------------------------

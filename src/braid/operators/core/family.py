@@ -74,8 +74,8 @@ class ConstraintUse:
 
     #: The rule that switches it on and off.
     rule: str
-    #: The name of an array that the state of its m-ops has, and no other.
-    saved: str
+    #: Whether a state, arrays by name, is that of an m-op which it makes for one query.
+    is_own: Callable[[Mapping[str, Any]], bool]
     #: Attributes of streams that are read because of what is declared.
     reads: Callable[[Sequence[Node], tuple[Constraint, ...]], Iterable[tuple[str, tuple[str, ...]]]]
     #: Adds the m-ops that see whether what is declared holds.

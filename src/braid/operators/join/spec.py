@@ -13,6 +13,9 @@ from braid.plan.predicates import Constant
 from braid.plan.routes import Recipe
 from braid.plan.specs import Shape, Spec
 
+#: What the names of the state of a plain join that may grow begin with, wherever it is saved.
+PLAIN = "plain_"
+
 
 @dataclass(frozen=True)
 class Equality:
@@ -90,6 +93,23 @@ class WindowJoinSpec(JoinSpec):
 
     def describe(self) -> str:
         return f"window {super().describe()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowingJoinSpec(WindowJoinSpec):
+    """A window join of one query, or of several that are the same: constants and the sizes of its
+    windows are part of it.
+
+    `beyond`: what takes its place once it holds more than `Context.aside_above`, with all that it
+    holds. Until then it is a plain join, and knows nothing of what comes after it.
+    """
+
+    sizes: tuple[int, ...]
+    beyond: JoinSpec
+
+    @property
+    def for_one_query(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class _BatchRun:
         emission = self._shard.finish()
         self._job.pack(self.label, emission, out)
         self._job.pack_changes(self.label, self._outcome, out)
-        numbers = {**emission.stats, "events": self._total}
+        numbers = {**emission.stats, **self._shard.sizes, "events": self._total}
         number = self._job.shard(self.label)
         add_stats(out, number, numbers, emission.suspended, self._hosted, self._outcome)
         return out.batch()

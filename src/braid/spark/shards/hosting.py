@@ -116,6 +116,7 @@ class Hosting:
         saved = self._save(label, hosted, loaded=not is_live)
         numbers = {
             **emission.stats,
+            **hosted.shard.sizes,
             "events": arrivals.events,
             "envelopes": arrivals.envelopes,
             "saved_bytes": saved,
