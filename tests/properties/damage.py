@@ -121,6 +121,9 @@ def _rest(engine: braid.Engine, batches: tuple[Batch, ...]) -> Answer:
         found.update(_rows(engine))
     engine.finish()
     found.update(_rows(engine))
+    for reason in engine.suspended.values():
+        if reason.startswith("E320"):  # an operator raised something
+            raise (MemoryError if "MemoryError" in reason else RuntimeError)(reason)
     return found
 
 
@@ -340,6 +343,8 @@ def outcome(subject: Subject, snapshot: bytes) -> str:
         found = subject.answered(snapshot)
     except BraidError as error:
         return error.code
+    except MemoryError:
+        return "MemoryError"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "same" if found == subject.answer else "other"

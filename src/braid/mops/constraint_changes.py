@@ -21,6 +21,7 @@ from braid.kernels import k_changes as kernel
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
+from braid.kernels.k_change_store import FLAG_BITS
 from braid.kernels.runtime import address
 from braid.mops import checks
 from braid.mops.base import Context, Held, OneForAll, State
@@ -267,7 +268,11 @@ class ChangesJoinLogic(OneForAll):
         for number in range(len(self._spec.inputs)):
             width = int(self._held.stores[number, stores.STRIDE]) // 8
             rows = checks.table(state, f"rows{number}", width)
-            self._take(number, rows, checks.table(state, f"aside{number}", width))
+            aside = checks.table(state, f"aside{number}", width)
+            for own in (rows, aside):
+                weights = own[:, -1] >> FLAG_BITS
+                checks.within(weights, -checks.MOST, checks.MOST, "how often rows are there")
+            self._take(number, rows, aside)
         self._watch.take(state)
         if "loss" in state:
             self._loss.take(state["loss"])

@@ -34,6 +34,7 @@ from braid.mops.constraint_resting import PLAIN, Resting
 from braid.mops.constraint_state import SAVED, STORES, Stores
 from braid.mops.constraint_watch import Watch
 from braid.mops.join_plan import keys_of
+from braid.mops.values import Words
 from braid.mops.window import last_order, seen_since
 from braid.plan.constraint_join import ConstraintJoinSpec
 from braid.plan.layout import Layout
@@ -342,17 +343,23 @@ class ConstraintJoinLogic(OneForAll):
         """Go on as the plain join if that is still asked for; what was looked at is begun anew."""
         resting = self._resting or Resting(self._spec, self._context)
         resting.restore(state)
-        self._held.stores[:, stores.ARRIVALS] = state[STORES][:-1].reshape(-1, len(SAVED))[:, 0]
+        self._held.stores[:, stores.ARRIVALS] = self._arrived(state)
         self._take_going(state)
         self._watch.take_loss(state)
         if self._resting is None:
             self._wake(resting)
 
-    def _restore_rows(self, state: State) -> None:
+    def _arrived(self, state: State) -> Words:
+        """How many events have come to each input."""
         saved = state[STORES]
         checks.sized(saved, len(self._aside) * len(SAVED) + 1, "what was counted of inputs")
-        arrived = saved[:-1].reshape(-1, len(SAVED))[:, 0]
+        arrived: Words = saved[:-1].reshape(-1, len(SAVED))[:, 0]
         checks.within(arrived, 0, checks.NUMBERS, "numbers of events")
+        return arrived
+
+    def _restore_rows(self, state: State) -> None:
+        self._arrived(state)
+        saved = state[STORES]
         self._frame[frames.NOW] = saved[-1]
         self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
         for number, aside in enumerate(self._aside):

@@ -36,6 +36,7 @@ from braid.mops.join_rings import Rings, with_sizes
 from braid.mops.join_state import Holdings
 from braid.mops.values import Words
 from braid.mops.window import seen_since
+from braid.plan.layout import END
 from braid.plan.relational import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
 
 #: An instant before all others.
@@ -176,7 +177,11 @@ class WindowJoinLogic(JoinLogic):
             own = {name: state[f"{name}{number}"] for name in ("marks", "rows", "cells", "sets")}
             self._rings.take(number, own, len(known), side.found(known))
         if self._windows.complete:
+            checks.sized(state["told"], 1, "what has been told")
             self._told = int(state["told"][0])
+            for number in range(len(self._sides)):
+                ends = self.events(number)[:, END]
+                checks.within(ends, -(2**63), self._told, "times of events")
             self._visit_all(self._rings.frame, self._told)
         self._restore_stops(state)
 
