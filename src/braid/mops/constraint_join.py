@@ -15,6 +15,7 @@ import numpy as np
 
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
+from braid.errors import damaged
 from braid.kernels import k_frame as frames
 from braid.kernels import k_store as stores
 from braid.kernels import memory
@@ -41,6 +42,8 @@ from braid.plan.layout import Layout
 
 #: Events after which it is looked after what is held.
 _ROUND = 4096
+#: Where it is said of an input how long its rows are, how large its window is, and if of rows.
+_WINDOW = [stores.WIDTH, stores.SIZE, stores.BY_ROWS]
 
 
 class ConstraintJoinLogic(OneForAll):
@@ -358,8 +361,7 @@ class ConstraintJoinLogic(OneForAll):
         return arrived
 
     def _restore_rows(self, state: State) -> None:
-        self._arrived(state)
-        saved = state[STORES]
+        saved, arrived = state[STORES], self._arrived(state)
         self._frame[frames.NOW] = saved[-1]
         self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
         for number, aside in enumerate(self._aside):
@@ -367,10 +369,22 @@ class ConstraintJoinLogic(OneForAll):
             self._held.forget(number)
             aside.forget()
             rows = checks.table(state, f"rows{number}", record)
+            others = checks.table(state, f"aside{number}", record)
+            self._check_numbers(number, int(arrived[number]), rows, others)
             self._held.take(number, rows, oldest=False)
-            aside.add(checks.table(state, f"aside{number}", record))
+            aside.add(others)
         self._take_going(state)
         self._watch.take(state)
+
+    def _check_numbers(self, number: int, arrived: int, rows: Rows, aside: Rows) -> None:
+        """Rows are of events that have come and, of a window by rows, of the last ones."""
+        width, size, by_rows = self._held.stores[number, _WINDOW].tolist()
+        first = max(arrived - size, 0) if by_rows and size >= 0 else 0
+        for records in (rows, aside):
+            numbers = records[:, width + stores.NUMBER]
+            checks.within(numbers, first + 1, arrived + 1, "numbers of events")
+        if (np.diff(rows[:, width + stores.NUMBER]) <= 0).any():
+            raise damaged("rows are not in the order in which they came")
 
     def _take_going(self, state: State) -> None:
         if self._going is not None:
