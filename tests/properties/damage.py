@@ -351,7 +351,7 @@ def outcome(subject: Subject, snapshot: bytes) -> str:
 
 
 #: Numbers that make sense and are huge ask for more memory than there is: the child gets no more.
-MEMORY = 10 << 30
+MEMORY = 6 << 30
 
 
 def main() -> None:
