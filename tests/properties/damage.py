@@ -362,7 +362,8 @@ def main() -> None:
         kind = kinds[number % len(kinds)]
         subject = KINDS[kind]()
         print(f"{kind}: {number}", flush=True)
-        found[outcome(subject, damaged_below(subject, np.random.default_rng(number)))] += 1
+        became = outcome(subject, damaged_below(subject, np.random.default_rng(number)))
+        found[f"{became} ({kind}: {number})" if ":" in became else became] += 1
     print(json.dumps(found), flush=True)
 
 
