@@ -121,6 +121,9 @@ def _rest(engine: braid.Engine, batches: tuple[Batch, ...]) -> Answer:
         found.update(_rows(engine))
     engine.finish()
     found.update(_rows(engine))
+    for reason in engine.suspended.values():
+        if reason.startswith("E320"):  # an operator raised something
+            raise (MemoryError if "MemoryError" in reason else RuntimeError)(reason)
     return found
 
 
@@ -340,13 +343,15 @@ def outcome(subject: Subject, snapshot: bytes) -> str:
         found = subject.answered(snapshot)
     except BraidError as error:
         return error.code
+    except MemoryError:
+        return "MemoryError"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "same" if found == subject.answer else "other"
 
 
 #: Numbers that make sense and are huge ask for more memory than there is: the child gets no more.
-MEMORY = 10 << 30
+MEMORY = 6 << 30
 
 
 def main() -> None:
@@ -357,7 +362,8 @@ def main() -> None:
         kind = kinds[number % len(kinds)]
         subject = KINDS[kind]()
         print(f"{kind}: {number}", flush=True)
-        found[outcome(subject, damaged_below(subject, np.random.default_rng(number)))] += 1
+        became = outcome(subject, damaged_below(subject, np.random.default_rng(number)))
+        found[f"{became} ({kind}: {number})" if ":" in became else became] += 1
     print(json.dumps(found), flush=True)
 
 

@@ -302,6 +302,16 @@ def test_a_row_that_an_equal_one_replaces_is_no_news(kind: str) -> None:
     assert tried.logic.instances == 0
 
 
+def test_copies_that_overflow_are_refused() -> None:
+    """Together they are 2 by the arithmetic of words, of which there is room for two rows."""
+    tried = Tried(ToStreamSpec(DELTAS, "Istream"), 1)
+    tried.admit([(0,)])
+    weights = [1 << 62, 1 << 62, 1 << 62, 1 << 62, 2]
+    deltas = [(k, ("a", 0.0, None), weight, [0]) for k, weight in enumerate(weights)]
+    with pytest.raises(MemoryError, match="copies"):
+        tried.logic.on_batch([batch_of(deltas, tried.context.values, False)], 9)
+
+
 def test_with_the_compiler_off() -> None:
     lane = f"{Path(__file__).relative_to(ROOT)}::"
     tests = [

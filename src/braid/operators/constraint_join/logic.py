@@ -15,6 +15,7 @@ import numpy as np
 
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
+from braid.errors import damaged
 from braid.jit import memory
 from braid.jit.runtime import address
 from braid.operators.constraint_join.kernels import frame as frames
@@ -35,6 +36,7 @@ from braid.operators.core.base import Context, Held, OneForAll, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
 from braid.operators.core.roles import UsesConstraints
+from braid.operators.core.values import Words
 from braid.operators.join.growing import GrowingJoinLogic, plain_join
 from braid.operators.join.probe_orders import keys_of
 from braid.operators.join.spec import PLAIN, GrowingJoinSpec
@@ -44,6 +46,8 @@ from braid.plan.layout import Layout
 
 #: Events after which it is looked after what is held.
 _ROUND = 4096
+#: Where it is said of an input how long its rows are, how large its window is, and if of rows.
+_WINDOW = [stores.WIDTH, stores.SIZE, stores.BY_ROWS]
 
 
 class ConstraintJoinLogic(OneForAll, UsesConstraints):
@@ -362,15 +366,20 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _take_counts(self, state: State) -> None:
         """What is known of events besides those that are held."""
-        self._held.stores[:, stores.ARRIVALS] = state[STORES][:-1].reshape(-1, len(SAVED))[:, 0]
+        self._held.stores[:, stores.ARRIVALS] = self._arrived(state)
         self._take_going(state)
         self._watch.take_loss(state)
 
-    def _restore_rows(self, state: State) -> None:
+    def _arrived(self, state: State) -> Words:
+        """How many events have come to each input."""
         saved = state[STORES]
         checks.sized(saved, len(self._aside) * len(SAVED) + 1, "what was counted of inputs")
-        arrived = saved[:-1].reshape(-1, len(SAVED))[:, 0]
+        arrived: Words = saved[:-1].reshape(-1, len(SAVED))[:, 0]
         checks.within(arrived, 0, checks.NUMBERS, "numbers of events")
+        return arrived
+
+    def _restore_rows(self, state: State) -> None:
+        saved, arrived = state[STORES], self._arrived(state)
         self._frame[frames.NOW] = saved[-1]
         self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
         for number, aside in enumerate(self._aside):
@@ -378,10 +387,22 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             self._held.forget(number)
             aside.forget()
             rows = checks.table(state, f"rows{number}", record)
+            others = checks.table(state, f"aside{number}", record)
+            self._check_numbers(number, int(arrived[number]), rows, others)
             self._held.take(number, rows, oldest=False)
-            aside.add(checks.table(state, f"aside{number}", record))
+            aside.add(others)
         self._take_going(state)
         self._watch.take(state)
+
+    def _check_numbers(self, number: int, arrived: int, rows: Rows, aside: Rows) -> None:
+        """Rows are of events that have come and, of a window by rows, of the last ones."""
+        width, size, by_rows = self._held.stores[number, _WINDOW].tolist()
+        first = max(arrived - size, 0) if by_rows and size >= 0 else 0
+        for records in (rows, aside):
+            numbers = records[:, width + stores.NUMBER]
+            checks.within(numbers, first + 1, arrived + 1, "numbers of events")
+        if (np.diff(rows[:, width + stores.NUMBER]) <= 0).any():
+            raise damaged("rows are not in the order in which they came")
 
     def _take_going(self, state: State) -> None:
         if self._going is not None:

@@ -110,8 +110,8 @@ class Calendar:
         return sum(entries.nbytes for own in self._parts.values() for entries in own)
 
 
-#: The numbers of results that are to go span less than this.
-_MOST = 1 << 30
+#: Each number of a result is due or gone: numbers that are kept span few more than there are.
+_SPARSE, _SPARE = 8, 1024
 
 
 class Going:
@@ -270,7 +270,8 @@ class Going:
         if self._many:
             numbers = np.concatenate([own[:, 2] for own in parts])
             checks.within(numbers, 0, checks.NUMBERS, "numbers of results")
-            if len(numbers) and int(numbers.max()) - int(numbers.min()) > _MOST:
+            most = _SPARE + _SPARSE * (len(numbers) + len(saved[-1]))
+            if len(numbers) and int(numbers.max()) - int(numbers.min()) > most:
                 raise damaged("numbers of results are too far from each other")
 
     def take(self, saved: Sequence[Words], arrived: Sequence[int]) -> None:

@@ -37,6 +37,7 @@ from braid.operators.join.ring_state import Rings, with_sizes
 from braid.operators.join.spec import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
 from braid.operators.join.state import Holdings
 from braid.operators.window.logic import seen_since
+from braid.plan.layout import END
 
 #: An instant before all others.
 _NEVER_YET = -(2**62)
@@ -176,7 +177,11 @@ class WindowJoinLogic(JoinLogic):
             own = {name: state[f"{name}{number}"] for name in ("marks", "rows", "cells", "sets")}
             self._rings.take(number, own, len(known), side.found(known))
         if self._windows.complete:
+            checks.sized(state["told"], 1, "what has been told")
             self._told = int(state["told"][0])
+            for number in range(len(self._sides)):
+                ends = self.events(number)[:, END]
+                checks.within(ends, -(2**63), self._told, "times of events")
             self._visit_all(self._rings.frame, self._told)
         self._restore_stops(state)
 

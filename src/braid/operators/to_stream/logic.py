@@ -321,6 +321,8 @@ def _repeated(
     index: np.ndarray, members: np.ndarray, sources: Words, copies: Words
 ) -> tuple[np.ndarray, np.ndarray, Words]:
     """So many copies of each row, each with the row's pairs."""
+    if copies.sum(dtype=np.float64) > checks.NUMBERS:  # `repeat` does not see that they overflow
+        raise MemoryError("there are too many copies of rows")
     per_row = np.bincount(index, minlength=len(sources))
     starts = np.cumsum(per_row) - per_row
     rows = np.repeat(np.arange(len(sources)), copies)

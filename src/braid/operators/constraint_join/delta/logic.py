@@ -25,6 +25,7 @@ from braid.operators.constraint_join.kernels import delta_eviction as leaving
 from braid.operators.constraint_join.kernels import delta_join as kernel
 from braid.operators.constraint_join.kernels import frame as frames
 from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS
 from braid.operators.constraint_join.output import Output
 from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
 from braid.operators.constraint_join.watch.loss_estimate import Loss, Lossy
@@ -267,7 +268,11 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         for number in range(len(self._spec.inputs)):
             width = int(self._held.stores[number, stores.STRIDE]) // 8
             rows = checks.table(state, f"rows{number}", width)
-            self._take(number, rows, checks.table(state, f"aside{number}", width))
+            aside = checks.table(state, f"aside{number}", width)
+            for own in (rows, aside):
+                weights = own[:, -1] >> FLAG_BITS
+                checks.within(weights, -checks.MOST, checks.MOST, "how often rows are there")
+            self._take(number, rows, aside)
         self._watch.take(state)
         if "loss" in state:
             self._loss.take(state["loss"])
