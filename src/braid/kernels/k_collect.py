@@ -36,6 +36,7 @@ from braid.kernels.k_store import (
     MARKS,
     NEWER,
     OLDEST,
+    OVER,
     RECORD,
     SAMPLED,
     STORE_WORDS,
@@ -90,7 +91,12 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
         return False
     value = value_of(watch, row, load_int(store, BASE), column)
     if kind == CLUSTERS:
-        return has_ended(frame, watch, other, value, k)
+        mark = load_int(store, WIDTH) + MARKS + load_int(by, BY_EDGE)
+        known = load_int(row, mark) == OVER
+        ended = has_ended(frame, watch, other, value, k, known)
+        if ended and not known:
+            store_int(row, mark, OVER)
+        return ended
     before = now - k - 1 if load_int(watch, TIMED) != 0 else arrivals - k
     return (value if kind == ASCENDS else ~value) < reached(watch, before)
 
@@ -192,23 +198,24 @@ def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: in
 def _nobody_asks(frame: int, edges: int, ways: np.ndarray, whole: int, store: int, row: int) -> int:
     """The watch by which nothing asks for a row any more, or -1. Ways of one edge are alternatives;
     there must be one of every edge that there is a way of."""
-    found, edge_before, met = np.int64(-1), np.int64(-1), True
+    found, edge_before, met, all_ = np.int64(-1), np.int64(-1), True, True
     for k in range(ways.shape[0]):
         if ways[k, BY_ROLE] != ASKED:
             continue
         place = ways[k, BY_EDGE]
         if place != edge_before:
-            if not met:
-                return np.int64(-1)
+            # The others are gone through all the same: a cluster that is over is to be noted in the
+            # row before it is forgotten.
+            all_ = all_ and met
             edge_before, met = place, False
         if met:
             continue
-        if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), store, row):
+        if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), store, row) and all_:
             edge = edges + place * (8 * EDGE_WORDS)
             met = not _is_asked_for(frame, edge, store, row, whole)
             ways[k, BY_PART] = met
             found = ways[k, BY_WATCH]
-    return found if met else np.int64(-1)
+    return found if all_ and met else np.int64(-1)
 
 
 @kernel((WORDS, types.int64, ROWS, types.int64))
