@@ -201,14 +201,14 @@ def _passed(frame: int, watch: int, store: int) -> int:
 
 
 @kernel()
-def has_ended(frame: int, watch: int, store: int, value: int, k: int, known: bool) -> bool:
-    """Whether the cluster of a value is over: it has come, and will not come again. `known`: it was
-    over before, and may be forgotten since then."""
+def has_ended(frame: int, watch: int, store: int, value: int, k: int) -> int:
+    """Whether the cluster of a value is over: it has come, and will not come again. -1: it is not
+    remembered."""
     table = load_int(watch, TABLE_AT)
     counter = load_int(table, 2 * _find_value(watch, value) + 1)
     if counter < 0:
-        return known
-    return counter < _passed(frame, watch, store) - k
+        return np.int64(-1)
+    return np.int64(counter < _passed(frame, watch, store) - k)
 
 
 @kernel()

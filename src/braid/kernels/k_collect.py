@@ -73,8 +73,31 @@ WAITING, ASKED = range(2)
 
 
 @kernel()
-def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
+def _partner(frame: int, edge: int, store: int, row: int) -> int:
+    """The newest row in memory that has the key of this one, or -1."""
+    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
+    indexes = load_int(frame, INDEXES_AT)
+    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+    return find(index, other, hash_key(row, load_int(store, BASE), own))
+
+
+@kernel()
+def _came_before(
+    frame: int, edge: int, watch: int, other: int, store: int, row: int, k: int
+) -> bool:
+    """Whether a value that a watch of clusters does not remember came before that began, and more than
+    k events ago: one that has it is in memory."""
+    began = max(load_int(watch, STARTED), load_int(watch, PROVED))
+    if load_int(watch, STARTED) < 0 or load_int(watch, TIMED) != 0:
+        return False
+    return load_int(other, ARRIVALS) - began > k and _partner(frame, edge, store, row) >= 0
+
+
+@kernel()
+def _comes_no_more(frame: int, by: int, edges: int, store: int, row: int) -> bool:
     """Whether no event comes any more that has the key of a row, as a watch of that input says."""
+    edge = edges + load_int(by, BY_EDGE) * (8 * EDGE_WORDS)
     watch = watch_at(frame, load_int(by, BY_WATCH))
     k = usable_k(watch)
     other = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
@@ -92,11 +115,12 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
     value = value_of(watch, row, load_int(store, BASE), column)
     if kind == CLUSTERS:
         mark = load_int(store, WIDTH) + MARKS + load_int(by, BY_EDGE)
-        known = load_int(row, mark) == OVER
-        ended = has_ended(frame, watch, other, value, k, known)
-        if ended and not known:
+        ended = has_ended(frame, watch, other, value, k)
+        if ended < 0 and load_int(row, mark) != OVER:
+            ended = np.int64(_came_before(frame, edge, watch, other, store, row, k))
+        if ended > 0:
             store_int(row, mark, OVER)
-        return ended
+        return ended != 0
     before = now - k - 1 if load_int(watch, TIMED) != 0 else arrivals - k
     return (value if kind == ASCENDS else ~value) < reached(watch, before)
 
@@ -104,13 +128,7 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
 @kernel()
 def _is_there(frame: int, edge: int, store: int, row: int) -> bool:
     """Whether a partner of a row is in memory. Of two inputs one that is there has joined it."""
-    if load_int(frame, INPUTS) == 2:
-        return False
-    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-    indexes = load_int(frame, INDEXES_AT)
-    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-    return find(index, other, hash_key(row, load_int(store, BASE), own)) >= 0
+    return load_int(frame, INPUTS) != 2 and _partner(frame, edge, store, row) >= 0
 
 
 @kernel()
@@ -183,7 +201,7 @@ def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: in
         by = address(ways) + k * (8 * BY_WORDS)
         if load_int(row, width + MARKS + ways[k, BY_EDGE]) < 0:
             continue
-        if _comes_no_more(frame, by, store, row):
+        if _comes_no_more(frame, by, edges, store, row):
             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
             if _is_there(frame, edge, store, row):
                 # It was there from the beginning, and nobody looked.
@@ -210,7 +228,7 @@ def _nobody_asks(frame: int, edges: int, ways: np.ndarray, whole: int, store: in
             edge_before, met = place, False
         if met:
             continue
-        if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), store, row) and all_:
+        if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), edges, store, row) and all_:
             edge = edges + place * (8 * EDGE_WORDS)
             met = not _is_asked_for(frame, edge, store, row, whole)
             ways[k, BY_PART] = met

@@ -536,7 +536,7 @@ class Watch:
             elif full:
                 if watch[kernel.DECLARED] != 1:
                     watch[kernel.K] = kernel.ENDLESS
-                watch[kernel.ENTRIES] = 0
+                watch[[kernel.ENTRIES, kernel.STARTED]] = 0, -1
                 watch[kernel.SLEEPS_UNTIL] = self._since[watch[kernel.INPUT]] + 16_000
                 table[:] = -1
         self._point()
@@ -548,7 +548,7 @@ class Watch:
             type_ = self._spec.inputs[input_].schema.attributes[column].type
             if kind == kernel.CLUSTERS and kind_of(type_) is Kind.STRING:
                 table[:] = -1
-                self._watches[number, kernel.ENTRIES] = 0
+                self._watches[number, [kernel.ENTRIES, kernel.STARTED]] = 0, -1
         self._refused.forget()
         self._ones.forget()
 
