@@ -37,7 +37,7 @@ def eager(*, fickle: bool = False) -> Iterator[None]:
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_results, "_JUDGED", judged),
         patch.object(constraint_results, "_OFTEN", 50),
-        patch.object(constraint_watch, "_ROUND", 2),
+        patch.multiple(constraint_watch, _ROUND=2, _VALUES=4, _MOST_VALUES=16),
         patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
         patch.object(constraint_choice, "_LEAST_THRESHOLD", 2),
         patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),

@@ -156,3 +156,53 @@ def test_clusters_within_a_time_are_used_and_nothing_is_lost_if_they_break() -> 
     engine.finish()
     found += engine.stats["matches"]
     assert found == 2 * len(ids) + 1, "the child that was put aside came back"
+
+
+TWO_PARENTS = """
+CREATE STREAM P (a BIGINT, v BIGINT, t BIGINT) TIME t;
+CREATE STREAM Q (a BIGINT, v BIGINT, t BIGINT) TIME t;
+CREATE STREAM C (a BIGINT, w BIGINT, t BIGINT) TIME t;
+"""
+OF_BOTH = """
+Istream(Select P.v, Q.v As u, w From P [Range 900000], Q [Range 900000], C [Range 900000]
+Where P.a = C.a And Q.a = C.a)
+"""
+
+
+def join_of_both(values: int, later: int, mode: str, **watching: float) -> tuple[Any, int]:
+    """A value comes of C, then twice of P, and `later` values after that twice of Q: what the join
+    holds at the end, and how many results there were."""
+    engine = braid.Engine(constraints=mode, aside_above=0, watching=watching)
+    engine.execute(TWO_PARENTS)
+    engine.query("q", OF_BOTH)
+    names = np.random.default_rng(5).permutation(values)
+    found = 0
+    for first in range(0, values, 100):
+        at = np.arange(first, first + 100)
+        twice, times = np.repeat(at, 2), np.repeat(10 * at, 2) + np.tile([2, 3], len(at))
+        past = twice >= later
+        engine.process(
+            {
+                "C": {"a": names[at], "w": at, "t": 10 * at},
+                "P": {"a": names[twice], "v": twice, "t": times},
+                "Q": {"a": names[twice[past] - later], "v": twice[past], "t": times[past] + 3},
+            }
+        )
+        found += engine.stats["matches"]
+    mops = engine.explain().to_dict()["mops"]
+    (join,) = (mop for mop in mops if mop["does"].startswith("constraint join"))
+    engine.finish()
+    return join["detail"], found + engine.stats["matches"]
+
+
+@pytest.mark.parametrize("worth", [0, 0.25])
+def test_a_row_leaves_after_the_clusters_of_all_its_parents(worth: float) -> None:
+    """That one of them is over is long forgotten when the last one is."""
+    values, later = (12_000, 3_000) if COMPILED else (3_000, 1_500)
+    detail, found = join_of_both(values, later, "exact", worth=worth)
+    assert found == 4 * (values - later)
+    held = [rows["rows"] for rows in detail["inputs"]]
+    # Those that wait for Q; and what has come since it was last gone through what is held.
+    most = later + values // 3
+    assert held[2] < most
+    assert held[0] < 2 * most

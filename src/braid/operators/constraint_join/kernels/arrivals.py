@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import WORDS, address, kernel, load_int, store_int
+from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.frame import (
     DUE,
     EDGE_BACK,
@@ -201,11 +201,14 @@ def _passed(frame: int, watch: int, store: int) -> int:
 
 
 @kernel()
-def has_ended(frame: int, watch: int, store: int, value: int, k: int) -> bool:
-    """Whether the cluster of a value is over: it has come, and will not come again."""
+def has_ended(frame: int, watch: int, store: int, value: int, k: int) -> int:
+    """Whether the cluster of a value is over: it has come, and will not come again. -1: it is not
+    remembered."""
     table = load_int(watch, TABLE_AT)
     counter = load_int(table, 2 * _find_value(watch, value) + 1)
-    return counter >= 0 and counter < _passed(frame, watch, store) - k
+    if counter < 0:
+        return np.int64(-1)
+    return np.int64(counter < _passed(frame, watch, store) - k)
 
 
 @kernel()
@@ -268,6 +271,20 @@ def forget_ended(words: np.ndarray, number: int) -> None:
     watch = watch_at(frame, number)
     store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
     _forget_ended(frame, watch, store)
+
+
+@kernel((WORDS, types.int64, ROWS))
+def widen(words: np.ndarray, number: int, table: np.ndarray) -> None:
+    """Give the values of a watch of clusters a larger table, which is empty."""
+    watch = watch_at(address(words), number)
+    before, room = load_int(watch, TABLE_AT), load_int(watch, ROOM)
+    store_int(watch, TABLE_AT, address(table))
+    store_int(watch, ROOM, table.shape[0])
+    for place in range(room):
+        if load_int(before, 2 * place + 1) >= 0:
+            value = load_int(before, 2 * place)
+            found = _find_value(watch, value)
+            table[found, 0], table[found, 1] = value, load_int(before, 2 * place + 1)
 
 
 @kernel()

@@ -41,6 +41,7 @@ from braid.operators.constraint_join.kernels.store import (
     MARKS,
     NEWER,
     OLDEST,
+    OVER,
     RECORD,
     SAMPLED,
     STORE_WORDS,
@@ -77,8 +78,31 @@ WAITING, ASKED = range(2)
 
 
 @kernel()
-def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
+def _partner(frame: int, edge: int, store: int, row: int) -> int:
+    """The newest row in memory that has the key of this one, or -1."""
+    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
+    indexes = load_int(frame, INDEXES_AT)
+    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
+    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
+    return find(index, other, hash_key(row, load_int(store, BASE), own))
+
+
+@kernel()
+def _came_before(
+    frame: int, edge: int, watch: int, other: int, store: int, row: int, k: int
+) -> bool:
+    """Whether a value that a watch of clusters does not remember came before that began, and more than
+    k events ago: one that has it is in memory."""
+    began = max(load_int(watch, STARTED), load_int(watch, PROVED))
+    if load_int(watch, STARTED) < 0 or load_int(watch, TIMED) != 0:
+        return False
+    return load_int(other, ARRIVALS) - began > k and _partner(frame, edge, store, row) >= 0
+
+
+@kernel()
+def _comes_no_more(frame: int, by: int, edges: int, store: int, row: int) -> bool:
     """Whether no event comes any more that has the key of a row, as a watch of that input says."""
+    edge = edges + load_int(by, BY_EDGE) * (8 * EDGE_WORDS)
     watch = watch_at(frame, load_int(by, BY_WATCH))
     k = usable_k(watch)
     other = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
@@ -95,7 +119,13 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
         return False
     value = value_of(watch, row, load_int(store, BASE), column)
     if kind == CLUSTERS:
-        return has_ended(frame, watch, other, value, k)
+        mark = load_int(store, WIDTH) + MARKS + load_int(by, BY_EDGE)
+        ended = has_ended(frame, watch, other, value, k)
+        if ended < 0 and load_int(row, mark) != OVER:
+            ended = np.int64(_came_before(frame, edge, watch, other, store, row, k))
+        if ended > 0:
+            store_int(row, mark, OVER)
+        return ended != 0
     before = now - k - 1 if load_int(watch, TIMED) != 0 else arrivals - k
     return (value if kind == ASCENDS else ~value) < reached(watch, before)
 
@@ -103,13 +133,7 @@ def _comes_no_more(frame: int, by: int, store: int, row: int) -> bool:
 @kernel()
 def _is_there(frame: int, edge: int, store: int, row: int) -> bool:
     """Whether a partner of a row is in memory. Of two inputs one that is there has joined it."""
-    if load_int(frame, INPUTS) == 2:
-        return False
-    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-    indexes = load_int(frame, INDEXES_AT)
-    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-    return find(index, other, hash_key(row, load_int(store, BASE), own)) >= 0
+    return load_int(frame, INPUTS) != 2 and _partner(frame, edge, store, row) >= 0
 
 
 @kernel()
@@ -182,7 +206,7 @@ def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: in
         by = address(ways) + k * (8 * BY_WORDS)
         if load_int(row, width + MARKS + ways[k, BY_EDGE]) < 0:
             continue
-        if _comes_no_more(frame, by, store, row):
+        if _comes_no_more(frame, by, edges, store, row):
             edge = edges + ways[k, BY_EDGE] * (8 * EDGE_WORDS)
             if _is_there(frame, edge, store, row):
                 # It was there from the beginning, and nobody looked.
@@ -197,23 +221,24 @@ def _waits_in_vain(frame: int, edges: int, ways: np.ndarray, store: int, row: in
 def _nobody_asks(frame: int, edges: int, ways: np.ndarray, whole: int, store: int, row: int) -> int:
     """The watch by which nothing asks for a row any more, or -1. Ways of one edge are alternatives;
     there must be one of every edge that there is a way of."""
-    found, edge_before, met = np.int64(-1), np.int64(-1), True
+    found, edge_before, met, all_ = np.int64(-1), np.int64(-1), True, True
     for k in range(ways.shape[0]):
         if ways[k, BY_ROLE] != ASKED:
             continue
         place = ways[k, BY_EDGE]
         if place != edge_before:
-            if not met:
-                return np.int64(-1)
+            # The others are gone through all the same: a cluster that is over is to be noted in the
+            # row before it is forgotten.
+            all_ = all_ and met
             edge_before, met = place, False
         if met:
             continue
-        if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), store, row):
+        if _comes_no_more(frame, address(ways) + k * (8 * BY_WORDS), edges, store, row) and all_:
             edge = edges + place * (8 * EDGE_WORDS)
             met = not _is_asked_for(frame, edge, store, row, whole)
             ways[k, BY_PART] = met
             found = ways[k, BY_WATCH]
-    return found if met else np.int64(-1)
+    return found if all_ and met else np.int64(-1)
 
 
 @kernel((WORDS, types.int64, ROWS, types.int64))

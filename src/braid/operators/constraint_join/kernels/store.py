@@ -66,6 +66,9 @@ from braid.operators.join.kernels.store import same_value
 #: The words of a record after the row, and of a slot after the record.
 NUMBER, FLAGS, MARKS = range(3)
 OLDER, NEWER, LINKS = range(3)
+#: The mark of an edge by which no partner comes any more, as the cluster of its value is over: that is
+#: noted in the row, since clusters that are over are forgotten. (-1: a partner has come.)
+OVER = -2
 LINK_NEXT, LINK_PREVIOUS, LINK_HASH, LINK_WORDS = range(4)
 
 #: Flags of a row: it has been in a result; it would not be here but for being sampled; it has been

@@ -130,12 +130,18 @@ def is_awake(watch: int, store: int) -> bool:
 
 
 @kernel()
+def _lasts(watch: int, k: int) -> int:
+    """For how long rows stay that a watch with this k lets go."""
+    return (k * load_int(watch, FACTOR) + 1023) // 1024
+
+
+@kernel()
 def usable_k(watch: int) -> int:
     """After how much rows leave, or -1 if it is not to be used."""
     k = load_int(watch, K)
     if k >= ENDLESS or (load_int(watch, DECLARED) != 1 and k > threshold_of(watch)):
         return np.int64(-1)
-    return (k * load_int(watch, FACTOR) + 1023) // 1024
+    return _lasts(watch, k)
 
 
 @kernel()
@@ -250,7 +256,11 @@ def observe(frame: int, watch: int, store: int, distance: int, number: int) -> N
     store_int(watch, LARGEST, largest)
     if load_int(watch, PHASE) == LOOKS:
         return
-    if distance > load_int(watch, K):
+    k = load_int(watch, K)
+    if distance > k and distance <= _lasts(watch, k):
+        # Rows have stayed for as long: nothing is missed.
+        store_int(watch, K, distance)
+    elif distance > k:
         _increase(frame, watch, distance, number)
     counted = load_int(watch, COUNTED) + 1
     if counted < load_int(watch, WINDOW):

@@ -15,6 +15,7 @@ import numpy as np
 
 from braid.jit import memory
 from braid.jit.runtime import address
+from braid.operators.constraint_join.kernels import frame as frames
 from braid.operators.constraint_join.kernels import record_copies as holdings
 from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.probes import KnownKeys
@@ -175,16 +176,18 @@ class Pieces:
 
     def _filter_anew(self) -> None:
         """Filters of what is still aside, with room for half as much again at least."""
-        words = _LEAST_FILTER
-        while 2 * words * _CROWDED < 3 * int(self._store[stores.ASIDE]):
-            words *= 2
         waiting = self._waiting()
+        lasting = [self._lasting(self._records(piece)) for piece in self.pieces]
+        count = len(waiting) + sum(int(own.sum()) for own in lasting)
+        words = _LEAST_FILTER
+        while 2 * words * _CROWDED < 3 * count:
+            words *= 2
         for place, index in enumerate(self._indexes):
             self._make_filter(index, words)
-            for piece in self.pieces:
+            for piece, own in zip(self.pieces, lasting, strict=True):
                 first = (2 * place + 1) * piece.rows
                 order = piece.words[first : first + piece.rows]
-                asked = self._asked_by(self._records(piece), place)[order]
+                asked = (own & self._asked_by(self._records(piece), place))[order]
                 holdings.note_keys(self._held.frame, index, self._hashes(piece, place)[asked])
             if len(waiting):
                 asked = self._asked_by(waiting, place)
@@ -193,6 +196,10 @@ class Pieces:
 
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
         """Which records have to be found by an index."""
+        return np.ones(len(records), np.bool_)
+
+    def _lasting(self, records: Rows) -> np.ndarray:
+        """Which records have to be found at all."""
         return np.ones(len(records), np.bool_)
 
     # ---- back ----
@@ -277,6 +284,10 @@ class Aside(Pieces):
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
         masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
         return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
+
+    def _lasting(self, records: Rows) -> np.ndarray:
+        """Those whose windows are not over: pieces go as a whole, when the last of their rows does."""
+        return ~self._over(records, int(self._held.frame[frames.NOW]))
 
     def add(self, records: Rows) -> None:
         """Put rows aside that come from elsewhere, to be found by every key: what was known of those

@@ -66,6 +66,8 @@ _WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000, kerne
 _FACTOR = {kernel.WAITS: 1.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2, kernel.CLUSTERS: 1.2}
 #: Rows of tables.
 _RUNS, _VALUES, _MOST_VALUES = 128, 2048, 16_384
+#: The part of the rows that are held after which these are gone through where a table is full.
+_SOONER = 16
 #: A k that is larger is not used, before it is known what windows hold.
 _FIRST_THRESHOLD = 16_384
 
@@ -433,9 +435,12 @@ class Watch:
         due = bool(self._held.frame[frames.DUE])
         self._held.frame[frames.DUE] = 0
         if events < max(_ROUND, held // 4 if due else min(held, self._pause)):
-            if due:
+            # What has ended is to be used before it is forgotten: rows that miss it stay.
+            if not due or self._widen():
+                return
+            if events < max(_ROUND, held // _SOONER):
                 self._make_room()
-            return
+                return
         self._since = self._arrivals.copy()
         self.collect(events)
         # What comes now is mostly what leaves next: half as many events are to come as rows are left. If
@@ -497,6 +502,19 @@ class Watch:
         self._resting[number] = max(0, self._resting[number] - events)
         return bool(self._resting[number])
 
+    def _widen(self) -> bool:
+        """Make tables of clusters larger that are half full; False if one can't be."""
+        for number, table in self._tables.items():
+            watch = self._watches[number]
+            if watch[kernel.KIND] != kernel.CLUSTERS or 2 * watch[kernel.ENTRIES] < len(table):
+                continue
+            if len(table) >= _MOST_VALUES:
+                return False
+            larger = np.full((2 * len(table), 2), -1, np.int64)
+            arrivals.widen(self._held.frame, number, larger)
+            self._tables[number] = larger
+        return True
+
     def _make_room(self) -> None:
         """Forget clusters that are over and have been used; tables that are full all the same are
         made larger, and begin anew."""
@@ -518,7 +536,7 @@ class Watch:
             elif full:
                 if watch[kernel.DECLARED] != 1:
                     watch[kernel.K] = kernel.ENDLESS
-                watch[kernel.ENTRIES] = 0
+                watch[[kernel.ENTRIES, kernel.STARTED]] = 0, -1
                 watch[kernel.SLEEPS_UNTIL] = self._since[watch[kernel.INPUT]] + 16_000
                 table[:] = -1
         self._point()
@@ -530,7 +548,7 @@ class Watch:
             type_ = self._spec.inputs[input_].schema.attributes[column].type
             if kind == kernel.CLUSTERS and kind_of(type_) is Kind.STRING:
                 table[:] = -1
-                self._watches[number, kernel.ENTRIES] = 0
+                self._watches[number, [kernel.ENTRIES, kernel.STARTED]] = 0, -1
         self._refused.forget()
         self._ones.forget()
 
