@@ -455,7 +455,7 @@ class _Walk:
             channels=sharing.flags.get("channels", False),
             static_index="an_index" in self.driver.rules,
             forward_index="fr_index" in self.driver.rules,
-            ways=parts.ways,
+            alternatives=parts.alternatives,
         )
         recipe = StepRecipe(parts.tests, parts.constants, parts.bounds, forward, outside)
         # Always of members: others of this shape may have bounds or go on with a selection.

@@ -67,7 +67,7 @@ class StepLogic:
         self._spec = spec
         self._context = context
         self._layout = Layout(spec.columns.names)
-        self._alternatives = max(1, len(spec.ways))
+        self._alternatives = max(1, len(spec.alternatives))
         names = spec.second.schema.names
         self._second = Layout((*names, "#") if spec.second_membered else names)
         self._compile()
@@ -132,11 +132,13 @@ class StepLogic:
             -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s)
             for _, s in spec.emit
         ]
-        ways = [key for way in spec.ways for key in way]
-        own = [layout.column(k.instance) if k.instance else -1 - k.constant for k in ways]
+        alternatives = [key for alternative in spec.alternatives for key in alternative]
+        own = [layout.column(k.instance) if k.instance else -1 - k.constant for k in alternatives]
         compared = [(k.event, k.floating) for k in spec.keys]
-        compared += [(k.event, k.floating) for k in ways]
-        ends = np.cumsum([len(spec.keys), *(len(way) for way in spec.ways or ((),))])
+        compared += [(k.event, k.floating) for k in alternatives]
+        ends = np.cumsum(
+            [len(spec.keys), *(len(alternative) for alternative in spec.alternatives or ((),))]
+        )
         return (
             _words([layout.column(k.instance) for k in spec.keys] + own),
             _words([second.column(event) for event, _ in compared]),

@@ -1,6 +1,6 @@
 """The members of a step as the loop reads them: groups, states, edges, atoms, parameters.
 
-A member of a step is a way through three kinds of nodes. Its *group* is what it asks of the
+A member of a step is a path through three kinds of nodes. Its *group* is what it asks of the
 second event and computes with; its *state* is its first node waiting in that group, with a
 bound; its *output node* is the state and the selection of the composites. Members with equal
 nodes so far share them (prefix merging).

@@ -29,8 +29,8 @@ from braid.algebra.expressions import (
 )
 from braid.algebra.nodes import Iterate, Sequence
 from braid.algebra.types import Kind, kind_of
-from braid.operators.pattern.disjunctive_keys import ways_of
-from braid.operators.pattern.spec import Key, WayKey, key_of
+from braid.operators.pattern.disjunctive_keys import alternatives_of
+from braid.operators.pattern.spec import AlternativeKey, Key, key_of
 from braid.plan.predicates import Atom, Clause, Constant, Lifter, is_static, tests
 from braid.plan.routes import Bound
 
@@ -49,7 +49,7 @@ class Parts:
     aggregates: tuple[tuple[str, Expression], ...]
     constants: tuple[Constant, ...]
     bounds: tuple[Bound, ...]
-    ways: tuple[tuple[WayKey, ...], ...] = ()
+    alternatives: tuple[tuple[AlternativeKey, ...], ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -87,7 +87,7 @@ def parts_of(
         lifted,
         tuple(lifter.constants),
         tuple(dict.fromkeys((*known, *own, *above))),
-        ways_of(residual, keyed, static),
+        alternatives_of(residual, keyed, static),
     )
 
 
