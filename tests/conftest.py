@@ -64,11 +64,12 @@ def spark() -> Iterator[SparkSession]:
 
 if os.environ.get("BRAID_TEST_HASHES") == "constant":
     # A lane with the compiler off: the loops then look their helpers up by name.
-    from braid.jit import strings
-    from braid.operators.core.kernels import instances
+    # Contents of nodes are mixed as well and must stay different: `nodes` is imported before that.
+    from braid.jit import hashing, strings
+    from braid.operators.core.kernels import nodes  # noqa: F401
     from braid.operators.select.kernels import access, access_fill, access_match
 
-    instances.mix = lambda value: np.int64(7)
+    hashing.mix = lambda value: np.int64(7)
     for module in (access, access_fill, access_match):
         module.hash_of = lambda *values: np.int64(7)
     strings.hash_bytes = lambda data, start, end: np.int64(7)

@@ -41,7 +41,8 @@ def ways(predicate: str, *, bound: bool = True, static: bool = True) -> list[lis
     (pattern,) = (inner for inner in walk_nodes(node) if isinstance(inner, Sequence))
     parts = parts_of(pattern, (), (), bound, static)
     return [
-        [f"{key.event} {key.instance or f':{key.constant}'}" for key in way] for way in parts.ways
+        [f"{key.event} {key.instance or f':{key.constant}'}" for key in way]
+        for way in parts.alternatives
     ]
 
 

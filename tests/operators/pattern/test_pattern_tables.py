@@ -104,15 +104,15 @@ def test_members_that_a_digest_rules_out_want_nothing() -> None:
     """Digests of one value, of a few in one or two states, and none of too many."""
     schema = pa.schema([("n", pa.int64()), *((c, a.type) for c, a in WANTED.items())])
     results, kinds = [], set()
-    know = states.States._know_digests
+    know = states.States._write_digests
 
     def noted(tables: states.States, nodes: np.ndarray) -> None:
         know(tables, nodes)
-        for digest in tables.heads[nodes[nodes >= 0], 1].tolist():
+        for digest in tables.heads["digest"][nodes[nodes >= 0]].tolist():
             kinds.add("one" if digest >= 0 else "none" if digest == -1 else "few")
 
     for known in (noted, lambda *_: None):
-        patched = patch.object(states.States, "_know_digests", known)
+        patched = patch.object(states.States, "_write_digests", known)
         patched.start()
         engine = braid.Engine(idle_timeout=None)
         engine.stream("W", schema.append(pa.field("t", pa.int64())), time="t")

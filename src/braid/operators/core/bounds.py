@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.operators.core.constants import Constants
-from braid.operators.core.kernels.instances import DEAD
 from braid.operators.core.values import Words
 from braid.plan.routes import Bound
 
+#: Results may last as long as they want, or none may be: bounds of members and of pattern states.
+UNBOUNDED, DEAD = -1, -2
+
 
 def bound_of(bounds: Sequence[Bound], constants: Constants) -> Words:
-    """How long results may last, for each member: -1 without a bound, DEAD if none may."""
+    """How long results may last, for each member."""
     found: Words | None = None
     for bound in bounds:
         if isinstance(bound.constant, int):
@@ -23,5 +25,5 @@ def bound_of(bounds: Sequence[Bound], constants: Constants) -> Words:
         words = words - int(bound.strict)
         found = words if found is None else np.minimum(found, words)
     if found is None:
-        return np.full(constants.count, -1, np.int64)
+        return np.full(constants.count, UNBOUNDED, np.int64)
     return np.where(found < 0, DEAD, found).astype(np.int64)

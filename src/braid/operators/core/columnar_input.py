@@ -1,17 +1,18 @@
-"""Events of a stream that have not become rows yet: whoever reads them in order may do it himself."""
+"""Events of a stream as columns: a loop that reads them in order makes rows of them itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from braid.jit.runtime import address
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows, write_sources
-from braid.operators.core.kernels import columnar_input as ring
+from braid.operators.core.kernels.columnar_input import Ring
 from braid.operators.core.values import Words
 
 #: Rows that are placed together at first.
@@ -59,13 +60,12 @@ class Columns:
             at += piece.count
         return table.reshape(-1)
 
-    def ring(self) -> Words:
-        """The words of a ring that these rows go through; valid as long as this object."""
-        words = np.zeros(ring.RING, np.int64)
-        words[ring.MASK], words[ring.STRIDE] = _ROOM - 1, 8 * self.width
-        words[ring.COUNT] = self._count
-        words[ring.PIECES], words[ring.PIECE_COUNT] = address(self._table), len(self.pieces)
-        return words
+    def ring(self) -> Any:
+        """A ring that these rows go through; valid as long as this object."""
+        ring = np.zeros((), Ring.dtype)
+        ring["mask"], ring["row_size"], ring["count"] = _ROOM - 1, 8 * self.width, self._count
+        ring["pieces"], ring["piece_count"] = address(self._table), len(self.pieces)
+        return ring
 
 
 def rows_of(events: Rows | Columns) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.operators.core.kernels.instances import SET as _SET
+from braid.operators.core.kernels.nodes import SET as _SET
 from braid.operators.core.values import Words
 
 #: Members from this number on are sets.

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from braid.operators.core.kernels.instances import E_NEXT, EDGE_WORDS, S_EDGE
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
+from braid.operators.pattern.kernels.records import Edge
 
 
 class Edges:
     """Edges by number, chained by state; `of[out]` is the edge of an output node, or -1."""
 
     def __init__(self) -> None:
-        self.table: Any = np.zeros((8, EDGE_WORDS), np.int64)
+        self.table: Any = np.zeros(8, Edge.dtype)
         self.of: Words = np.full(8, -1, np.int64)
         self._high = 0
         self._free: list[int] = []
@@ -58,9 +58,9 @@ class Edges:
         new = np.arange(self._high)
         new[edges[np.lexsort((edges, states))]] = np.sort(edges)
         self.table[new] = self.table[: self._high].copy()
-        following = self.table[edges, E_NEXT]  # all places of edges are still places of edges
-        self.table[edges, E_NEXT] = np.where(following < 0, following, new[following])
+        following = self.table["next"][edges]  # all places of edges are still places of edges
+        self.table["next"][edges] = np.where(following < 0, following, new[following])
         self.of[outs] = new[edges]
-        first = state_table[states, S_EDGE].copy()
+        first = state_table["edge"][states].copy()
         owners, at = np.unique(states, return_index=True)
-        state_table[owners, S_EDGE] = new[first[at]]
+        state_table["edge"][owners] = new[first[at]]

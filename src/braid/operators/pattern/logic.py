@@ -23,6 +23,9 @@ import numpy as np
 from braid.algebra.expressions import Expression, Ref, Source, is_true
 from braid.errors import damaged
 from braid.jit import codegen, memory
+from braid.jit.memory import address_of
+from braid.jit.records import Words as WordPointer
+from braid.jit.rows import FREE
 from braid.jit.runtime import address, always, nothing
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
@@ -30,15 +33,24 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Unread
 from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
-from braid.operators.core.kernels import instances as slots
+from braid.operators.core.kernels.columnar_input import Ring
 from braid.operators.core.kernels.rows import packed_pairs
 from braid.operators.core.membership import Origin
 from braid.operators.core.nodes import Nodes
 from braid.operators.core.roles import CountsInstances
 from braid.operators.core.values import Words
-from braid.operators.pattern.kernels import maintenance as upkeep
+from braid.operators.pattern.kernels import maintenance
 from braid.operators.pattern.kernels import steps as kernel
 from braid.operators.pattern.kernels.counting import count_instances
+from braid.operators.pattern.kernels.records import (
+    LEAST_ARENA,
+    LEAST_HEADS,
+    Frame,
+    Link,
+    Output,
+    Owner,
+    Slots,
+)
 from braid.operators.pattern.pattern_tables import States
 from braid.operators.pattern.set_states import SetStates
 from braid.operators.pattern.spec import StepRecipe, StepSpec
@@ -52,16 +64,16 @@ class StepLogic(CountsInstances):
     saves = True
 
     def __init__(self, spec: StepSpec, context: Context) -> None:
-        self._slots: Words = np.zeros(slots.SLOTS, np.int64)
+        self._slots: Any = np.zeros((), Slots.dtype)
         self._spec = spec
         self._context = context
         self._layout = Layout(spec.columns.names)
-        self._ways = max(1, len(spec.ways))
+        self._alternatives = max(1, len(spec.alternatives))
         names = spec.second.schema.names
         self._second = Layout((*names, "#") if spec.second_membered else names)
         self._compile()
         self._columns = self._make_columns()
-        self._fixed = self._make_frame()
+        self._fixed_frame = self._make_frame()
         self.tables = States(spec, context, self._second)
         self.sets = SetStates(self.tables)
         #: Output nodes whose state gave up because of its budget, and when.
@@ -121,11 +133,13 @@ class StepLogic(CountsInstances):
             -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s)
             for _, s in spec.emit
         ]
-        ways = [key for way in spec.ways for key in way]
-        own = [layout.column(k.instance) if k.instance else -1 - k.constant for k in ways]
+        alternatives = [key for alternative in spec.alternatives for key in alternative]
+        own = [layout.column(k.instance) if k.instance else -1 - k.constant for k in alternatives]
         compared = [(k.event, k.floating) for k in spec.keys]
-        compared += [(k.event, k.floating) for k in ways]
-        ends = np.cumsum([len(spec.keys), *(len(way) for way in spec.ways or ((),))])
+        compared += [(k.event, k.floating) for k in alternatives]
+        ends = np.cumsum(
+            [len(spec.keys), *(len(alternative) for alternative in spec.alternatives or ((),))]
+        )
         return (
             _words([layout.column(k.instance) for k in spec.keys] + own),
             _words([second.column(event) for event, _ in compared]),
@@ -135,52 +149,51 @@ class StepLogic(CountsInstances):
             ends.astype(np.int64),
         )
 
-    def _make_frame(self) -> Words:
-        """What a frame has of the form of the step alone."""
+    def _make_frame(self) -> Any:
+        """A frame with all that the form of the step says."""
         spec, layout = self._spec, self._layout
-        instance_keys, event_keys, float_keys, bind, emit, ways = self._columns
-        frame = np.zeros(slots.FRAME, np.int64)
-        frame[slots.INSTANCE_KEYS] = address(instance_keys)
-        frame[slots.EVENT_KEYS] = address(event_keys)
-        frame[slots.FLOAT_KEYS] = address(float_keys)
-        frame[slots.KEYS] = len(spec.keys)
-        frame[slots.WAYS], frame[slots.WAY_STARTS] = self._ways, address(ways)
-        frame[slots.WHOLE] = bool(np.all(bind >= 0))
-        frame[slots.ALIKE] = self._ways == 1 and not len(instance_keys)
-        frame[slots.BIND], frame[slots.COLUMNS] = address(bind), len(bind)
-        frame[slots.EMIT], frame[slots.EMITTED] = address(emit), len(emit)
-        frame[slots.INSTANCE_BASE] = layout.base
-        frame[slots.EVENT_BASE] = self._second.base
-        frame[slots.FIRST_BASE] = spec.first.layout.base
-        frame[slots.OUT_BASE] = spec.output.layout.base
-        frame[slots.LINK] = 2 * layout.width
-        frame[slots.HASH] = 2 * layout.width + 1
-        frame[slots.GROUP] = layout.width + self._ways
-        frame[slots.ITERATES] = spec.iterates
-        frame[slots.RESIDUAL] = not is_true(spec.residual)
-        frame[slots.CHANNELS] = spec.channels
-        frame[slots.BUDGET] = self._context.instance_budget
+        instance_keys, event_keys, float_keys, bind, emit, starts = self._columns
+        frame = np.zeros((), Frame.dtype)
+        frame["instance_keys"] = address(instance_keys)
+        frame["event_keys"] = address(event_keys)
+        frame["float_keys"] = address(float_keys)
+        frame["key_count"] = len(spec.keys)
+        frame["alternatives"], frame["starts"] = self._alternatives, address(starts)
+        frame["binds_all"] = bool(np.all(bind >= 0))
+        frame["one_hash"] = self._alternatives == 1 and not len(instance_keys)
+        frame["bind"], frame["columns"] = address(bind), len(bind)
+        frame["emit"], frame["emitted"] = address(emit), len(emit)
+        frame["instance_base"] = layout.base
+        frame["event_base"] = self._second.base
+        frame["first_base"] = spec.first.layout.base
+        frame["out_base"] = spec.output.layout.base
+        frame["link_offset"] = 8 * layout.width
+        frame["owner_offset"] = 8 * layout.width + Link.stride * self._alternatives
+        frame["slot_size"] = frame["owner_offset"] + Owner.stride
+        frame["iterates"] = spec.iterates
+        frame["residual"] = not is_true(spec.residual)
+        frame["channels"] = spec.channels
+        frame["budget"] = self._context.instance_budget
         return frame
 
-    def _frame(self) -> Words:
-        """Where everything is now: tables move when they grow."""
-        tables = self.tables
-        frame = self._fixed.copy()
-        frame[slots.FIRST_HEADS] = address(tables.heads)
-        frame[slots.SET_HEADS] = address(self.sets.heads)
-        frame[slots.ALIASES] = address(self.sets.aliases)
-        frame[slots.ALIAS_COUNT] = len(self.sets.aliases) // 2
-        frame[slots.STATES] = address(tables.state_table)
-        frame[slots.EDGES] = address(tables.edges.table)
-        frame[slots.GROUPS] = address(tables.group_table)
-        frame[slots.POOL] = address(tables.pool)
-        frame[slots.SETS] = address(tables.sets)
-        frame[slots.PARAMETERS] = address(tables.parameters)
-        frame[slots.CLASSES] = address(tables.classes)
-        frame[slots.CLASS_COUNT] = tables.class_count
-        frame[slots.STRINGS] = address(self._context.values.strings.description)
-        frame[slots.STATE_COUNT] = tables.states.high
-        return frame
+    def _frame(self) -> Frame:
+        """The frame with the places of everything now: tables move when they grow."""
+        tables, frame = self.tables, self._fixed_frame
+        frame["first_heads"] = address_of(tables.heads)
+        frame["set_heads"] = address_of(self.sets.heads)
+        frame["aliases"] = address_of(self.sets.aliases)
+        frame["alias_count"] = len(self.sets.aliases)
+        frame["states"] = address_of(tables.state_table)
+        frame["edges"] = address_of(tables.edges.table)
+        frame["groups"] = address_of(tables.group_table)
+        frame["atoms"] = address_of(tables.atoms)
+        frame["sets"] = address(tables.sets)
+        frame["parameters"] = address(tables.parameters)
+        frame["classes"] = address_of(tables.classes)
+        frame["class_count"] = tables.class_count
+        frame["strings"] = address(self._context.values.strings.description)
+        frame["state_count"] = tables.states.high
+        return Frame.at(frame)
 
     # ---- members ----
 
@@ -207,7 +220,7 @@ class StepLogic(CountsInstances):
         outs, states, groups = self.tables.dismiss(numbers)
         self.sets.refresh()
         if len(states):
-            upkeep.purge(self._frame(), self._slots)
+            maintenance.purge(self._frame(), Slots.at(self._slots))
             self.tables.retire(states, groups)
         for out in outs.tolist():
             self.stopped.pop(out, None)
@@ -237,21 +250,28 @@ class StepLogic(CountsInstances):
         if first.near is not None and not len(self.sets.known):
             self.tables.lay_together(first.near)
         self.sets.refresh()
-        run = kernel.follow(
-            self._frame(),
-            self._slots,
+        output, rows, pairs = (
+            np.zeros((), Output.dtype),
             np.ascontiguousarray(first.rows),
             _pairs(first, numbers),
-            *self._numbered(second),
+        )
+        events, ring = self._numbered(second)
+        kernel.follow(
+            self._frame(),
+            Slots.at(self._slots),
+            Output.at(output),
+            rows,
+            pairs,
+            events,
+            Ring() if ring is None else Ring.at(ring),
             self._predicate,
             self._rebind,
             self._forward(),
             self._write,
         )
-        rows = memory.taken(run.output, run.rows * width).reshape(-1, width)
-        pairs = memory.taken(run.pairs_at, run.pairs)
-        batch = self._forwarded(rows, pairs)
-        stopped = memory.taken(run.stopped_at, run.stopped).reshape(-1, 2)
+        made = memory.taken(int(output["rows"]), int(output["count"]) * width).reshape(-1, width)
+        batch = self._forwarded(made, _taken(output["pairs"]))
+        stopped = _taken(output["stopped"]).reshape(-1, 2)
         if len(stopped):
             batch = self._without(batch, stopped)
             self._give_up(stopped)
@@ -259,14 +279,13 @@ class StepLogic(CountsInstances):
         self._expire(bound)
         return batch
 
-    def _numbered(self, second: Batch) -> tuple[Rows, Words]:
+    def _numbered(self, second: Batch) -> tuple[Rows, Any]:
         """The events of the second input; with members, one for each, which has its number. And the
         ring that they come through, if they are not rows yet."""
         if isinstance(second, Unread) and not self._spec.second_membered:
             return np.empty((0, self._second.width), np.int64), second.columns.ring()
-        none = np.empty(0, np.int64)
         if not self._spec.second_membered:
-            return np.ascontiguousarray(second.alone()), none
+            return np.ascontiguousarray(second.alone()), None
         assert second.index is not None
         assert second.members is not None
         source, target = self._spec.second.layout, self._second
@@ -275,7 +294,7 @@ class StepLogic(CountsInstances):
         out[:, : source.base] = rows[:, : source.base]
         out[:, target.base : target.base + len(source.names)] = rows[:, source.base :]
         out[:, -1] = second.members
-        return out, none
+        return out, None
 
     def _forwarded(self, rows: Rows, pairs: Words) -> Batch:
         """Resolve what the loop left to the index of edges."""
@@ -309,13 +328,14 @@ class StepLogic(CountsInstances):
         """Write single nodes into the instances instead of sets."""
         if len(self.sets.known):
             starts, nodes = self.sets.spelled()
-            upkeep.spell_sets(self._frame(), self._slots, starts, nodes)
+            given = WordPointer.at(starts), WordPointer.at(nodes)
+            maintenance.forget_sets(self._frame(), Slots.at(self._slots), *given)
             self.sets.forget()
 
     def _expire(self, bound: int) -> None:
         """Sweep when as many events have gone by as there are instances: constant work for each."""
         if self._seen >= self.instances > 0:
-            upkeep.sweep(self._frame(), self._slots, bound)
+            maintenance.sweep(self._frame(), Slots.at(self._slots), bound)
             self._seen = 0
 
     def _give_up(self, stopped: Words) -> None:
@@ -325,7 +345,7 @@ class StepLogic(CountsInstances):
             for out in self.tables.stop(_words([state])).tolist():
                 self.stopped[out] = at
         self.sets.refresh()
-        upkeep.purge(self._frame(), self._slots)
+        maintenance.purge(self._frame(), Slots.at(self._slots))
 
     # ---- state ----
 
@@ -333,61 +353,61 @@ class StepLogic(CountsInstances):
         """Start over with these instances: rows whose last word says whose they are."""
         self._release()
         width, count = self._layout.width, len(rows)
-        stamp = self._slots[slots.STAMP]  # groups remember the last one that they were given
-        numbers = self._slots = np.zeros(slots.SLOTS, np.int64)
-        numbers[slots.STAMP] = stamp
-        numbers[slots.HIGH] = count
-        numbers[slots.CAPACITY] = capacity = max(16, count)
-        numbers[slots.ROWS_AT] = memory.resized(0, capacity * self._stride)
-        numbers[slots.ARENA_SIZE] = max(64, len(arena))
-        numbers[slots.ARENA_USED] = len(arena)
-        numbers[slots.ARENA_AT] = memory.resized(0, numbers[slots.ARENA_SIZE])
-        numbers[slots.ARENA_LIMIT] = 2 * len(arena) + slots.LEAST_ARENA
-        numbers[slots.ALLOWED] = self._context.instance_budget - count
-        memory.view(numbers[slots.ARENA_AT], len(arena))[:] = arena
+        stamp = self._slots["stamp"]  # groups remember the last one that they were given
+        slots = self._slots = np.zeros((), Slots.dtype)
+        slots["stamp"] = stamp
+        slots["high"] = count
+        slots["capacity"] = capacity = max(16, count)
+        slots["rows"] = memory.resized(0, capacity * self._slot_words)
+        slots["arena_size"] = max(64, len(arena))
+        slots["arena_used"] = len(arena)
+        slots["arena"] = memory.resized(0, int(slots["arena_size"]))
+        slots["arena_limit"] = 2 * len(arena) + LEAST_ARENA
+        slots["allowed"] = self._context.instance_budget - count
+        memory.view(int(slots["arena"]), len(arena))[:] = arena
         held = self._memory()
         held[:count, :width] = rows[:, :width]
         held[:count, -1] = rows[:, width]
         if count:
-            groups = rows[:, width][rows[:, END] != slots.FREE] >> 32
+            groups = rows[:, width][rows[:, END] != FREE] >> 32
             assert not len(groups) or int(groups.max()) < len(self.tables.group_table)
-            upkeep.rebuild(self._frame(), numbers)
+            maintenance.rebuild(self._frame(), Slots.at(slots))
             return
         # Nothing to hang into chains: compiling what does it would be most of a cold start.
-        numbers[slots.FREE_HEAD] = -1
-        heads = self._ways * slots.LEAST_HEADS
-        numbers[slots.HEADS_AT] = memory.resized(0, heads)
-        numbers[slots.HEADS_MASK] = slots.LEAST_HEADS - 1
-        memory.view(numbers[slots.HEADS_AT], heads)[:] = -1
-        self.tables.classes[:, slots.C_LIVE] = 0
+        slots["free_head"] = -1
+        heads = self._alternatives * LEAST_HEADS
+        slots["heads"] = memory.resized(0, heads)
+        slots["mask"] = LEAST_HEADS - 1
+        memory.view(int(slots["heads"]), heads)[:] = -1
+        self.tables.classes["live"] = 0
 
     @property
-    def _stride(self) -> int:
+    def _slot_words(self) -> int:
         """Words of a slot."""
-        return self._layout.width + self._ways + slots.EXTRA
+        return int(self._fixed_frame["slot_size"]) // 8
 
     def _memory(self) -> Rows:
         """All slots, as an array that is valid until they move."""
-        width, capacity = self._stride, int(self._slots[slots.CAPACITY])
-        return memory.view(self._slots[slots.ROWS_AT], capacity * width).reshape(capacity, width)
+        width, capacity = self._slot_words, int(self._slots["capacity"])
+        return memory.view(self._slots["rows"], capacity * width).reshape(capacity, width)
 
     def _release(self) -> None:
-        for at in (slots.ROWS_AT, slots.HEADS_AT, slots.ARENA_AT):
-            memory.free(self._slots[at])
-            self._slots[at] = 0
+        for name in ("rows", "heads", "arena"):
+            memory.free(int(self._slots[name]))
+            self._slots[name] = 0
 
     def __del__(self) -> None:
         self._release()
 
     @property
     def instances(self) -> int:
-        return int(self._slots[slots.COUNT])
+        return int(self._slots["count"])
 
     @property
     def state_bytes(self) -> int:
-        heads = self._ways * (int(self._slots[slots.HEADS_MASK]) + 1)
-        words = int(self._slots[slots.CAPACITY]) * self._stride
-        return 8 * (words + heads + int(self._slots[slots.ARENA_SIZE]))
+        heads = self._alternatives * (int(self._slots["mask"]) + 1)
+        words = int(self._slots["capacity"]) * self._slot_words
+        return 8 * (words + heads + int(self._slots["arena_size"]))
 
     @property
     def index_bytes(self) -> int:
@@ -396,11 +416,11 @@ class StepLogic(CountsInstances):
     def _rows(self) -> Rows:
         """The slots that have been used, free ones included, without links and hashes."""
         width = self._layout.width
-        held = self._memory()[: int(self._slots[slots.HIGH])]
+        held = self._memory()[: int(self._slots["high"])]
         return np.concatenate([held[:, :width], held[:, -1:]], axis=1)
 
     def _arena(self) -> Words:
-        return memory.view(self._slots[slots.ARENA_AT], self._slots[slots.ARENA_USED]).copy()
+        return memory.view(self._slots["arena"], int(self._slots["arena_used"])).copy()
 
     def snapshot(self) -> State:
         """Instances as they lie, and what the numbers in them stand for."""
@@ -430,7 +450,7 @@ class StepLogic(CountsInstances):
         cells = arena >> 32
         arena = (firsts[cells] << 32) | (arena & 0xFFFFFFFF) if len(arena) else arena
         words = rows[:, width]
-        live = rows[:, END] != slots.FREE
+        live = rows[:, END] != FREE
         single = live & ((words & 0x80000000) != 0)
         member = np.where(single, words & 0x7FFFFFFF, 0)
         code = (
@@ -441,10 +461,10 @@ class StepLogic(CountsInstances):
         group = np.full(len(rows), -1, np.int64)
         group[live] = groups[words[live] >> 32]
         rows[:, width] = (np.maximum(group, 0) << 32) | code
-        rows[live & (group < 0), END] = slots.FREE
+        rows[live & (group < 0), END] = FREE
         self._restore_stopped(state["stopped"].reshape(-1, 4))
         self._reset(rows, arena)
-        upkeep.purge(self._frame(), self._slots)
+        maintenance.purge(self._frame(), Slots.at(self._slots))
 
     def _restore_stopped(self, entries: Words) -> None:
         for a, b, at, budget in entries.tolist():
@@ -456,14 +476,14 @@ class StepLogic(CountsInstances):
                     self.stopped[out] = at
 
     def held(self) -> Held | None:
-        rows = self._memory()[: int(self._slots[slots.HIGH]), : self._layout.width].copy()
+        rows = self._memory()[: int(self._slots["high"]), : self._layout.width].copy()
         types = tuple(a.type for a in self._spec.columns)
-        return Held(rows[rows[:, END] != slots.FREE], self._layout, types)
+        return Held(rows[rows[:, END] != FREE], self._layout, types)
 
     def replace_held(self, rows: Rows) -> None:
-        held = self._memory()[: int(self._slots[slots.HIGH])]
-        held[held[:, END] != slots.FREE, : self._layout.width] = rows
-        upkeep.rebuild(self._frame(), self._slots)
+        held = self._memory()[: int(self._slots["high"])]
+        held[held[:, END] != FREE, : self._layout.width] = rows
+        maintenance.rebuild(self._frame(), Slots.at(self._slots))
 
     def forget_codes(self) -> None:
         self.tables.forward.forget_codes()
@@ -475,7 +495,7 @@ class StepLogic(CountsInstances):
         """How many instances each output node has at this time."""
         self.sets.refresh()
         counts = np.zeros(max(1, self.tables.states.high), np.int64)
-        count_instances(self._frame(), self._slots, now, counts)
+        count_instances(self._frame(), Slots.at(self._slots), now, WordPointer.at(counts))
         self.sets.spread(counts)
         return counts[self.tables.state_of[: self.tables.outs.high]]
 
@@ -485,7 +505,7 @@ def _check_instances(state: State, width: int) -> None:
     rows, arena = checks.table(state, "rows", width + 1), state["arena"]
     groups, firsts = checks.table(state, "groups", 2), checks.table(state, "firsts", 2)
     checks.table(state, "stopped", 4)
-    words = rows[rows[:, END] != slots.FREE, width]
+    words = rows[rows[:, END] != FREE, width]
     checks.within(words >> 32, 0, len(groups), "groups of instances")
     codes = words & 0xFFFFFFFF
     single = (codes & 0x80000000) != 0
@@ -512,6 +532,11 @@ def _found(known: Words, wanted: Words) -> Words:
     order = np.argsort(places, kind="stable")
     at = np.minimum(np.searchsorted(places[order], asked), len(order) - 1)
     return np.where(places[order][at] == asked, order[at], -1)
+
+
+def _taken(vector: Any) -> Words:
+    """The words of a vector, which has one owner from now on."""
+    return memory.taken(int(vector["items"][0]), int(vector["count"][0]))
 
 
 def _pairs(first: Batch, sets: Words) -> Words:

@@ -1,6 +1,6 @@
 """The members of a step as the loop reads them: groups, states, edges, atoms, parameters.
 
-A member of a step is a way through three kinds of nodes. Its *group* is what it asks of the
+A member of a step is a path through three kinds of nodes. Its *group* is what it asks of the
 second event and computes with; its *state* is its first node waiting in that group, with a
 bound; its *output node* is the state and the selection of the composites. Members with equal
 nodes so far share them (prefix merging).
@@ -17,38 +17,8 @@ import numpy as np
 from braid.algebra.expressions import TRUE, Expression, is_true
 from braid.operators.core.base import Context
 from braid.operators.core.batch import Batch
-from braid.operators.core.bounds import bound_of
+from braid.operators.core.bounds import DEAD, bound_of
 from braid.operators.core.constants import Constants
-from braid.operators.core.kernels.instances import (
-    ATOM_WORDS,
-    C_COLUMN,
-    C_KEYS,
-    CLASS_WORDS,
-    DEAD,
-    E_AT,
-    E_ATOMS,
-    E_OUT,
-    E_PARAMETERS,
-    E_TEST,
-    G_AT,
-    G_ATOMS,
-    G_BOUND,
-    G_CLASS,
-    G_KEY,
-    G_PARAMETERS,
-    G_SLOT,
-    G_STAMP,
-    GROUP_WORDS,
-    INDEXED,
-    NO_TEST,
-    S_BOUND,
-    S_EDGE,
-    S_GROUP,
-    S_NEXT,
-    S_OUT,
-    S_TEST,
-    STATE_WORDS,
-)
 from braid.operators.core.kernels.keys import WORD
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.node_sets import SET
@@ -56,6 +26,19 @@ from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.pattern.edges import Edges
 from braid.operators.pattern.kernels import admission
+from braid.operators.pattern.kernels.records import (
+    INDEXED,
+    NO_TEST,
+    UNSET,
+    Edge,
+    Group,
+    Head,
+    KeyClass,
+    State,
+)
+from braid.operators.pattern.kernels.records import (
+    Atom as AtomRecord,
+)
 from braid.operators.pattern.spec import StepRecipe, StepSpec
 from braid.operators.select.clause_table import ClauseTable, among, limits, mode_of
 from braid.operators.select.logic import contents, form
@@ -85,16 +68,16 @@ class States:
         self._second = second
         self.groups, self.states, self.outs = Nodes(), Nodes(), Nodes()
         #: Head and digest of each first node.
-        self.heads: Words = np.full((8, 2), -1, np.int64)
+        self.heads: Any = np.full(8, -1, Head.dtype)
         self.first_signatures = np.zeros((8, 2), np.int64)
         self.firsts = 0
-        self.group_table: Any = np.zeros((8, GROUP_WORDS), np.int64)
-        self.state_table: Any = np.zeros((8, STATE_WORDS), np.int64)
+        self.group_table: Any = np.zeros(8, Group.dtype)
+        self.state_table: Any = np.zeros(8, State.dtype)
         self.edges = Edges()
-        self.classes: Any = np.zeros((MAX_CLASSES, CLASS_WORDS), np.int64)
+        self.classes: Any = np.zeros(MAX_CLASSES, KeyClass.dtype)
         self._class_of: dict[tuple[int, ...], int] = {(): 0}
-        self.pool: Words = np.zeros(8, np.int64)
-        self._pool_used = 0
+        self.atoms: Any = np.zeros(8, AtomRecord.dtype)
+        self._atoms_used = 0
         self.sets: Words = np.zeros(8, np.int64)
         self._sets_used = 0
         self.parameters: Words = np.zeros(8, np.int64)
@@ -160,8 +143,9 @@ class States:
     def _make_room_for_firsts(self, count: int) -> None:
         self.heads = grown(self.heads, count, -1)
 
-    def _know_digests(self, nodes: Words) -> None:
-        admission.know_digests(self.heads, self.state_table, self.edges.table, nodes)
+    def _write_digests(self, nodes: Words) -> None:
+        tables = State.at(self.state_table), Edge.at(self.edges.table)
+        admission.write_digests(Head.at(self.heads), *tables, nodes)
 
     def lay_together(self, near: Callable[[], Words | None]) -> None:
         """Number states in the order of words that say which of their first nodes come together.
@@ -177,7 +161,7 @@ class States:
         self._laid = self.states.count
         # Edges in the index know the numbers of their states.
         moving = (self.states.uses[:high] > 0) & (self.first_of[:high] < len(words))
-        moving &= (self.first_of[:high] >= 0) & (self.state_table[:high, S_TEST] != INDEXED)
+        moving &= (self.first_of[:high] >= 0) & (self.state_table["test"][:high] != INDEXED)
         places = np.flatnonzero(moving)
         new = np.arange(high)
         new[places[np.argsort(words[self.first_of[places]], kind="stable")]] = places
@@ -185,13 +169,12 @@ class States:
         for array in (self.state_table, self.first_of, self._edge_counts, self.outside):
             array[new] = array[:high].copy()
         used = np.flatnonzero(self.states.uses[:high] > 0)
-        used = used[self.state_table[used, S_NEXT] >= 0]
-        self.state_table[used, S_NEXT] = new[self.state_table[used, S_NEXT]]
+        used = used[self.state_table["next"][used] >= 0]
+        self.state_table["next"][used] = new[self.state_table["next"][used]]
         outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
         self.state_of[outs] = new[self.state_of[outs]]
-        begins = self.heads[:, 0] >= 0
-        first = self.heads[begins, 0]
-        self.heads[begins, 0] = ((first >> 32) << 32) | new[first & 0xFFFFFFFF]
+        begins = self.heads["state"] >= 0
+        self.heads["state"][begins] = new[self.heads["state"][begins]]
         self.edges.lay_together(outs, self.state_of[outs], self.state_table)
 
     def make_room(self, states: int) -> None:
@@ -203,7 +186,7 @@ class States:
     def waiting_for(self, nodes: Words) -> Words:
         """The states of some first nodes."""
         high = self.states.high
-        living = (self.states.uses[:high] > 0) & (self.state_table[:high, S_BOUND] != DEAD)
+        living = (self.states.uses[:high] > 0) & (self.state_table["bound"][:high] != DEAD)
         return np.flatnonzero(living & np.isin(self.first_of[:high], nodes))
 
     def _admit_groups(
@@ -228,8 +211,8 @@ class States:
         self.group_table = grown(self.group_table, int(new.max()) + 1)
         table = self.group_table
         table[new] = 0
-        table[new, G_BOUND] = admission.UNSET
-        table[new, G_STAMP] = table[new, G_SLOT] = -1
+        table["bound"][new] = UNSET
+        table["stamp"][new] = table["slot"][new] = -1
         keys, rest = self._static_keys(recipe.tests)
         codes = [self._test(atom, self._second) >> 8 for atom in keys]
         # As in a class: column << 8 | mode.
@@ -243,12 +226,12 @@ class States:
             rest = recipe.tests
             columns, values = columns[len(keys) :], values[len(keys) :]
             class_ = self._class(tuple(columns)) or 0
-        table[new, G_CLASS] = class_
+        table["key_class"][new] = class_
         for k, value in enumerate(values):
-            table[new, G_KEY + k] = value
-        table[new, G_ATOMS] = len(rest)
-        table[new, G_AT] = self._new_atoms(rest, constants, self._second)
-        table[new, G_PARAMETERS] = self._new_parameters(recipe, constants)
+            table["keys"][new, k] = value
+        table["atoms"][new] = len(rest)
+        table["first_atom"][new] = self._new_atoms(rest, constants, self._second)
+        table["parameters"][new] = self._new_parameters(recipe, constants)
 
     def _static_keys(self, tests: Clause) -> tuple[list[Atom], Clause]:
         """The equalities by which instances are found, and the other tests."""
@@ -266,8 +249,8 @@ class States:
         if len(self._class_of) >= MAX_CLASSES - 2 and not needed:
             return None
         number = self._class_of[columns] = len(self._class_of)
-        self.classes[number, C_KEYS] = len(columns)
-        self.classes[number, C_COLUMN : C_COLUMN + len(columns)] = columns
+        self.classes["count"][number] = len(columns)
+        self.classes["columns"][number, : len(columns)] = columns
         return number
 
     def _test(self, atom: Atom, layout: Layout) -> int:
@@ -276,17 +259,16 @@ class States:
         return (column << 16) | (mode_of(atom.key) << 8)
 
     def _new_atoms(self, tests: Clause, constants: Constants, layout: Layout) -> Words:
-        """Atoms of each member in the pool; where each member's begin."""
-        members, size = constants.count, ATOM_WORDS * len(tests)
-        begin = self._pool_used + size * np.arange(members, dtype=np.int64)
-        self._pool_used += size * members
-        self.pool = grown(self.pool, self._pool_used)
+        """Atoms of each member; where each member's begin."""
+        members, size = constants.count, len(tests)
+        begin = self._atoms_used + size * np.arange(members, dtype=np.int64)
+        self._atoms_used += size * members
+        self.atoms = grown(self.atoms, self._atoms_used)
         for k, atom in enumerate(tests):
             kind, low, high = self._limits(atom, constants)
-            at = begin + ATOM_WORDS * k
-            self.pool[at] = self._test(atom, layout) | kind
-            self.pool[at + 1] = low
-            self.pool[at + 2] = high
+            self.atoms["test"][begin + k] = self._test(atom, layout) | kind
+            self.atoms["low"][begin + k] = low
+            self.atoms["high"][begin + k] = high
         return begin
 
     def _limits(self, atom: Atom, constants: Constants) -> tuple[int, Words, Words]:
@@ -332,16 +314,22 @@ class States:
             self.make_room(int(new.max()) + 1)
             self.outside[new] = recipe.bounded_outside
             table = self.state_table
-            table[new, S_GROUP] = groups.numbers[rows]
-            table[new, S_BOUND] = bound[rows]
-            table[new, S_EDGE] = table[new, S_OUT] = -1
-            table[new, S_TEST] = NO_TEST
+            table["group"][new] = groups.numbers[rows]
+            table["bound"][new] = bound[rows]
+            table["edge"][new] = table["out"][new] = -1
+            table["test"][new] = NO_TEST
             self._edge_counts[new] = 0
             self.first_of[new] = first.numbers[rows]
-            admission.link_states(self.heads, table, self.group_table, self.first_of[new], new)
+            self.link_states(self.heads, self.first_of[new], new)
         if recipe.bounded_outside:
-            admission.lengthen(self.state_table, self.group_table, numbers, bound)
+            tables = State.at(self.state_table), Group.at(self.group_table)
+            admission.lengthen(*tables, numbers, bound)
         return origin_of(self.states, numbers)
+
+    def link_states(self, heads: Any, firsts: Words, new: Words) -> None:
+        """Hang new states under first nodes, or under sets of these."""
+        tables = State.at(self.state_table), Group.at(self.group_table)
+        admission.link_states(Head.at(heads), *tables, firsts, new)
 
     def _admit_outs(self, recipe: StepRecipe, constants: Constants, states: Origin) -> Origin:
         forward = recipe.forward
@@ -389,8 +377,8 @@ class States:
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
     ) -> None:
         if forward.trivial:
-            self.state_table[owners, S_OUT] = new
-            self._know_tests(owners)
+            self.state_table["out"][owners] = new
+            self._write_tests(owners)
             return
         simple = len(forward.clauses) == 1 and all(
             atom.kind in _SIMPLE for atom in forward.clauses[0]
@@ -410,14 +398,14 @@ class States:
             part = constants.chosen(inline)
             self._new_edges(forward, part, new[inline], owners[inline])
         if len(indexed):
-            self.state_table[owners[indexed], S_TEST] = INDEXED
+            self.state_table["test"][owners[indexed]] = INDEXED
             part = constants.chosen(indexed)
             self.forward.add(forward, part, new[indexed], owners[indexed])
-        self._know_tests(owners)
+        self._write_tests(owners)
 
-    def _know_tests(self, states: Words) -> None:
-        admission.know_tests(self.state_table, self.edges.table, states)
-        self._know_digests(self.first_of[states])
+    def _write_tests(self, states: Words) -> None:
+        admission.write_tests(State.at(self.state_table), Edge.at(self.edges.table), states)
+        self._write_digests(self.first_of[states])
 
     def _new_edges(
         self, forward: Predicate, constants: Constants, new: Words, owners: Words
@@ -426,20 +414,20 @@ class States:
         numbers = self.edges.take(count)
         table, layout = self.edges.table, self._spec.output.layout
         ordered = tuple(sorted(clause, key=lambda a: not _is_equality(a)))
-        table[numbers, E_OUT] = new
-        table[numbers, E_ATOMS] = len(ordered)
+        table["out"][numbers] = new
+        table["atoms"][numbers] = len(ordered)
         if ordered:
             kind, low, high = self._limits(ordered[0], constants)
-            table[numbers, E_TEST] = self._test(ordered[0], layout) | kind
-            table[numbers, E_TEST + 1] = low
-            table[numbers, E_TEST + 2] = high
-            table[numbers, E_AT] = self._new_atoms(ordered[1:], constants, layout)
-        table[numbers, E_PARAMETERS] = -1
+            table["test"][numbers] = self._test(ordered[0], layout) | kind
+            table["low"][numbers] = low
+            table["high"][numbers] = high
+            table["first_atom"][numbers] = self._new_atoms(ordered[1:], constants, layout)
+        table["parameters"][numbers] = -1
         if not is_true(forward.residual):
             self._forward_width = len(forward.constants)
-            table[numbers, E_PARAMETERS] = self._new_words(forward.constants, constants)
+            table["parameters"][numbers] = self._new_words(forward.constants, constants)
         self.edges.of[new] = numbers
-        admission.link_edges(self.state_table, table, owners, numbers)
+        admission.link_edges(State.at(self.state_table), Edge.at(table), owners, numbers)
 
     # ---- going ----
 
@@ -450,26 +438,28 @@ class States:
         """
         self.changes += 1
         states = self.state_of[numbers]
-        groups = self.state_table[states, S_GROUP]
+        groups = self.state_table["group"][states]
         outs = self.outs.release(numbers)
         self._drop_outs(outs)
         gone = self.states.release(states)
-        admission.unlink_states(self.heads, self.state_table, self.first_of[gone], gone)
-        self._know_digests(self.first_of[gone])
+        tables = Head.at(self.heads), State.at(self.state_table)
+        admission.unlink_states(*tables, self.first_of[gone], gone)
+        self._write_digests(self.first_of[gone])
         return outs, gone, self.groups.release(groups)
 
     def _drop_outs(self, outs: Words) -> None:
         owners = self.state_of[outs]
         edges = self.edges.of[outs]
         inline = edges >= 0
-        admission.unlink_edges(self.state_table, self.edges.table, owners[inline], edges[inline])
+        tables = State.at(self.state_table), Edge.at(self.edges.table)
+        admission.unlink_edges(*tables, owners[inline], edges[inline])
         self.edges.give_back(edges[inline])
-        trivial = self.state_table[owners, S_OUT] == outs
-        self.state_table[owners[trivial], S_OUT] = -1
+        trivial = self.state_table["out"][owners] == outs
+        self.state_table["out"][owners[trivial]] = -1
         indexed = ~inline & ~trivial
         self.forward.remove(outs[indexed])
         np.subtract.at(self._edge_counts, owners[~trivial], 1)
-        self._know_tests(owners)
+        self._write_tests(owners)
 
     def retire(self, states: Words, groups: Words) -> None:
         self.states.retire(states)
@@ -485,39 +475,26 @@ class States:
         outs = np.flatnonzero(self.outs.uses[: self.outs.high] > 0)
         edges = self.edges.of[outs]
         edges = edges[edges >= 0]
-        table, pool = self.group_table, np.zeros_like(self.pool)
-        used = 0
-        for owner, which, size, at in (
-            (table, groups, ATOM_WORDS * table[groups, G_ATOMS], G_AT),
-            (
-                self.edges.table,
-                edges,
-                ATOM_WORDS * np.maximum(self.edges.table[edges, E_ATOMS] - 1, 0),
-                E_AT,
-            ),
-        ):
-            places = owner[which, at].copy()
-            used = admission.move_words(self.pool, pool, used, places, size)
-            owner[which, at] = places
-        self.pool, self._pool_used = pool[: max(8, used)].copy(), used
-        parameters = np.zeros_like(self.parameters)
-        places = table[groups, G_PARAMETERS].copy()
-        sizes = np.full(len(groups), self._width, np.int64)
-        used = admission.move_words(self.parameters, parameters, 0, places, sizes)
-        table[groups, G_PARAMETERS] = places
-        asking = edges[self.edges.table[edges, E_PARAMETERS] >= 0]
-        places = self.edges.table[asking, E_PARAMETERS].copy()
-        sizes = np.full(len(asking), self._forward_width, np.int64)
-        used = admission.move_words(self.parameters, parameters, used, places, sizes)
-        self.edges.table[asking, E_PARAMETERS] = places
-        self.parameters, self._parameters_used = parameters[: max(8, used + 1)].copy(), used
+        table, edge_table = self.group_table, self.edges.table
+        owned = np.maximum(edge_table["atoms"][edges] - 1, 0)
+        self.atoms, self._atoms_used = _compacted(
+            self.atoms,
+            (table["first_atom"], groups, table["atoms"][groups]),
+            (edge_table["first_atom"], edges, owned),
+        )
+        asking = edges[edge_table["parameters"][edges] >= 0]
+        self.parameters, self._parameters_used = _compacted(
+            self.parameters,
+            (table["parameters"], groups, np.full(len(groups), self._width)),
+            (edge_table["parameters"], asking, np.full(len(asking), self._forward_width)),
+        )
 
     def stop(self, states: Words) -> Words:
         """States that gave up wait for nothing any more; their output nodes."""
         self.changes += 1
-        self.state_table[states, S_BOUND] = DEAD
-        admission.look_further(self.heads, self.first_of[states])
-        self._know_digests(self.first_of[states])
+        self.state_table["bound"][states] = DEAD
+        admission.mark_stopped(Head.at(self.heads), self.first_of[states])
+        self._write_digests(self.first_of[states])
         known = np.arange(self.outs.high)
         return known[np.isin(self.state_of[: self.outs.high], states)]
 
@@ -528,7 +505,7 @@ class States:
             self.first_signatures,
             self.group_table,
             self.state_table,
-            self.pool,
+            self.atoms,
             self.sets,
             self.parameters,
             self.first_of,
@@ -562,7 +539,7 @@ class States:
     def _describe_classes(self) -> list[dict[str, Any]]:
         """The classes that some group is in: their static keys, and how many groups."""
         living = np.flatnonzero(self.groups.uses[: self.groups.high] > 0)
-        counts = np.bincount(self.group_table[living, G_CLASS], minlength=self.class_count)
+        counts = np.bincount(self.group_table["key_class"][living], minlength=self.class_count)
         return [
             {
                 "columns": [self._second.names[code >> 8] for code in codes],
@@ -575,13 +552,30 @@ class States:
     def _describe_bounds(self) -> dict[str, int | None]:
         """The range of the bounds of all states, and how many have none."""
         living = np.flatnonzero(self._in_use())
-        bounds = self.state_table[living, S_BOUND]
+        bounds = self.state_table["bound"][living]
         known = bounds[bounds >= 0]
         return {
             "lowest": int(known.min()) if len(known) else None,
             "highest": int(known.max()) if len(known) else None,
             "unbounded": int(np.count_nonzero(bounds == -1)),
         }
+
+
+def _compacted(items: Any, *owners: tuple[Any, Words, Words]) -> tuple[Any, int]:
+    """The slices of some items that are in use, one after the other, and how many items that are.
+
+    An owner is a column of the places where slices begin, which of them are in use, and the sizes
+    of these. The column gets the new places.
+    """
+    chosen, used = [], 0
+    for places, which, sizes in owners:
+        begin = used + np.cumsum(sizes) - sizes
+        chosen.append(np.repeat(places[which] - begin, sizes) + used + np.arange(sizes.sum()))
+        places[which] = begin
+        used += int(sizes.sum())
+    kept = np.zeros(max(8, used + 1), items.dtype)
+    kept[:used] = items[np.concatenate(chosen)]
+    return kept, used
 
 
 def _is_between(atom: Atom) -> bool:

@@ -27,8 +27,8 @@ from braid.algebra.expressions import (
     transform,
 )
 from braid.algebra.nodes import Iterate, Sequence
-from braid.operators.pattern.disjunctive_keys import ways_of
-from braid.operators.pattern.spec import Key, StepRecipe, StepSpec, WayKey, key_of
+from braid.operators.pattern.disjunctive_keys import alternatives_of
+from braid.operators.pattern.spec import AlternativeKey, Key, StepRecipe, StepSpec, key_of
 from braid.plan.duration_bounds import bounds_of, is_exact_bound
 from braid.plan.planning import EXIT, Picked, Planning, Request
 from braid.plan.predicates import (
@@ -60,7 +60,7 @@ class Parts:
     aggregates: tuple[tuple[str, Expression], ...]
     constants: tuple[Constant, ...]
     bounds: tuple[Bound, ...]
-    ways: tuple[tuple[WayKey, ...], ...] = ()
+    alternatives: tuple[tuple[AlternativeKey, ...], ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -98,7 +98,7 @@ def parts_of(
         lifted,
         tuple(lifter.constants),
         tuple(dict.fromkeys((*known, *own, *above))),
-        ways_of(residual, keyed, static),
+        alternatives_of(residual, keyed, static),
     )
 
 
@@ -254,7 +254,7 @@ def _step(
         channels=sharing.flags.get("channels", False),
         static_index=walk.has_rule("an_index"),
         forward_index=walk.has_rule("fr_index"),
-        ways=parts.ways,
+        alternatives=parts.alternatives,
     )
     recipe = StepRecipe(parts.tests, parts.constants, parts.bounds, forward, outside)
     # Always of members: others of this shape may have bounds or go on with a selection.

@@ -8,17 +8,17 @@ members come or go; instances know the set, not these states.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from braid.operators.core.batch import Batch
 from braid.operators.core.bit_sets import BitSets
-from braid.operators.core.kernels.instances import INDEXED, S_BOUND, S_EDGE, S_GROUP, S_OUT, S_TEST
+from braid.operators.core.bounds import UNBOUNDED
 from braid.operators.core.node_sets import Sets
 from braid.operators.core.nodes import signatures
 from braid.operators.core.values import Words
-from braid.operators.pattern.kernels import admission
+from braid.operators.pattern.kernels.records import INDEXED, Alias, Head
 
 if TYPE_CHECKING:
     from braid.operators.pattern.pattern_tables import States
@@ -38,9 +38,9 @@ class SetStates:
         self.known = Sets()
         #: What comes out of their states.
         self.outs = Sets()
-        self.heads: Words = np.full((1, 2), -1, np.int64)
-        #: Pairs of a state here and a state that it stands for, one after the other.
-        self.aliases: Words = np.empty(0, np.int64)
+        self.heads: Any = np.full(1, -1, Head.dtype)
+        #: States here and the states that they stand for.
+        self.aliases: Any = np.empty(0, Alias.dtype)
         self._own: Words = np.empty(0, np.int64)
         self._mapped: tuple[Sets | None, Words] = (None, np.empty(0, np.int64))
         self._made = (-1, -1)
@@ -65,13 +65,13 @@ class SetStates:
         tables = self._tables
         tables.states.retire(tables.states.release(self._own))
         self.outs = Sets()
-        self.heads = np.full((len(self.known), 2), -1, np.int64)
+        self.heads = np.full(len(self.known), -1, Head.dtype)
         own, aliases = [], []
         for number, nodes in enumerate(self.known.nodes):
             states = tables.waiting_for(nodes)
             records = tables.state_table[states]
-            together = (records[:, S_EDGE] < 0) & (records[:, S_TEST] != INDEXED)
-            together &= records[:, S_OUT] >= 0
+            together = (records["edge"] < 0) & (records["test"] != INDEXED)
+            together &= records["out"] >= 0
             for made, meant in (
                 self._joined(number, states[together]),
                 self._copied(number, states[~together]),
@@ -82,11 +82,11 @@ class SetStates:
         self.aliases = np.concatenate(aliases)
         self._made = now
 
-    def _joined(self, number: int, states: Words) -> tuple[Words, Words]:
+    def _joined(self, number: int, states: Words) -> tuple[Words, Any]:
         """One state for all of a group that want the same; pairs of it and what it stands for."""
         tables = self._tables
         records = tables.state_table[states]
-        keys = records[:, [S_GROUP, S_BOUND]]
+        keys = np.column_stack([records["group"], records["bound"]])
         keys[tables.outside[states], 1] = _OUTSIDE
         keys, which = np.unique(keys, axis=0, return_inverse=True)
         which = which.reshape(-1)
@@ -94,19 +94,20 @@ class SetStates:
         table = tables.state_table
         for k, state in enumerate(new.tolist()):
             own = records[which == k]
-            bounds = own[:, S_BOUND]
+            bounds = own["bound"]
             table[state] = own[0]
-            table[state, S_BOUND] = -1 if (bounds == -1).any() else bounds.max()
-            table[state, S_OUT] = self.outs.member(own[:, S_OUT])
+            unbounded = (bounds == UNBOUNDED).any()
+            table["bound"][state] = UNBOUNDED if unbounded else bounds.max()
+            table["out"][state] = self.outs.member(own["out"])
         self._link(number, new)
-        return new, np.column_stack([new[which], states]).reshape(-1)
+        return new, _aliases(new[which], states)
 
-    def _copied(self, number: int, states: Words) -> tuple[Words, Words]:
+    def _copied(self, number: int, states: Words) -> tuple[Words, Any]:
         """A copy of each state, with the same edges."""
         new = self._new(("copy", number), [states], len(states))
         self._tables.state_table[new] = self._tables.state_table[states]
         self._link(number, new)
-        return new, np.column_stack([new, states]).reshape(-1)
+        return new, _aliases(new, states)
 
     def _new(self, what: object, columns: list[Words], count: int) -> Words:
         tables = self._tables
@@ -116,9 +117,7 @@ class SetStates:
         return numbers
 
     def _link(self, number: int, new: Words) -> None:
-        tables = self._tables
-        firsts = np.full(len(new), number, np.int64)
-        admission.link_states(self.heads, tables.state_table, tables.group_table, firsts, new)
+        self._tables.link_states(self.heads, np.full(len(new), number, np.int64), new)
 
     def spelled(self) -> tuple[Words, Words]:
         """Where the nodes of each set begin, and all of them; without those of other steps."""
@@ -137,14 +136,19 @@ class SetStates:
         if not len(self.aliases):
             return states
         real = np.arange(self._tables.states.high)
-        real[self.aliases[::2]] = self.aliases[1::2]
+        real[self.aliases["state"]] = self.aliases["meant"]
         return real[states]
 
     def spread(self, counts: Words) -> None:
         """Count what waits in states of sets where it belongs."""
-        alias, state = self.aliases[::2], self.aliases[1::2]
-        np.add.at(counts, state, counts[alias])
+        np.add.at(counts, self.aliases["meant"], counts[self.aliases["state"]])
 
     @property
     def count(self) -> int:
         return len(self._own)
+
+
+def _aliases(states: Words, meant: Words) -> Any:
+    aliases = np.empty(len(states), Alias.dtype)
+    aliases["state"], aliases["meant"] = states, meant
+    return aliases

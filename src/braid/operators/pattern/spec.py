@@ -35,8 +35,8 @@ class Key:
 
 
 @dataclass(frozen=True)
-class WayKey:
-    """An equality that is a key of one way only: of an instance's column with an attribute of the
+class AlternativeKey:
+    """An equality that is a key of one alternative only: of an instance's column with an attribute of the
     event, or of a constant of the member, by its number."""
 
     event: str
@@ -60,7 +60,7 @@ class StepSpec(Spec):
 
     `merged`: members that agree so far share instances; `channels`: so do members that agree
     from here on. `static_index`, `forward_index`: whether instances and forward edges are
-    found by hash of constants. `ways`: where the residual is a disjunction, the keys by which
+    found by hash of constants. `alternatives`: where the residual is a disjunction, the keys by which
     instances are found along each of its clauses, beside `keys`.
     """
 
@@ -77,7 +77,7 @@ class StepSpec(Spec):
     channels: bool = True
     static_index: bool = True
     forward_index: bool = True
-    ways: tuple[tuple[WayKey, ...], ...] = ()
+    alternatives: tuple[tuple[AlternativeKey, ...], ...] = ()
 
     @property
     def stateful(self) -> bool:
@@ -122,8 +122,8 @@ class StepSpec(Spec):
         if self.rebind is not None:
             shown += f"; rebind {show(self.rebind)}"
             shown += "".join(f"; {show(e)} AS {n}" for n, e in self.aggregates)
-        if self.ways:
-            shown += f"; found by {' or by '.join(map(_way_shown, self.ways))}"
+        if self.alternatives:
+            shown += f"; found by {' or by '.join(map(_alternative_shown, self.alternatives))}"
         return f"{name} {{{shown}}}"
 
 
@@ -156,9 +156,11 @@ def _shown(column: str) -> str:
     return ("$1." if column.startswith("f:") else "$.") + column[2:]
 
 
-def _way_shown(way: tuple[WayKey, ...]) -> str:
-    sides = [_shown(k.instance) if k.instance else f":{k.constant + 1}" for k in way]
-    return " AND ".join(f"$2.{k.event} = {side}" for k, side in zip(way, sides, strict=True))
+def _alternative_shown(alternative: tuple[AlternativeKey, ...]) -> str:
+    sides = [_shown(k.instance) if k.instance else f":{k.constant + 1}" for k in alternative]
+    return " AND ".join(
+        f"$2.{k.event} = {side}" for k, side in zip(alternative, sides, strict=True)
+    )
 
 
 def key_of(part: Expression) -> Key | None:

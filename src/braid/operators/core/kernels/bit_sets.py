@@ -1,13 +1,14 @@
-"""Sets of nodes as bits, spelled out and counted."""
+"""Sets of nodes as bits: listed and counted."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from braid.jit.memory import resized
-from braid.jit.runtime import kernel, store_int
-from braid.operators.core.kernels.instances import SET
+from braid.jit.records import Words
+from braid.jit.runtime import kernel
 from braid.operators.core.kernels.node_sets import lowest
+from braid.operators.core.kernels.nodes import SET
 
 _PLANES = 8
 _FULL = (1 << _PLANES) - 1
@@ -17,16 +18,16 @@ _FULL = (1 << _PLANES) - 1
 def spell_bits(bits: np.ndarray, members: np.ndarray) -> tuple[int, int]:
     """Pairs place << 32 | node of all members, sets being rows of bits: where, how many."""
     room, count = np.int64(1024), np.int64(0)
-    out = resized(0, room)
+    out = Words(resized(0, room))
     most = np.int64(64 * bits.shape[1])
     for k in range(members.shape[0]):
         if count + most >= room:
             room = 2 * (room + most)
-            out = resized(out, room)
+            out = Words(resized(out, room))
         place = np.int64(k) << np.int64(32)
         member = np.int64(members[k])
         if member < SET:
-            store_int(out, count, place | member)
+            out[count] = place | member
             count += 1
             continue
         row = member - SET
@@ -35,9 +36,9 @@ def spell_bits(bits: np.ndarray, members: np.ndarray) -> tuple[int, int]:
             while word != 0:
                 bit = lowest(word)
                 word ^= np.int64(1) << np.int64(bit)
-                store_int(out, count, place | (64 * w + bit))
+                out[count] = place | (64 * w + bit)
                 count += 1
-    return out, count
+    return out.address, count
 
 
 @kernel()

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from braid.jit.runtime import kernel, load_int
+from braid.jit.records import Words
+from braid.jit.runtime import kernel
 
 #: The key of NULL.
 NULL_KEY = np.int64(-9223372036854775808)
@@ -59,11 +60,11 @@ def int_key(word: int) -> int:
 
 
 @kernel()
-def contains(sets: int, lo: int, hi: int, key: int) -> bool:
-    """Whether a sorted slice of the words at `sets` has the key."""
+def contains(sets: Words, lo: int, hi: int, key: int) -> bool:
+    """Whether the sorted words from `lo` to `hi` have the key."""
     while lo < hi:
         middle = (lo + hi) >> 1
-        value = load_int(sets, middle)
+        value = sets[middle]
         if value == key:
             return True
         if value < key:
@@ -74,8 +75,8 @@ def contains(sets: int, lo: int, hi: int, key: int) -> bool:
 
 
 @kernel()
-def atom_holds(kind: int, key: int, lo: int, hi: int, sets: int) -> bool:
-    """Whether an atom that is not a pattern holds; `sets` is an address."""
+def atom_holds(kind: int, key: int, lo: int, hi: int, sets: Words) -> bool:
+    """Whether an atom that is not a pattern holds."""
     if kind == INTERVAL:
         return lo <= key <= hi
     if kind == NOT_EQUAL:

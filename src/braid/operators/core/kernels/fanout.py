@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from braid.jit.memory import resized
-from braid.jit.runtime import address, kernel, prefetch, store_int
+from braid.jit.records import Words
+from braid.jit.runtime import address, kernel, prefetch
 
 #: Pairs that the list of a node is fetched ahead.
 _AHEAD = 16
@@ -40,7 +41,7 @@ def expand_pairs(
 ) -> tuple[int, int]:
     """For each pair of a row and a node, pairs (row << 32 | continuation): where, how many."""
     room, count = np.int64(1024), np.int64(0)
-    out, pairs = resized(0, room), index.shape[0]
+    out, pairs = Words(resized(0, room)), index.shape[0]
     for k in range(pairs):
         if k + _AHEAD < pairs:
             ahead = np.int64(members[k + _AHEAD])
@@ -52,8 +53,8 @@ def expand_pairs(
         while node >= 0:
             if count == room:
                 room *= 2
-                out = resized(out, room)
-            store_int(out, count, (np.int64(index[k]) << 32) | node)
+                out = Words(resized(out, room))
+            out[count] = (np.int64(index[k]) << 32) | node
             count += 1
             node = following[node]
-    return out, count
+    return out.address, count

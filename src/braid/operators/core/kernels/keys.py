@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from braid.jit.memory import resized
-from braid.jit.runtime import address, float_bits, kernel, load_int, store_int
+from braid.jit.records import Words
+from braid.jit.rows import is_null
+from braid.jit.runtime import address, float_bits, kernel
 from braid.operators.core.kernels.clauses import NULL_KEY, Clauses, atom_holds, float_key, int_key
+from braid.plan.layout import END, START
 
 #: How a key is made: from the word, from a float's bits, from an integer as a float, or from
 #: the duration of the row.
@@ -14,13 +17,13 @@ WORD, FLOAT, NUMBER_AS_FLOAT, DURATION = range(4)
 
 
 @kernel()
-def key_of(row: int, column: int, base: int, mode: int) -> int:
-    """The key of a column of the row at an address."""
+def key_of(row: Words, column: int, base: int, mode: int) -> int:
+    """The key of a column of a row."""
     if mode == DURATION:
-        return load_int(row, 1) - load_int(row, 0)
-    if ((load_int(row, 2 + (column >> 6)) >> (column & 63)) & 1) != 0:
+        return row[END] - row[START]
+    if is_null(row, column):
         return NULL_KEY
-    word = load_int(row, base + column)
+    word = row[base + column]
     if mode == FLOAT:
         return float_key(word)
     if mode == NUMBER_AS_FLOAT:
@@ -64,9 +67,10 @@ def keys_of(rows: np.ndarray, columns: np.ndarray, modes: np.ndarray, base: int)
 @kernel()
 def match_in_turn(keys: np.ndarray, clauses: Clauses) -> tuple[int, int, int]:
     """Every clause against every row: where the pairs of rows and clauses are, how many."""
-    sets = address(clauses.sets)
+    sets = Words(address(clauses.sets))
     capacity = np.int64(1024)
-    found_rows, found_clauses, count = resized(0, capacity), resized(0, capacity), np.int64(0)
+    found_rows, found_clauses = Words(resized(0, capacity)), Words(resized(0, capacity))
+    count = np.int64(0)
     for r in range(keys.shape[0]):
         for c in range(clauses.start.shape[0] - 1):
             holds = True
@@ -78,9 +82,9 @@ def match_in_turn(keys: np.ndarray, clauses: Clauses) -> tuple[int, int, int]:
             if holds:
                 if count == capacity:
                     capacity *= 2
-                    found_rows = resized(found_rows, capacity)
-                    found_clauses = resized(found_clauses, capacity)
-                store_int(found_rows, count, r)
-                store_int(found_clauses, count, c)
+                    found_rows = Words(resized(found_rows, capacity))
+                    found_clauses = Words(resized(found_clauses, capacity))
+                found_rows[count] = r
+                found_clauses[count] = c
                 count += 1
-    return found_rows, found_clauses, count
+    return found_rows.address, found_clauses.address, count

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.jit.hashing import mix
 from braid.jit.runtime import kernel
 
+#: A node with this bit is a set of nodes that an event belongs to all at once.
+SET = np.int64(0x40000000)
+
 _EMPTY = np.int64(-1)
-
-
-@kernel()
-def _mixed(value: int) -> int:
-    z = np.uint64(value)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64(z ^ (z >> np.uint64(31)))
 
 
 @kernel()
@@ -28,15 +24,15 @@ def mix_column(signatures: np.ndarray, words: np.ndarray) -> None:
     step = 1 if words.shape[0] > 1 else 0
     for r in range(signatures.shape[0]):
         word = words[r * step]
-        signatures[r, 0] = _mixed(signatures[r, 0] + word + np.int64(0x2545F4914F6CDD1D))
-        signatures[r, 1] = _mixed((signatures[r, 1] ^ word) - np.int64(0x61C8864680B583EB))
+        signatures[r, 0] = mix(signatures[r, 0] + word + np.int64(0x2545F4914F6CDD1D))
+        signatures[r, 1] = mix((signatures[r, 1] ^ word) - np.int64(0x61C8864680B583EB))
 
 
 @kernel()
 def _place(table: np.ndarray, known: np.ndarray, a: int, b: int) -> int:
     """The slot of a signature in an open hash table of node numbers, or the empty slot for it."""
     mask = table.shape[0] - 1
-    at = _mixed(a ^ b) & mask
+    at = mix(a ^ b) & mask
     while table[at] != _EMPTY:
         number = table[at]
         if known[number, 0] == a and known[number, 1] == b:
@@ -102,7 +98,7 @@ def remove_node(table: np.ndarray, known: np.ndarray, number: int) -> None:
     at = (gap + 1) & mask
     while table[at] != _EMPTY:
         other = table[at]
-        home = _mixed(known[other, 0] ^ known[other, 1]) & mask
+        home = mix(known[other, 0] ^ known[other, 1]) & mask
         if ((at - home) & mask) >= ((at - gap) & mask):
             table[gap] = other
             table[at] = _EMPTY

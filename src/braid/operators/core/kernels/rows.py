@@ -1,4 +1,4 @@
-"""Loops over the rows of one batch that call generated code."""
+"""Loops over the rows of one batch: they call generated code, or move words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from braid.jit.records import Words
+from braid.jit.rows import any_null, is_null, set_null
 from braid.jit.runtime import (
     PREDICATE_TYPE,
     ROWS,
@@ -14,13 +16,12 @@ from braid.jit.runtime import (
     WRITER_TYPE,
     address,
     kernel,
-    load_int,
     predicate_at,
     prefetch,
-    store_int,
     writer_at,
 )
-from braid.operators.core.kernels.instances import SET
+from braid.operators.core.kernels.nodes import SET
+from braid.plan.layout import END, MASK, START
 
 #: Rows that are filled together: as many as words of a column are one line of memory.
 BLOCK = 8
@@ -74,58 +75,55 @@ def write_rows(rows: np.ndarray, writer: Any, context: np.ndarray, output: np.nd
 
 
 @kernel()
-def place_rows(columns: int, width: int, first: int, last: int, rows: int) -> None:
+def place_rows(columns: Words, width: int, first: int, last: int, rows: Words) -> None:
     """Write rows from one up to another, which lie one after the other, from where the words of each
     column are (0: all are 0, -1: leave it alone)."""
     whole = last - (last - first) % BLOCK
     for start in range(first, whole, BLOCK):
         for k in range(width):
-            source, target = load_int(columns, k), rows + 8 * ((start - first) * width + k)
-            if source > 0:
-                source += 8 * start
+            target = rows.after((start - first) * width + k)
+            if columns[k] > 0:
+                source = Words(columns[k]).after(start)
                 # Columns are too many for the machine to see that each is read on and on.
                 prefetch(source + AHEAD)
                 # All are read before the first is written: a loop may not do that, since it could
                 # be the same memory.
-                a, b, c = load_int(source, 0), load_int(source, 1), load_int(source, 2)
-                d, e, f = load_int(source, 3), load_int(source, 4), load_int(source, 5)
-                g, h = load_int(source, 6), load_int(source, 7)
-                store_int(target, 0, a)
-                store_int(target, width, b)
-                store_int(target, 2 * width, c)
-                store_int(target, 3 * width, d)
-                store_int(target, 4 * width, e)
-                store_int(target, 5 * width, f)
-                store_int(target, 6 * width, g)
-                store_int(target, 7 * width, h)
-            elif source == 0:
+                a, b, c, d = source[0], source[1], source[2], source[3]
+                e, f, g, h = source[4], source[5], source[6], source[7]
+                target[0] = a
+                target[width] = b
+                target[2 * width] = c
+                target[3 * width] = d
+                target[4 * width] = e
+                target[5 * width] = f
+                target[6 * width] = g
+                target[7 * width] = h
+            elif columns[k] == 0:
                 for r in range(BLOCK):
-                    store_int(target, r * width, 0)
+                    target[r * width] = 0
     for r in range(whole, last):
         for k in range(width):
-            source = load_int(columns, k)
-            if source != -1:
-                word = load_int(source, r) if source > 0 else np.int64(0)
-                store_int(rows, (r - first) * width + k, word)
+            if columns[k] != -1:
+                word = Words(columns[k])[r] if columns[k] > 0 else np.int64(0)
+                rows[(r - first) * width + k] = word
 
 
 @kernel((WORDS, ROWS))
 def place_columns(sources: np.ndarray, rows: np.ndarray) -> None:
     """Fill rows from columns: where each column's words are, as in `place_rows`."""
-    place_rows(address(sources), rows.shape[1], 0, rows.shape[0], address(rows))
+    place_rows(Words(address(sources)), rows.shape[1], 0, rows.shape[0], Words(address(rows)))
 
 
 @kernel((ROWS, ROWS))
 def take_columns(rows: np.ndarray, columns: np.ndarray) -> None:
     """The words of rows, column by column: the inverse of `place_columns`."""
     n, width = rows.shape[0], rows.shape[1]
-    source, target = address(rows), address(columns)
+    source, target = Words(address(rows)), Words(address(columns))
     for start in range(0, n, BLOCK):
         end = min(n, start + BLOCK)
         for k in range(width):
-            words, column = source + 8 * k, target + 8 * k * n
             for r in range(start, end):
-                store_int(column, r, load_int(words, r * width))
+                target[k * n + r] = source[r * width + k]
 
 
 @kernel((ROWS, types.Array(types.int32, 1, "C"), WORDS, ROWS))
@@ -136,25 +134,21 @@ def move_columns(
     rows, or none: all. `columns`: the first words of columns here and there, then of each column
     there the one that it is here."""
     width, out_width, count = rows.shape[1], out.shape[1], columns.shape[0] - 2
-    base, target, places = columns[0], columns[1], address(columns) + 16
-    first, other, some = address(rows), address(out), chosen.shape[0] > 0
+    base, target, places = columns[0], columns[1], Words(address(columns)).after(2)
+    first, other, some = Words(address(rows)), Words(address(out)), chosen.shape[0] > 0
     for r in range(out.shape[0]):
-        row, nulls = first + (np.int64(chosen[r]) if some else r) * 8 * width, np.int64(0)
-        for word in range(2):
-            store_int(other, word, load_int(row, word))
-        for word in range(2, base):
-            nulls |= load_int(row, word)
-        for word in range(2, target):
-            store_int(other, word, 0)
+        row = first.after((np.int64(chosen[r]) if some else r) * width)
+        other[START] = row[START]
+        other[END] = row[END]
+        for word in range(MASK, target):
+            other[word] = 0
         for k in range(count):
-            store_int(other, target + k, load_int(row, base + load_int(places, k)))
-        if nulls != 0:
+            other[target + k] = row[base + places[k]]
+        if any_null(row, base):
             for k in range(count):
-                column = load_int(places, k)
-                null = (load_int(row, 2 + (column >> 6)) >> np.int64(column & 63)) & 1
-                word = 2 + (k >> 6)
-                store_int(other, word, load_int(other, word) | (null << np.int64(k & 63)))
-        other += 8 * out_width
+                if is_null(row, places[k]):
+                    set_null(other, k)
+        other = other.after(out_width)
 
 
 @kernel()

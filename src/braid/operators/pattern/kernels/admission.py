@@ -5,217 +5,172 @@ from __future__ import annotations
 import numpy as np
 
 from braid.jit.runtime import kernel
+from braid.operators.core.bounds import DEAD, UNBOUNDED
 from braid.operators.core.kernels.clauses import INTERVAL
-from braid.operators.core.kernels.instances import (
-    DEAD,
-    E_ATOMS,
-    E_HIGH,
-    E_LOW,
-    E_NEXT,
-    E_OUT,
-    E_PARAMETERS,
-    E_TEST,
-    G_BOUND,
-    INDEXED,
-    NO_STATE,
-    NO_TEST,
-    S_BOUND,
-    S_EDGE,
-    S_GROUP,
-    S_HIGH,
-    S_LOW,
-    S_NEXT,
-    S_OUT,
-    S_TEST,
-    SEVERAL,
-    TWO,
-    TWO_BITS,
-)
-from braid.operators.core.kernels.members import (
+from braid.operators.pattern.kernels.members import (
     CODE_BITS,
     MOST_TESTS,
     NO_DIGEST,
     SEVERAL_TESTS,
     WIDEST_COLUMN,
     digest_of,
-    first_state,
-    head_of,
     test_of,
     with_test,
 )
-
-#: The bound of a group that no state has given one yet.
-UNSET = -9
+from braid.operators.pattern.kernels.records import (
+    INDEXED,
+    NO_TEST,
+    SEVERAL,
+    TWO,
+    TWO_BITS,
+    UNSET,
+    Edge,
+    Group,
+    Head,
+    State,
+)
 
 
 @kernel()
-def _head(first: int, states: np.ndarray) -> int:
-    """What to write down for a node whose states begin with this one."""
+def _groups_of(first: int, states: State) -> int:
+    """The group of a head whose states begin with this one."""
     if first < 0:
-        return NO_STATE
-    one, other = states[first, S_GROUP], np.int64(-1)
-    state = first
-    while state >= 0:
-        group = states[state, S_GROUP]
-        if states[state, S_BOUND] == DEAD:
-            return head_of(first, SEVERAL)
-        if group != one and group != other:
+        return np.int64(-1)
+    one, other, number = states[first].group, np.int64(-1), first
+    while number >= 0:
+        state = states[number]
+        if state.bound == DEAD:
+            return SEVERAL
+        if state.group != one and state.group != other:
             if other >= 0:
-                return head_of(first, SEVERAL)
-            other = group
-        state = states[state, S_NEXT]
+                return SEVERAL
+            other = state.group
+        number = state.next
     if other < 0:
-        return head_of(first, one)
-    if max(one, other) >> TWO_BITS != 0:
-        return head_of(first, SEVERAL)
-    return head_of(first, TWO | (one << TWO_BITS) | other)
+        return one
+    if (one | other) >> TWO_BITS != 0:
+        return SEVERAL
+    return TWO | (one << TWO_BITS) | other
 
 
 @kernel()
 def link_states(
-    heads: np.ndarray, states: np.ndarray, groups: np.ndarray, firsts: np.ndarray, new: np.ndarray
+    heads: Head, states: State, groups: Group, firsts: np.ndarray, new: np.ndarray
 ) -> None:
     """Hang new states under their first nodes, and let groups live as long as they need."""
     for k in range(new.shape[0]):
-        state, first = new[k], firsts[k]
-        bound, group = states[state, S_BOUND], states[state, S_GROUP]
-        states[state, S_NEXT] = first_state(heads[first, 0])
-        heads[first, 0] = _head(state, states)
-        known = groups[group, G_BOUND]
-        if bound == DEAD:
-            if known == UNSET:
-                groups[group, G_BOUND] = 0
-        elif bound == -1 or known == -1:
-            groups[group, G_BOUND] = -1
+        state, head = states[new[k]], heads[firsts[k]]
+        group = groups[state.group]
+        state.next = head.state
+        head.state = new[k]
+        head.group = _groups_of(new[k], states)
+        if state.bound == DEAD:
+            if group.bound == UNSET:
+                group.bound = 0
+        elif state.bound == UNBOUNDED or group.bound == UNBOUNDED:
+            group.bound = UNBOUNDED
         else:
-            groups[group, G_BOUND] = max(known, bound)
+            group.bound = max(group.bound, state.bound)
 
 
 @kernel()
-def lengthen(states: np.ndarray, groups: np.ndarray, which: np.ndarray, bounds: np.ndarray) -> None:
+def lengthen(states: State, groups: Group, which: np.ndarray, bounds: np.ndarray) -> None:
     """Let states, and their groups, wait as long as the longest of their members wants."""
     for k in range(which.shape[0]):
-        state, bound = which[k], bounds[k]
-        group = states[state, S_GROUP]
-        if states[state, S_BOUND] == DEAD:
+        state, bound = states[which[k]], bounds[k]
+        group = groups[state.group]
+        if state.bound == DEAD:
             continue
-        if bound == -1 or states[state, S_BOUND] == -1:
-            states[state, S_BOUND] = -1
-            groups[group, G_BOUND] = -1
+        if bound == UNBOUNDED or state.bound == UNBOUNDED:
+            state.bound = group.bound = UNBOUNDED
         else:
-            states[state, S_BOUND] = max(states[state, S_BOUND], bound)
-            if groups[group, G_BOUND] != -1:
-                groups[group, G_BOUND] = max(groups[group, G_BOUND], bound)
+            state.bound = max(state.bound, bound)
+            if group.bound != UNBOUNDED:
+                group.bound = max(group.bound, bound)
 
 
 @kernel()
-def unlink_states(
-    heads: np.ndarray, states: np.ndarray, firsts: np.ndarray, gone: np.ndarray
-) -> None:
+def unlink_states(heads: Head, states: State, firsts: np.ndarray, gone: np.ndarray) -> None:
     for k in range(gone.shape[0]):
-        state, first = gone[k], firsts[k]
-        states[state, S_BOUND] = DEAD
-        head = first_state(heads[first, 0])
-        if head == state:
-            head = states[state, S_NEXT]
+        state, head = states[gone[k]], heads[firsts[k]]
+        state.bound = DEAD
+        if head.state == gone[k]:
+            head.state = state.next
         else:
-            at = head
-            while states[at, S_NEXT] != state:
-                at = states[at, S_NEXT]
-            states[at, S_NEXT] = states[state, S_NEXT]
-        heads[first, 0] = _head(head, states)
+            before = states[head.state]
+            while before.next != gone[k]:
+                before = states[before.next]
+            before.next = state.next
+        head.group = _groups_of(head.state, states)
 
 
 @kernel()
-def look_further(heads: np.ndarray, firsts: np.ndarray) -> None:
-    """States of these nodes have stopped: whoever starts with them has to ask."""
+def mark_stopped(heads: Head, firsts: np.ndarray) -> None:
+    """States of these nodes have stopped: whoever starts with a node looks at its states."""
     for k in range(firsts.shape[0]):
-        if heads[firsts[k], 0] != NO_STATE:
-            heads[firsts[k], 0] = head_of(first_state(heads[firsts[k], 0]), SEVERAL)
+        if heads[firsts[k]].state >= 0:
+            heads[firsts[k]].group = SEVERAL
 
 
 @kernel()
-def move_words(
-    source: np.ndarray, target: np.ndarray, used: int, places: np.ndarray, sizes: np.ndarray
-) -> int:
-    """Copy slices of a pool to the end of another; `places` says where each was, then is."""
-    for k in range(places.shape[0]):
-        at = places[k]
-        places[k] = used
-        for word in range(sizes[k]):
-            target[used + word] = source[at + word]
-        used += sizes[k]
-    return used
-
-
-@kernel()
-def link_edges(states: np.ndarray, edges: np.ndarray, owners: np.ndarray, new: np.ndarray) -> None:
+def link_edges(states: State, edges: Edge, owners: np.ndarray, new: np.ndarray) -> None:
     """Hang new edges under their states."""
     for k in range(new.shape[0]):
-        edge, state = new[k], owners[k]
-        edges[edge, E_NEXT] = states[state, S_EDGE]
-        states[state, S_EDGE] = edge
+        edges[new[k]].next = states[owners[k]].edge
+        states[owners[k]].edge = new[k]
 
 
 @kernel()
-def unlink_edges(
-    states: np.ndarray, edges: np.ndarray, owners: np.ndarray, gone: np.ndarray
-) -> None:
+def unlink_edges(states: State, edges: Edge, owners: np.ndarray, gone: np.ndarray) -> None:
     for k in range(gone.shape[0]):
-        edge, state = gone[k], owners[k]
-        if states[state, S_EDGE] == edge:
-            states[state, S_EDGE] = edges[edge, E_NEXT]
+        edge, state = edges[gone[k]], states[owners[k]]
+        if state.edge == gone[k]:
+            state.edge = edge.next
             continue
-        at = states[state, S_EDGE]
-        while edges[at, E_NEXT] != edge:
-            at = edges[at, E_NEXT]
-        edges[at, E_NEXT] = edges[edge, E_NEXT]
+        before = edges[state.edge]
+        while before.next != gone[k]:
+            before = edges[before.next]
+        before.next = edge.next
 
 
 @kernel()
-def know_tests(states: np.ndarray, edges: np.ndarray, owners: np.ndarray) -> None:
-    """Write down for states in which interval everything is that goes on from them."""
+def write_tests(states: State, edges: Edge, owners: np.ndarray) -> None:
+    """Copy the tests of single edges to their states."""
     for k in range(owners.shape[0]):
-        state = owners[k]
-        edge = states[state, S_EDGE]
-        if states[state, S_TEST] == INDEXED:
+        state = states[owners[k]]
+        if state.test == INDEXED:
             continue
-        states[state, S_TEST] = NO_TEST
-        if edge < 0 or states[state, S_OUT] >= 0:
+        state.test = NO_TEST
+        if state.edge < 0 or state.out >= 0:
             continue
-        if edges[edge, E_NEXT] >= 0 or edges[edge, E_ATOMS] == 0:
+        edge = edges[state.edge]
+        if edge.next >= 0 or edge.atoms == 0:
             continue
-        test = edges[edge, E_TEST]
+        test = edge.test
         if (test & 255) == INTERVAL:
-            if edges[edge, E_ATOMS] == 1 and edges[edge, E_PARAMETERS] < 0:
-                test |= (edges[edge, E_OUT] + 1) << 32
-            states[state, S_TEST] = test
-            states[state, S_LOW] = edges[edge, E_LOW]
-            states[state, S_HIGH] = edges[edge, E_HIGH]
+            if edge.atoms == 1 and edge.parameters < 0:
+                test |= (edge.out + 1) << 32
+            state.test, state.low, state.high = test, edge.low, edge.high
 
 
 @kernel()
-def know_digests(
-    heads: np.ndarray, states: np.ndarray, edges: np.ndarray, nodes: np.ndarray
-) -> None:
-    """Write down the values that first nodes ask for, of those that ask for few."""
+def write_digests(heads: Head, states: State, edges: Edge, nodes: np.ndarray) -> None:
+    """Write the digests of first nodes, of those that ask for few values."""
     for k in range(nodes.shape[0]):
-        node = nodes[k]
-        if node < 0:
+        if nodes[k] < 0:
             continue
-        heads[node, 1] = NO_DIGEST
-        head = heads[node, 0]
-        if head == NO_STATE:
+        head = heads[nodes[k]]
+        head.digest = NO_DIGEST
+        if head.state < 0:
             continue
-        state = first_state(head)
-        test = states[state, S_TEST]
-        if states[state, S_NEXT] >= 0 or test == NO_TEST:
-            heads[node, 1] = _digest_of_several(state, states, edges)
+        state = states[head.state]
+        if state.next >= 0 or state.test == NO_TEST:
+            head.digest = _digest_of_several(head.state, states, edges)
             continue
-        code = _code(test)
-        if test < 0 or states[state, S_LOW] != states[state, S_HIGH] or code >> CODE_BITS != 0:
+        code = _code(state.test)
+        if state.test < 0 or state.low != state.high or code >> CODE_BITS != 0:
             continue
-        heads[node, 1] = digest_of(code, states[state, S_LOW])
+        head.digest = digest_of(code, state.low)
 
 
 @kernel()
@@ -225,22 +180,23 @@ def _code(test: int) -> int:
 
 
 @kernel()
-def _digest_of_several(state: int, states: np.ndarray, edges: np.ndarray) -> int:
+def _digest_of_several(first: int, states: State, edges: Edge) -> int:
     """The digest of all edges of all states from one on, if each begins with an equality."""
-    digest, count = SEVERAL_TESTS, 0
-    while state >= 0:
-        if states[state, S_OUT] >= 0 or states[state, S_TEST] == INDEXED:
+    digest, count, number = SEVERAL_TESTS, 0, first
+    while number >= 0:
+        state = states[number]
+        if state.out >= 0 or state.test == INDEXED:
             return NO_DIGEST
-        edge = states[state, S_EDGE]
-        while edge >= 0:
-            test, low = edges[edge, E_TEST], edges[edge, E_LOW]
-            equal = edges[edge, E_ATOMS] > 0 and test & 255 == INTERVAL
-            if not equal or low != edges[edge, E_HIGH]:
+        edge_number = state.edge
+        while edge_number >= 0:
+            edge = edges[edge_number]
+            equal = edge.atoms > 0 and edge.test & 255 == INTERVAL
+            if not equal or edge.low != edge.high:
                 return NO_DIGEST
-            if count == MOST_TESTS or _code(test) >> 8 > WIDEST_COLUMN:
+            if count == MOST_TESTS or _code(edge.test) >> 8 > WIDEST_COLUMN:
                 return NO_DIGEST
-            digest = with_test(digest, count, test_of(_code(test), low))
+            digest = with_test(digest, count, test_of(_code(edge.test), edge.low))
             count += 1
-            edge = edges[edge, E_NEXT]
-        state = states[state, S_NEXT]
+            edge_number = edge.next
+        number = state.next
     return digest if count > 0 else NO_DIGEST

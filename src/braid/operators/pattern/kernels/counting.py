@@ -1,53 +1,40 @@
-"""Whose instances there are: counted when somebody asks, so that the loop need not keep count."""
+"""Counts the instances of states when somebody asks, so that the loop need not keep count."""
 
 from __future__ import annotations
 
-import numpy as np
+from numba import types
 
-from braid.jit.runtime import address, kernel, load_int, store_int
-from braid.operators.core.kernels.instances import (
-    DEAD,
-    FREE,
-    GROUP,
-    HIGH,
-    ROWS_AT,
-    S_BOUND,
-    S_GROUP,
-    S_NEXT,
-    STATE_WORDS,
-    STATES,
-)
-from braid.operators.core.kernels.members import first_cell, member_at, next_cell, state_of
+from braid.jit.records import Words
+from braid.jit.rows import FREE
+from braid.jit.runtime import kernel
+from braid.operators.core.bounds import DEAD, UNBOUNDED
+from braid.operators.pattern.kernels.members import first_cell, head_of, member_at, next_cell
+from braid.operators.pattern.kernels.records import Frame, Slots
+from braid.operators.pattern.kernels.slots import instance_at, owner_of
+from braid.plan.layout import END, START
 
 
 @kernel()
-def count_waiting(frame: int, numbers: int, stride: int, now: int, counts: int) -> None:
-    """Add to the words at `counts`, for each state, the instances that wait there and are not
-    too old."""
-    rows, place = load_int(numbers, ROWS_AT), load_int(frame, GROUP)
-    for slot in range(load_int(numbers, HIGH)):
-        row = rows + slot * stride
-        if load_int(row, 1) == FREE:
+def count_waiting(slots: Slots, now: int, counts: Words, frame: Frame) -> None:
+    """Add to the count of each state the instances that wait there and are not too old."""
+    for slot in range(slots.high):
+        instance = instance_at(slots, slot, frame)
+        if instance[END] == FREE:
             continue
-        word = load_int(row, place)
-        age = now - load_int(row, 0)
-        cell = first_cell(word)
+        owner, age = owner_of(instance, frame), now - instance[START]
+        cell = first_cell(owner)
         while cell >= 0:
-            state = state_of(member_at(cell, numbers), frame)
-            while state >= 0:
-                record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
-                bound = load_int(record, S_BOUND)
-                young = bound == -1 or age <= bound
-                if load_int(record, S_GROUP) == word >> 32 and bound != DEAD and young:
-                    store_int(counts, state, load_int(counts, state) + 1)
-                state = load_int(record, S_NEXT)
-            cell = next_cell(cell, numbers)
+            number = head_of(member_at(cell, slots), frame).state
+            while number >= 0:
+                state = frame.states[number]
+                young = state.bound == UNBOUNDED or age <= state.bound
+                if state.group == owner.group and state.bound != DEAD and young:
+                    counts[number] += 1
+                number = state.next
+            cell = next_cell(cell, slots)
 
 
-@kernel()
-def count_instances(
-    frame_words: np.ndarray, slots: np.ndarray, now: int, counts: np.ndarray
-) -> None:
-    """`count_waiting` for whoever has arrays."""
-    stride = 8 * (frame_words[GROUP] + 1)
-    count_waiting(address(frame_words), address(slots), stride, now, address(counts))
+@kernel((Frame.type, Slots.type, types.int64, Words.type))
+def count_instances(frame: Frame, slots: Slots, now: int, counts: Words) -> None:
+    """`count_waiting` for Python."""
+    count_waiting(slots, now, counts, frame)

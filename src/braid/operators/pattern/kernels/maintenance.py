@@ -1,94 +1,68 @@
-"""What is done to all instances of a step at once: forgetting, renaming, hanging into chains."""
+"""Work on all instances of a step at once: expiring, renaming, hanging into chains."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import WORDS, address, kernel, load_int, store_half, store_int
-from braid.operators.core.kernels.instances import (
-    ARENA_LIMIT,
-    ARENA_USED,
-    C_LIVE,
-    CLASS_COUNT,
-    CLASS_WORDS,
-    CLASSES,
-    COUNT,
-    FREE,
-    FREE_HEAD,
-    GROUP,
-    GROUP_WORDS,
-    GROUPS,
-    HEADS_MASK,
-    HIGH,
-    LEAST_HEADS,
-    LINK,
-    ROWS_AT,
-    SWEPT,
-    class_of,
-    hash_ways,
+from braid.jit.records import Words
+from braid.jit.rows import FREE
+from braid.jit.runtime import kernel
+from braid.operators.pattern.kernels.instance_keys import write_hashes
+from braid.operators.pattern.kernels.members import compact_members, expand_sets
+from braid.operators.pattern.kernels.records import LEAST_HEADS, Frame, Link, Slots
+from braid.operators.pattern.kernels.slots import (
+    count_instance,
+    group_of,
+    instance_at,
     rehash,
     sweep_slots,
 )
-from braid.operators.core.kernels.members import compact_members, spell_out
+from braid.plan.layout import END
 
 
-@kernel((WORDS, WORDS, types.int64))
-def sweep(frame_words: np.ndarray, slots: np.ndarray, now: int) -> None:
+@kernel((Frame.type, Slots.type, types.int64))
+def sweep(frame: Frame, slots: Slots, now: int) -> None:
     """Drop every instance that is too old at `now`, and lists of members that are not used."""
-    frame, numbers = address(frame_words), address(slots)
-    stride = 8 * (frame_words[GROUP] + 1)
-    sweep_slots(numbers, stride, frame, now)
-    if slots[ARENA_USED] > slots[ARENA_LIMIT]:
-        compact_members(numbers, stride, frame, True)
-        rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
+    sweep_slots(slots, now, frame)
+    if slots.arena_used > slots.arena_limit:
+        compact_members(slots, True, frame)
+        rehash(slots, slots.mask + 1, frame)
 
 
-@kernel((WORDS, WORDS))
-def purge(frame_words: np.ndarray, slots: np.ndarray) -> None:
+@kernel((Frame.type, Slots.type))
+def purge(frame: Frame, slots: Slots) -> None:
     """Forget members that no state waits for any more."""
-    frame, numbers = address(frame_words), address(slots)
-    stride = 8 * (frame_words[GROUP] + 1)
-    compact_members(numbers, stride, frame, False)
-    rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
+    compact_members(slots, False, frame)
+    rehash(slots, slots.mask + 1, frame)
 
 
-@kernel((WORDS, WORDS, WORDS, WORDS))
-def spell_sets(
-    frame_words: np.ndarray, slots: np.ndarray, starts: np.ndarray, nodes: np.ndarray
-) -> None:
-    """Write single nodes into all instances in the place of sets, and forget the sets."""
-    frame, numbers = address(frame_words), address(slots)
-    stride = 8 * (frame_words[GROUP] + 1)
-    spell_out(numbers, stride, frame, address(starts), address(nodes))
-    compact_members(numbers, stride, frame, True)
-    rehash(slots[HEADS_MASK] + 1, numbers, stride, frame)
+@kernel((Frame.type, Slots.type, Words.type, Words.type))
+def forget_sets(frame: Frame, slots: Slots, starts: Words, nodes: Words) -> None:
+    """Write single nodes into all instances in the place of sets."""
+    expand_sets(slots, starts, nodes, frame)
+    compact_members(slots, True, frame)
+    rehash(slots, slots.mask + 1, frame)
 
 
-@kernel((WORDS, WORDS))
-def rebuild(frame_words: np.ndarray, slots: np.ndarray) -> None:
-    """Chains and counters for the first HIGH rows at ROWS_AT, whose members are known."""
-    frame, numbers = address(frame_words), address(slots)
-    stride = 8 * (frame_words[GROUP] + 1)
-    slots[COUNT] = 0
-    slots[FREE_HEAD] = -1
-    for k in range(frame_words[CLASS_COUNT]):
-        store_int(frame_words[CLASSES] + k * (8 * CLASS_WORDS), C_LIVE, 0)
-    for slot in range(slots[HIGH]):
-        row = slots[ROWS_AT] + slot * stride
-        if load_int(row, 1) == FREE:
-            store_half(row, frame_words[LINK], slots[FREE_HEAD])
-            slots[FREE_HEAD] = slot
+@kernel((Frame.type, Slots.type))
+def rebuild(frame: Frame, slots: Slots) -> None:
+    """Chains and counters for the first `high` rows, whose owners are known."""
+    slots.count = 0
+    slots.free_head = -1
+    for k in range(frame.class_count):
+        frame.classes[k].live = 0
+    for slot in range(slots.high):
+        instance = instance_at(slots, slot, frame)
+        if instance[END] == FREE:
+            Link(instance + frame.link_offset).next = slots.free_head
+            slots.free_head = slot
         else:
-            group = frame_words[GROUPS] + (load_int(row, frame_words[GROUP]) >> 32) * (
-                8 * GROUP_WORDS
-            )
-            hash_ways(row, group, frame)
-            slots[COUNT] += 1
-            class_ = class_of(row, frame)
-            store_int(class_, C_LIVE, load_int(class_, C_LIVE) + 1)
-    slots[SWEPT] = slots[COUNT]
+            group = group_of(instance, frame)
+            write_hashes(instance, group, frame)
+            count_instance(slots, group, 1, frame)
+    slots.swept = slots.count
     size = np.int64(LEAST_HEADS)
-    while 2 * size < slots[COUNT]:
+    while 2 * size < slots.count:
         size *= 2
-    rehash(size, numbers, stride, frame)
+    rehash(slots, size, frame)

@@ -19,11 +19,13 @@ result and is dropped when it is met, and in a sweep when there are many.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from braid.jit.memory import release, resized
+from braid.jit.records import Words
+from braid.jit.rows import FREE
 from braid.jit.runtime import (
     PREDICATE_TYPE,
     ROWS,
@@ -31,107 +33,56 @@ from braid.jit.runtime import (
     WRITER_TYPE,
     address,
     kernel,
-    load_half,
-    load_int,
     predicate_at,
     prefetch,
-    store_half,
-    store_int,
     writer_at,
 )
+from braid.jit.vector import free_vector, push
+from braid.operators.core.bounds import DEAD, UNBOUNDED
 from braid.operators.core.kernels.clauses import atom_holds
-from braid.operators.core.kernels.columnar_input import AT, MASK, PLACED, STRIDE, fill
-from braid.operators.core.kernels.columnar_input import COUNT as COUNT_ALL
-from braid.operators.core.kernels.instances import (
-    ADDED,
-    ALIAS_COUNT,
-    ALIASES,
-    ALLOWED,
-    ARENA_LIMIT,
-    ARENA_USED,
-    BUDGET,
-    C_LIVE,
-    CLASS_COUNT,
-    CLASS_WORDS,
-    CLASSES,
-    COUNT,
-    DEAD,
-    E_AT,
-    E_ATOMS,
-    E_HIGH,
-    E_LOW,
-    E_NEXT,
-    E_OUT,
-    E_PARAMETERS,
-    E_TEST,
-    EDGE_WORDS,
-    EDGES,
-    EMITTED,
-    EVENT_BASE,
-    FIRST_HEADS,
-    FREE,
-    G_AT,
-    G_ATOMS,
-    G_BOUND,
-    G_PARAMETERS,
-    GROUP,
-    GROUP_WORDS,
-    GROUPS,
-    HASH,
-    HEADS_AT,
-    HEADS_MASK,
-    INDEXED,
-    ITERATES,
-    LINK,
-    OUT_BASE,
-    PARAMETERS,
-    RESIDUAL,
-    ROWS_AT,
-    S_BOUND,
-    S_EDGE,
-    S_GROUP,
-    S_HIGH,
-    S_LOW,
-    S_NEXT,
-    S_OUT,
-    S_TEST,
-    SET,
-    SETS,
-    STATE_COUNT,
-    STATE_WORDS,
-    STATES,
-    STRINGS,
-    SWEPT,
-    WAYS,
-    atoms_hold,
-    class_of,
-    compose,
-    free_slot,
+from braid.operators.core.kernels.columnar_input import Ring, fill
+from braid.operators.core.kernels.nodes import SET
+from braid.operators.pattern.kernels.counting import count_waiting
+from braid.operators.pattern.kernels.instance_keys import (
+    has_hash,
     hash_event,
     hash_instance,
-    hash_ways,
-    is_first_way,
-    leads_somewhere,
-    link_slot,
-    rehash,
+    is_first_alternative,
     same_keys,
+    write_hashes,
+)
+from braid.operators.pattern.kernels.instances import atoms_hold, compose, tested_key
+from braid.operators.pattern.kernels.members import (
+    SINGLE,
+    compact_members,
+    first_cell,
+    head_of,
+    may_go_on,
+    member_at,
+    next_cell,
+)
+from braid.operators.pattern.kernels.records import (
+    INDEXED,
+    Frame,
+    Link,
+    Output,
+    Owner,
+    Slots,
+)
+from braid.operators.pattern.kernels.slots import (
+    count_instance,
+    free_slot,
+    instance_at,
+    link_slot,
+    owner_of,
+    rehash,
     sweep_slots,
     take_slot,
     unlink,
     unlink_others,
 )
-from braid.operators.core.kernels.keys import key_of
-from braid.operators.core.kernels.members import (
-    SINGLE,
-    compact_members,
-    first_cell,
-    is_worth_a_look,
-    member_at,
-    next_cell,
-    state_of,
-)
-from braid.operators.pattern.kernels.counting import count_waiting
-from braid.operators.pattern.kernels.start_instances import begin
+from braid.operators.pattern.kernels.start_instances import start_instances
+from braid.plan.layout import END, START
 
 #: In a pair: the node is a state whose edges are in an index.
 MANY = np.int64(0x80000000)
@@ -139,208 +90,175 @@ MANY = np.int64(0x80000000)
 #: How many events ahead memory is asked for.
 AHEAD = 8
 
-#: What a run puts out: rows (address, room, number), pairs of row and output node (address,
-#: room, number), states that exceeded their budget (address, number, since when); and a list of
-#: members that is used again and again.
-(
-    OUT_AT,
-    OUT_ROOM,
-    OUT_ROWS,
-    PAIRS_AT,
-    PAIRS_ROOM,
-    PAIRS,
-    STOPPED_AT,
-    STOPPED_ROOM,
-    STOPPED,
-    CHOSEN_AT,
-    CHOSEN_ROOM,
-    CHOSEN,
-) = range(12)
-
-
-class Run(NamedTuple):
-    """What a call gives back, in memory that belongs to the caller: `rows` output rows at an
-    address, `pairs` words of row << 32 | node (or MANY | state), and two words (state, time) for each of the
-    states that were `stopped` because of their budget."""
-
-    output: int
-    rows: int
-    pairs_at: int
-    pairs: int
-    stopped_at: int
-    stopped: int
-
 
 @kernel()
-def _pair(out: int, node: int) -> None:
-    count, room = load_int(out, PAIRS), load_int(out, PAIRS_ROOM)
-    if count == room:
-        room *= 2
-        store_int(out, PAIRS_AT, resized(load_int(out, PAIRS_AT), room))
-        store_int(out, PAIRS_ROOM, room)
-    store_int(load_int(out, PAIRS_AT), count, (load_int(out, OUT_ROWS) << 32) | node)
-    store_int(out, PAIRS, count + 1)
+def _pair(out: Output, node: int) -> None:
+    """The composite that is being made goes on to a node."""
+    push(out.pairs, (out.count << 32) | node)
 
 
 @kernel()
 def _forward(
-    node: int, group: int, lasted: int, row: int, frame: int, out: int, accept: Any
+    node: int, group: int, duration: int, row: Words, frame: Frame, out: Output, accept: Any
 ) -> None:
-    """Send the composite at `row` on from all states of a first node in a group."""
-    state = state_of(node, frame)
-    base = load_int(frame, OUT_BASE)
-    while state >= 0:
-        record = load_int(frame, STATES) + state * (8 * STATE_WORDS)
-        bound = load_int(record, S_BOUND)
-        test = load_int(record, S_TEST)
-        holds = load_int(record, S_GROUP) == group and (bound == -1 or lasted <= bound)
+    """Send a composite on from all states of a first node in a group."""
+    number = head_of(node, frame).state
+    base = frame.out_base
+    while number >= 0:
+        state = frame.states[number]
+        test = state.test
+        holds = state.group == group and (state.bound == UNBOUNDED or duration <= state.bound)
         if holds and test >= 0:
-            key = key_of(row, (test >> 16) & 0xFFFF, base, (test >> 8) & 255)
-            holds = load_int(record, S_LOW) <= key <= load_int(record, S_HIGH)
+            holds = state.low <= tested_key(row, test, base) <= state.high
             if holds and test >> 32 > 0:
                 _pair(out, (test >> 32) - 1)
                 holds = False
         if holds:
-            if load_int(record, S_OUT) >= 0:
-                _pair(out, load_int(record, S_OUT))
+            if state.out >= 0:
+                _pair(out, state.out)
             if test == INDEXED:
-                _pair(out, MANY | state)
-            edge = load_int(record, S_EDGE)
-            while edge >= 0:
-                at = load_int(frame, EDGES) + edge * (8 * EDGE_WORDS)
-                count = load_int(at, E_ATOMS)
+                _pair(out, MANY | number)
+            edge_number = state.edge
+            while edge_number >= 0:
+                edge = frame.edges[edge_number]
                 holds = True
-                if count > 0:
-                    test = load_int(at, E_TEST)
-                    key = key_of(row, test >> 16, base, (test >> 8) & 255)
-                    holds = atom_holds(
-                        test & 255,
-                        key,
-                        load_int(at, E_LOW),
-                        load_int(at, E_HIGH),
-                        load_int(frame, SETS),
-                    )
-                    if holds and count > 1:
-                        holds = atoms_hold(count - 1, load_int(at, E_AT), row, base, frame)
-                own = load_int(at, E_PARAMETERS)
-                if holds and own >= 0:
-                    holds = accept(
-                        np.int64(0),
-                        row,
-                        load_int(frame, PARAMETERS) + 8 * own,
-                        load_int(frame, STRINGS),
-                    )
+                if edge.atoms > 0:
+                    key = tested_key(row, edge.test, base)
+                    holds = atom_holds(edge.test & 255, key, edge.low, edge.high, frame.sets)
+                    if holds and edge.atoms > 1:
+                        holds = atoms_hold(edge.atoms - 1, edge.first_atom, row, base, frame)
+                if holds and edge.parameters >= 0:
+                    own = frame.parameters.after(edge.parameters)
+                    holds = accept(np.int64(0), row.address, own.address, frame.strings.address)
                 if holds:
-                    _pair(out, load_int(at, E_OUT))
-                edge = load_int(at, E_NEXT)
-        state = load_int(record, S_NEXT)
+                    _pair(out, edge.out)
+                edge_number = edge.next
+        number = state.next
 
 
 @kernel()
-def _push(list_: int, slot: int) -> None:
-    """Append to a list of words: address, room, number."""
-    count, room = load_int(list_, 2), load_int(list_, 1)
-    if count == room:
-        room *= 2
-        store_int(list_, 0, resized(load_int(list_, 0), room))
-        store_int(list_, 1, room)
-    store_int(load_int(list_, 0), count, slot)
-    store_int(list_, 2, count + 1)
-
-
-@kernel()
-def _choose(cell: int, row: int, numbers: int, frame: int, out: int) -> None:
+def _choose(cell: int, row: Words, slots: Slots, frame: Frame, out: Output) -> None:
     """List the members of an instance from whose states the composite at `row` may go on.
 
     Memory is slow: each round asks for what the next one looks at.
     """
-    heads, base = load_int(frame, FIRST_HEADS), load_int(frame, OUT_BASE)
-    at = cell
-    while at >= 0:
-        prefetch(heads + 16 * (member_at(at, numbers) & (SET - 1)))
-        at = next_cell(at, numbers)
-    store_int(out, CHOSEN, 0)
+    heads, base = frame.first_heads, frame.out_base
+    ahead = cell
+    while ahead >= 0:
+        prefetch(heads[member_at(ahead, slots) & (SET - 1)].address)
+        ahead = next_cell(ahead, slots)
+    out.chosen.count = 0
     while cell >= 0:
-        node = member_at(cell, numbers)
-        cell = next_cell(cell, numbers)
-        if node & SET == 0 and not is_worth_a_look(load_int(heads, 2 * node + 1), row, base):
+        node = member_at(cell, slots)
+        cell = next_cell(cell, slots)
+        if node & SET == 0 and not may_go_on(heads[node].digest, row, base):
             continue
-        prefetch(load_int(frame, STATES) + state_of(node, frame) * (8 * STATE_WORDS))
-        _push(out + 8 * CHOSEN_AT, node)
+        prefetch(frame.states[head_of(node, frame).state].address)
+        push(out.chosen, node)
 
 
 @kernel()
-def _emit(instance: int, event: int, numbers: int, frame: int, out: int, accept: Any) -> None:
+def _emit(
+    instance: Words, event: Words, slots: Slots, frame: Frame, out: Output, accept: Any
+) -> None:
     """The composite of an instance and an event, if some member goes on with it."""
-    rows, room = load_int(out, OUT_ROWS), load_int(out, OUT_ROOM)
-    words = load_int(frame, OUT_BASE) + load_int(frame, EMITTED)
-    if rows == room:
-        room *= 2
-        store_int(out, OUT_AT, resized(load_int(out, OUT_AT), room * words))
-        store_int(out, OUT_ROOM, room)
-    row = load_int(out, OUT_AT) + rows * (8 * words)
+    words = frame.out_base + frame.emitted
+    if out.count == out.room:
+        out.room = max(64, 2 * out.room)
+        out.rows = Words(resized(out.rows, out.room * words))
+    row = out.rows.after(out.count * words)
     compose(row, instance, event, frame)
-    before = load_int(out, PAIRS)
-    lasted = load_int(row, 1) - load_int(row, 0)
-    word = load_int(instance, load_int(frame, GROUP))
-    cell = first_cell(word)
+    before = out.pairs.count
+    duration = row[END] - row[START]
+    owner = owner_of(instance, frame)
+    cell = first_cell(owner)
     if cell & SINGLE:
-        node = member_at(cell, numbers)
-        heads, base = load_int(frame, FIRST_HEADS), load_int(frame, OUT_BASE)
-        if node & SET != 0 or is_worth_a_look(load_int(heads, 2 * node + 1), row, base):
-            _forward(node, word >> 32, lasted, row, frame, out, accept)
+        node = member_at(cell, slots)
+        if node & SET != 0 or may_go_on(frame.first_heads[node].digest, row, frame.out_base):
+            _forward(node, owner.group, duration, row, frame, out, accept)
     else:
-        _choose(cell, row, numbers, frame, out)
-        for k in range(load_int(out, CHOSEN)):
-            node = load_int(load_int(out, CHOSEN_AT), k)
-            _forward(node, word >> 32, lasted, row, frame, out, accept)
-    if load_int(out, PAIRS) > before:
-        store_int(out, OUT_ROWS, rows + 1)
+        _choose(cell, row, slots, frame, out)
+        for k in range(out.chosen.count):
+            _forward(out.chosen.items[k], owner.group, duration, row, frame, out, accept)
+    if out.pairs.count > before:
+        out.count += 1
 
 
 @kernel()
-def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) -> None:
+def _check_budgets(now: int, slots: Slots, frame: Frame, out: Output) -> None:
     """Stop every state that has more live instances than it may have."""
-    budget = load_int(frame, BUDGET)
-    sweep_slots(numbers, stride, frame, now)
-    states = load_int(frame, STATE_COUNT)
-    counts = resized(0, states)
-    for state in range(states):
-        store_int(counts, state, 0)
-    count_waiting(frame, numbers, stride, now, counts)
-    for k in range(load_int(frame, ALIAS_COUNT)):
+    sweep_slots(slots, now, frame)
+    states = frame.state_count
+    counts = Words(resized(0, states))
+    for number in range(states):
+        counts[number] = 0
+    count_waiting(slots, now, counts, frame)
+    for k in range(frame.alias_count):
         # What waits in a state of a set waits in the states that it stands for.
-        alias = load_int(load_int(frame, ALIASES), 2 * k)
-        state = load_int(load_int(frame, ALIASES), 2 * k + 1)
-        store_int(counts, state, load_int(counts, state) + load_int(counts, alias))
-    for k in range(load_int(frame, ALIAS_COUNT)):
-        store_int(counts, load_int(load_int(frame, ALIASES), 2 * k), 0)
+        alias = frame.aliases[k]
+        counts[alias.meant] += counts[alias.state]
+    for k in range(frame.alias_count):
+        counts[frame.aliases[k].state] = 0
     most = np.int64(0)
-    before = load_int(out, STOPPED)
-    for state in range(states):
-        count = load_int(counts, state)
-        if count > budget:
-            store_int(load_int(frame, STATES) + state * (8 * STATE_WORDS), S_BOUND, DEAD)
-            _push(out + 8 * STOPPED_AT, state)
-            _push(out + 8 * STOPPED_AT, now)
+    before = out.stopped.count
+    for number in range(states):
+        count = counts[number]
+        if count > frame.budget:
+            frame.states[number].bound = DEAD
+            push(out.stopped, number)
+            push(out.stopped, now)
         else:
             most = max(most, count)
     release(counts)
-    if load_int(out, STOPPED) > before:
-        compact_members(numbers, stride, frame, False)
-        rehash(load_int(numbers, HEADS_MASK) + 1, numbers, stride, frame)
-    store_int(numbers, ADDED, 0)
-    store_int(numbers, ALLOWED, budget - most)
+    if out.stopped.count > before:
+        compact_members(slots, False, frame)
+        rehash(slots, slots.mask + 1, frame)
+    slots.added = 0
+    slots.allowed = frame.budget - most
+
+
+@kernel()
+def _end_epoch(slots: Slots, frame: Frame, out: Output) -> None:
+    """Let affected instances leave, and install those that FOLD has made."""
+    for k in range(out.affected.count):
+        slot = out.affected.items[k]
+        # Several events may have affected the same one.
+        if instance_at(slots, slot, frame)[END] != FREE:
+            unlink(slots, slot, frame)
+            free_slot(slots, slot, frame)
+    for k in range(out.made.count):
+        slot = out.made.items[k]
+        if has_hash(instance_at(slots, slot, frame), frame):
+            link_slot(slots, slot, frame)
+        else:
+            free_slot(slots, slot, frame)
+    out.affected.count = out.made.count = 0
+
+
+@kernel()
+def _maintain(now: int, slots: Slots, frame: Frame, out: Output) -> None:
+    """More chains, fewer old instances, a smaller arena, when it is time for it."""
+    if slots.count > 2 * (slots.mask + 1):
+        rehash(slots, 2 * (slots.mask + 1), frame)
+    if 8 * slots.count > 9 * slots.swept + 8192:
+        sweep_slots(slots, now, frame)
+    if slots.arena_used > slots.arena_limit:
+        sweep_slots(slots, now, frame)
+        compact_members(slots, True, frame)
+        rehash(slots, slots.mask + 1, frame)
+    if slots.added > slots.allowed:
+        _check_budgets(now, slots, frame, out)
 
 
 @kernel(
     (
-        WORDS,
-        WORDS,
+        Frame.type,
+        Slots.type,
+        Output.type,
         ROWS,
         WORDS,
         ROWS,
-        WORDS,
+        Ring.type,
         PREDICATE_TYPE,
         PREDICATE_TYPE,
         PREDICATE_TYPE,
@@ -348,129 +266,115 @@ def _check_budgets(now: int, numbers: int, stride: int, frame: int, out: int) ->
     )
 )
 def follow(
-    frame_words: np.ndarray,
-    slots: np.ndarray,
+    frame: Frame,
+    slots: Slots,
+    out: Output,
     first: np.ndarray,
     pairs: np.ndarray,
     second: np.ndarray,
-    arriving: np.ndarray,
+    ring: Ring,
     predicate: Any,
     rebind: Any,
     accept: Any,
     write: Any,
-) -> Run:
+) -> None:
     """Run a batch of whole epochs through one step; see the module's text.
 
     `first` and `second` are rows sorted by `end`; `pairs` are words row << 32 | node of the
-    first input, sorted. `arriving`: the ring that second events come through, instead of rows
-    that are there, or nothing.
+    first input, sorted. `ring`: where second events come through if they are not rows yet, or a
+    pointer to nothing. `out` is empty.
     """
     predicate, rebind = predicate_at(predicate), predicate_at(rebind)
     accept, write = predicate_at(accept), writer_at(write)
     # Only addresses in the loop: what touches an array variable there counts references, and
     # atomic counters cost more than all the rest of it.
-    numbers, frame = address(slots), address(frame_words)
-    link, hash_, place = frame_words[LINK], frame_words[HASH], frame_words[GROUP]
-    stride = 8 * (place + 1)
-    groups, event_base = frame_words[GROUPS], frame_words[EVENT_BASE]
-    iterates, residual = frame_words[ITERATES] != 0, frame_words[RESIDUAL] != 0
-    parameters, strings = frame_words[PARAMETERS], frame_words[STRINGS]
-    classes, class_count = frame_words[CLASSES], frame_words[CLASS_COUNT]
-    ways = frame_words[WAYS]
-    pairs_n, second_n = pairs.shape[0], second.shape[0]
-    pairs_from = address(pairs)
+    links, owners, stride = frame.link_offset, frame.owner_offset, frame.slot_size
+    groups, event_base, parameters = frame.groups, frame.event_base, frame.parameters
+    iterates, residual, strings = frame.iterates != 0, frame.residual != 0, frame.strings.address
+    classes, class_count, alternatives = frame.classes, frame.class_count, frame.alternatives
+    pair_count, second_count = pairs.shape[0], second.shape[0]
+    pairs_at = Words(address(pairs))
     first_at, first_stride = address(first), np.int64(first.shape[1] * 8)
     second_at, second_stride = address(second), np.int64(second.shape[1] * 8)
-    ring, turn, placed = address(arriving), np.int64(-1), second_n
-    if arriving.shape[0] > 0:
-        second_n, second_stride, placed = arriving[COUNT_ALL], arriving[STRIDE], np.int64(0)
-    out_words = np.zeros(12, np.int64)
-    out = address(out_words)
-    out_words[OUT_ROOM], out_words[PAIRS_ROOM] = 1024, 1024
-    out_words[OUT_AT] = resized(0, 1024 * (frame_words[OUT_BASE] + frame_words[EMITTED]))
-    out_words[PAIRS_AT] = resized(0, 1024)
-    out_words[STOPPED_AT], out_words[STOPPED_ROOM] = resized(0, 16), 16
-    out_words[CHOSEN_AT], out_words[CHOSEN_ROOM] = resized(0, 16), 16
-    lists = np.zeros(6, np.int64)
-    affected, pending = address(lists), address(lists) + 24
-    lists[0], lists[1], lists[3], lists[4] = resized(0, 16), 16, resized(0, 16), 16
+    turn, placed = np.int64(-1), second_count
+    if ring.address != 0:
+        second_count, second_stride, placed = ring.count, ring.row_size, np.int64(0)
     p, s = 0, 0
-    while p < pairs_n or s < second_n:
-        if s + 2 * AHEAD >= placed and placed < second_n:
-            fill(ring, s, min(second_n, s + 2 * AHEAD + 1))
-            second_at, turn, placed = arriving[AT], arriving[MASK], arriving[PLACED]
+    while p < pair_count or s < second_count:
+        if s + 2 * AHEAD >= placed and placed < second_count:
+            fill(ring, s, min(second_count, s + 2 * AHEAD + 1))
+            second_at, turn, placed = ring.rows.address, ring.mask, ring.placed
         # The next epoch: the smallest end that either input still has.
         now = FREE
-        if p < pairs_n:
-            now = load_int(first_at + (load_int(pairs_from, p) >> 32) * first_stride, 1)
-        if s < second_n:
-            now = min(now, load_int(second_at + (s & turn) * second_stride, 1))
+        if p < pair_count:
+            now = Words(first_at + (pairs_at[p] >> 32) * first_stride)[END]
+        if s < second_count:
+            now = min(now, Words(second_at + (s & turn) * second_stride)[END])
         until = s
-        while until < second_n:
+        while until < second_count:
             if until == placed:
                 fill(ring, s, until + 1)
-                second_at, turn, placed = arriving[AT], arriving[MASK], arriving[PLACED]
-            if load_int(second_at + (until & turn) * second_stride, 1) != now:
+                second_at, turn, placed = ring.rows.address, ring.mask, ring.placed
+            if Words(second_at + (until & turn) * second_stride)[END] != now:
                 break
             until += 1
         alone = until - s == 1
-        heads_at, mask = load_int(numbers, HEADS_AT), load_int(numbers, HEADS_MASK)
-        rows_at = load_int(numbers, ROWS_AT)
+        heads, mask, rows = slots.heads, slots.mask, slots.rows
         if class_count == 1 and until + AHEAD < placed:
             # Memory is slow: ask for the chains of the events that come next.
-            event = second_at + ((until + AHEAD) & turn) * second_stride
-            prefetch(heads_at + 8 * (hash_event(event, 0, 0, frame) & mask))
-            event = second_at + ((until + AHEAD // 2) & turn) * second_stride
-            prefetch(rows_at + load_int(heads_at, hash_event(event, 0, 0, frame) & mask) * stride)
+            event = Words(second_at + ((until + AHEAD) & turn) * second_stride)
+            prefetch(heads + 8 * (hash_event(event, 0, 0, frame) & mask))
+            event = Words(second_at + ((until + AHEAD // 2) & turn) * second_stride)
+            prefetch(rows + heads[hash_event(event, 0, 0, frame) & mask] * stride)
         for e in range(s, until):
-            if load_int(numbers, COUNT) == 0:
+            if slots.count == 0:
                 break
-            event = second_at + (e & turn) * second_stride
-            began = load_int(event, 0)
-            class_, way = np.int64(0), np.int64(-1)
-            for _ in range(class_count * ways):
-                way += 1
-                if way == ways:
-                    class_, way = class_ + 1, np.int64(0)
-                if load_int(classes + class_ * (8 * CLASS_WORDS), C_LIVE) == 0:
+            event = Words(second_at + (e & turn) * second_stride)
+            began = event[START]
+            class_, alternative = np.int64(0), np.int64(-1)
+            for _ in range(class_count * alternatives):
+                alternative += 1
+                if alternative == alternatives:
+                    class_, alternative = class_ + 1, np.int64(0)
+                if classes[class_].live == 0:
                     continue
-                h = hash_event(event, class_, way, frame)
+                h = hash_event(event, class_, alternative, frame)
                 if h < 0:
                     continue
-                bucket, linked = way * (mask + 1) + (h & mask), link + 2 * way
-                hashed = hash_ + 2 * way
-                previous, slot = np.int64(-1), load_int(heads_at, bucket)
+                bucket = alternative * (mask + 1) + (h & mask)
+                linked = links + 8 * alternative
+                previous, slot = np.int64(-1), heads[bucket]
                 while slot >= 0:
-                    instance = rows_at + slot * stride
-                    following = np.int64(load_half(instance, linked))
-                    prefetch(rows_at + following * stride)
-                    group = groups + (load_int(instance, place) >> 32) * (8 * GROUP_WORDS)
-                    bound = load_int(group, G_BOUND)
-                    if bound >= 0 and now - load_int(instance, 0) > bound:
+                    instance = Words(rows + slot * stride)
+                    link = Link(instance + linked)
+                    following = link.next
+                    prefetch(rows + following * stride)
+                    group = groups[Owner(instance + owners).group]
+                    if group.bound >= 0 and now - instance[START] > group.bound:
                         # Too old to give anything any more.
                         if previous < 0:
-                            store_int(heads_at, bucket, following)
+                            heads[bucket] = following
                         else:
-                            store_half(rows_at + previous * stride, linked, following)
-                        if ways > 1:
-                            unlink_others(slot, way, rows_at, stride, heads_at, mask, frame)
-                        free_slot(slot, rows_at, stride, numbers, frame)
+                            Link(rows + previous * stride + linked).next = following
+                        if alternatives > 1:
+                            unlink_others(slots, slot, alternative, frame)
+                        free_slot(slots, slot, frame)
                         slot = following
                         continue
-                    own = parameters + 8 * load_int(group, G_PARAMETERS)
+                    own = parameters + 8 * group.parameters
                     if (
-                        load_half(instance, hashed) != h
-                        or load_int(instance, 1) >= began
+                        link.hash != h
+                        or instance[END] >= began
                         or not same_keys(instance, event, class_, group, frame)
-                        or (ways > 1 and not is_first_way(instance, event, way, group, frame))
-                        or not atoms_hold(
-                            load_int(group, G_ATOMS),
-                            load_int(group, G_AT),
-                            event,
-                            event_base,
-                            frame,
+                        or (
+                            alternatives > 1
+                            and not is_first_alternative(instance, event, alternative, group, frame)
                         )
-                        or (residual and not predicate(instance, event, own, strings))
+                        or not atoms_hold(group.atoms, group.first_atom, event, event_base, frame)
+                        or (
+                            residual
+                            and not predicate(instance.address, event.address, own, strings)
+                        )
                     ):
                         previous = slot
                         slot = following
@@ -478,89 +382,57 @@ def follow(
                     # The event affects this instance.
                     goes_on = False
                     if not iterates:
-                        _emit(instance, event, numbers, frame, out, accept)
+                        _emit(instance, event, slots, frame, out, accept)
                     else:
-                        goes_on = rebind(instance, event, own, strings)
+                        goes_on = rebind(instance.address, event.address, own, strings)
                     if not alone:
-                        # Others of this epoch must still find it as it is: successors are made
-                        # aside.
+                        # Others of this epoch must still find it as it is: its successor is
+                        # another instance.
                         if goes_on:
-                            made = take_slot(numbers, stride, frame)
-                            rows_at = load_int(numbers, ROWS_AT)
-                            instance = rows_at + slot * stride
-                            store_int(numbers, COUNT, load_int(numbers, COUNT) + 1)
-                            successor = rows_at + made * stride
-                            for word in range(place + 1):
-                                store_int(successor, word, load_int(instance, word))
-                            counted = class_of(successor, frame)
-                            store_int(counted, C_LIVE, load_int(counted, C_LIVE) + 1)
-                            write(instance, event, own, strings, successor)
-                            store_int(successor, 1, now)
-                            hash_ways(successor, group, frame)
-                            _emit(successor, event, numbers, frame, out, accept)
-                            _push(pending, made)
-                            store_int(numbers, ADDED, load_int(numbers, ADDED) + 1)
-                        _push(affected, slot)
+                            made = take_slot(slots, frame)
+                            rows = slots.rows
+                            instance = Words(rows + slot * stride)
+                            successor = Words(rows + made * stride)
+                            for word in range(stride >> 3):
+                                successor[word] = instance[word]
+                            count_instance(slots, group, 1, frame)
+                            write(instance.address, event.address, own, strings, successor.address)
+                            successor[END] = now
+                            write_hashes(successor, group, frame)
+                            _emit(successor, event, slots, frame, out, accept)
+                            push(out.made, made)
+                            slots.added += 1
+                        push(out.affected, slot)
                         previous = slot
                         slot = following
                         continue
                     changed = np.int64(-1)
                     if goes_on:
                         # Nobody else looks at it in this epoch: it becomes its own successor.
-                        write(instance, event, own, strings, instance)
-                        store_int(instance, 1, now)
-                        _emit(instance, event, numbers, frame, out, accept)
-                        changed = hash_instance(instance, group, way, frame)
-                    if changed == h and ways == 1:
+                        write(instance.address, event.address, own, strings, instance.address)
+                        instance[END] = now
+                        _emit(instance, event, slots, frame, out, accept)
+                        changed = hash_instance(instance, group, alternative, frame)
+                    if changed == h and alternatives == 1:
                         previous = slot
                     else:
                         if previous < 0:
-                            store_int(heads_at, bucket, following)
+                            heads[bucket] = following
                         else:
-                            store_half(rows_at + previous * stride, linked, following)
-                        if ways > 1:
-                            unlink_others(slot, way, rows_at, stride, heads_at, mask, frame)
-                        if goes_on and hash_ways(instance, group, frame):
-                            _push(pending, slot)
+                            Link(rows + previous * stride + linked).next = following
+                        if alternatives > 1:
+                            unlink_others(slots, slot, alternative, frame)
+                        if goes_on and write_hashes(instance, group, frame):
+                            push(out.made, slot)
                         else:
-                            free_slot(slot, rows_at, stride, numbers, frame)
+                            free_slot(slots, slot, frame)
                     slot = following
         s = until
-        for k in range(lists[2]):
-            slot = load_int(lists[0], k)
-            # Several events may have affected the same one.
-            if load_int(rows_at + slot * stride, 1) != FREE:
-                unlink(slot, rows_at, stride, heads_at, mask, frame)
-                free_slot(slot, rows_at, stride, numbers, frame)
-        for k in range(lists[5]):
-            slot = load_int(lists[3], k)
-            if leads_somewhere(rows_at + slot * stride, frame):
-                link_slot(slot, rows_at, stride, heads_at, mask, frame)
-            else:
-                free_slot(slot, rows_at, stride, numbers, frame)
-        lists[2], lists[5] = 0, 0
-        p = begin(p, pairs_from, pairs_n, first_at, first_stride, now, numbers, stride, frame)
-        count, swept = load_int(numbers, COUNT), load_int(numbers, SWEPT)
-        if count > 2 * (load_int(numbers, HEADS_MASK) + 1):
-            rehash(2 * (load_int(numbers, HEADS_MASK) + 1), numbers, stride, frame)
-        if 8 * count > 9 * swept + 8192:
-            sweep_slots(numbers, stride, frame, now)
-        if load_int(numbers, ARENA_USED) > load_int(numbers, ARENA_LIMIT):
-            sweep_slots(numbers, stride, frame, now)
-            compact_members(numbers, stride, frame, True)
-            rehash(load_int(numbers, HEADS_MASK) + 1, numbers, stride, frame)
-        if load_int(numbers, ADDED) > load_int(numbers, ALLOWED):
-            _check_budgets(now, numbers, stride, frame, out)
-    release(lists[0])
-    release(lists[3])
-    release(out_words[CHOSEN_AT])
-    if arriving.shape[0] > 0:
-        release(arriving[AT])
-    return Run(
-        out_words[OUT_AT],
-        out_words[OUT_ROWS],
-        out_words[PAIRS_AT],
-        out_words[PAIRS],
-        out_words[STOPPED_AT],
-        out_words[STOPPED],
-    )
+        _end_epoch(slots, frame, out)
+        p = start_instances(p, pairs_at, pair_count, first_at, first_stride, now, slots, frame)
+        _maintain(now, slots, frame, out)
+    free_vector(out.chosen)
+    free_vector(out.affected)
+    free_vector(out.made)
+    if ring.address != 0:
+        release(ring.rows)

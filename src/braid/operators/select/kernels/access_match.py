@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.jit.memory import release, resized
+from braid.jit.records import Words
 from braid.jit.runtime import address, kernel, load_int, prefetch, store_int
 from braid.operators.core.kernels.clauses import NULL_KEY, PATTERN, atom_holds
 from braid.operators.select.kernels.access import (
@@ -146,7 +147,7 @@ def others_hold(record: int, count: int, row: int, sets: int, memos: int) -> boo
         if kind == PATTERN:
             if key == NULL_KEY or not text_matches(memos, column, key, lo):
                 return False
-        elif not atom_holds(kind, key, lo, load_int(record, 3 * k + 2), sets):
+        elif not atom_holds(kind, key, lo, load_int(record, 3 * k + 2), Words(sets)):
             return False
     return True
 

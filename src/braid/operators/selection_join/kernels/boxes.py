@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from braid.jit.records import Words
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_half, load_int, prefetch, store_int
 from braid.operators.core.kernels.clauses import NULL_KEY, atom_holds
 from braid.operators.core.kernels.keys import key_of
@@ -127,7 +128,7 @@ def read_keys(frame: int, input_: int, row: int) -> None:
     side, base = side_of(frame, input_), load_int(ring_of(frame, input_), BASE)
     column, keys = load_int(side, COLUMNS_AT), keys_at(frame, input_)
     for d in range(load_int(side, DIMENSIONS)):
-        key = key_of(row, load_int(column, 0), base, load_int(column, 1))
+        key = key_of(Words(row), load_int(column, 0), base, load_int(column, 1))
         store_int(keys, d, key)
         column += 16
 
@@ -155,7 +156,9 @@ def passes(side: int, node: int, keys: int) -> bool:
     for t in range(first, first + count):
         test = load_int(side, TESTS_AT) + 32 * t
         key = load_int(keys, load_int(test, 0))
-        if not atom_holds(load_int(test, 1), key, load_int(test, 2), load_int(test, 3), values):
+        if not atom_holds(
+            load_int(test, 1), key, load_int(test, 2), load_int(test, 3), Words(values)
+        ):
             return False
     return True
 
