@@ -485,7 +485,11 @@ def _add_field(made: Any, name: str, annotation: Any, end: int) -> int:
         if isinstance(extra, Number):
             number = extra
         else:
-            target, number, count = kind, getattr(kind, "number", _I64), int(extra)
+            target, number, count = (
+                kind,
+                kind.number if issubclass(kind, Numbers) else _I64,
+                int(extra),
+            )
     offset = -(-end // number.size) * number.size
     field = Field(name, offset, number, target, count)
     made.fields[name] = field
