@@ -88,6 +88,24 @@ def by_address(nodes: List) -> int:
     return first_word(nodes.first.keys)
 
 
+@record
+class Tagged(Node):
+    """A node with more."""
+
+    tag: i64
+
+
+@kernel()
+def value_of(node: Node) -> int:
+    return node.value
+
+
+@kernel((Tagged.type,))
+def value_and_tag(node: Tagged) -> int:
+    node[1].tag = 5
+    return value_of(node) + node.tag + node[1].tag
+
+
 class Fixture:
     """Two nodes in an array, and a list of them."""
 
@@ -172,6 +190,14 @@ def test_records_lie_in_place_and_numpy_reads_them() -> None:
     nodes = np.zeros(3, Node.dtype)
     nodes["keys"][1] = 7, 8
     assert (Node.at(nodes)[1].keys[1], Node.dtype["small"]) == (8, np.dtype(np.int32))
+
+
+def test_a_record_extends_another() -> None:
+    assert Tagged.stride == Node.stride + 8
+    words = np.zeros(2, Tagged.dtype)
+    words["value"][0], words["tag"][0] = 30, 4
+    assert value_and_tag(Tagged.at(words)) == 39
+    assert words["tag"].tolist() == [4, 5]
 
 
 def test_a_pointer_to_something_else_is_refused() -> None:

@@ -20,7 +20,10 @@ to an array of numbers (`Words`, `Halves`, `Bytes`, `Floats`), or so many number
 one type. `pointer.address` is the address as an integer; 0 points to nothing. NumPy reads the same
 memory by the names of fields: `np.zeros(8, State.dtype)["group"]`; `State.at(array)` points to it.
 
-A kernel whose parameter is annotated with a record takes a pointer to that record and nothing else;
+A record may extend another one: its fields come after those of the other.
+
+A kernel whose parameter is annotated with a record takes a pointer to that record, or to one that
+extends it, and nothing else;
 Python may give an address to a kernel with a signature, in which the parameter is `State.type`.
 With the compiler off every access is checked against the allocations that there are
 (`allocations.py`): the interpreted lane of the tests is an address sanitizer.
@@ -209,8 +212,9 @@ class PointerType(types.Type):
         super().__init__(name=f"{target.__module__}.{target.__qualname__}*")
 
     def can_convert_to(self, typing_context: Any, other: Any) -> Any:
-        """A pointer is an address for whoever asks for one."""
-        return Conversion.safe if other == types.int64 else None
+        """A pointer is an address for whoever asks for one, and points to what its record extends."""
+        extended = isinstance(other, PointerType) and issubclass(self.target, other.target)
+        return Conversion.safe if extended or other == types.int64 else None
 
     def can_convert_from(self, typing_context: Any, other: Any) -> Any:
         """Python may give an address for a pointer; inside kernels nothing is cast to one."""
@@ -233,6 +237,7 @@ for _type in (RecordType, NumbersType):
             super().__init__(manager, type_, ir.IntType(64))
 
 
+@lower_cast(RecordType, RecordType)
 @lower_cast(RecordType, types.Integer)
 @lower_cast(NumbersType, types.Integer)
 def _cast_pointer(_context: Any, _builder: Any, _source: Any, _target: Any, value: Any) -> Any:
@@ -454,11 +459,12 @@ _C = TypeVar("_C")
 def record(cls: type[_C]) -> type[_C]:
     """Make a class of annotated fields a record: fields in order, each aligned to its size."""
     body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")}
-    made: Any = type(cls.__name__, (Record,), {**body, "__slots__": ()})
-    made.fields = {}
-    end = 0
+    extended: Any = cls.__base__ if issubclass(cls, Record) else Record
+    made: Any = type(cls.__name__, (extended,), {**body, "__slots__": ()})
+    made.fields = dict(extended.fields)
+    end = extended.stride if made.fields else 0
     for name, annotation in cls.__annotations__.items():
-        assert not hasattr(Record, name), f"{name} is taken"
+        assert not hasattr(extended, name), f"{name} is taken"
         end = _add_field(made, name, _resolved(annotation, cls, made), end)
     made.stride = -(-end // 8) * 8
     made.dtype = _dtype(made)
@@ -484,7 +490,11 @@ def _add_field(made: Any, name: str, annotation: Any, end: int) -> int:
         if isinstance(extra, Number):
             number = extra
         else:
-            target, number, count = kind, getattr(kind, "number", _I64), int(extra)
+            target, number, count = (
+                kind,
+                kind.number if issubclass(kind, Numbers) else _I64,
+                int(extra),
+            )
     offset = -(-end // number.size) * number.size
     field = Field(name, offset, number, target, count)
     made.fields[name] = field

@@ -95,20 +95,26 @@ def _call_as_part(
 
     def get_call_template(args: Any, kws: Any) -> Any:
         for place, expected in pointers.items():
-            if place < len(args) and args[place] != expected.type:
+            if place < len(args) and not _points_to(args[place], expected):
                 message = f"{function.__name__}: argument {place + 1} is {args[place]}, not {expected.type}"
                 raise TypingError(message)
-        given = [_given(a, place in pointers) for place, a in enumerate(args)]
+        given = [_given(a, pointers.get(place)) for place, a in enumerate(args)]
         return part().get_call_template(given, kws)
 
     compiled.get_call_template = get_call_template
     compiled.get_overload = lambda signature: part().get_overload(signature)
 
 
-def _given(argument: Any, as_pointer: bool) -> Any:
-    """The type that a part is compiled for: one for all pointers where it takes an address."""
-    plain = isinstance(argument, PointerType) and not as_pointer
-    return types.int64 if plain else types.unliteral(argument)
+def _points_to(argument: Any, expected: type[Pointer]) -> bool:
+    return isinstance(argument, PointerType) and issubclass(argument.target, expected)
+
+
+def _given(argument: Any, expected: type[Pointer] | None) -> Any:
+    """The type that a part is compiled for: the record that it takes, and one for all pointers where
+    it takes an address."""
+    if expected is not None:
+        return expected.type
+    return types.int64 if isinstance(argument, PointerType) else types.unliteral(argument)
 
 
 def _checked(
@@ -127,7 +133,7 @@ def _checked(
         for place, expected in pointers.items():
             if wraps and not isinstance(given[place], Pointer):
                 given[place] = expected(given[place])
-            if type(given[place]) is not expected:
+            if not isinstance(given[place], expected):
                 message = f"argument {place + 1} is {given[place]!r}, not a pointer to {expected}"
                 raise TypeError(f"{function.__name__}: {message}")
         return function(*given)

@@ -32,3 +32,12 @@ def free_vector(vector: Vector) -> None:
     """Give the memory of a vector back; it is empty then."""
     release(vector.items)
     vector.items, vector.room, vector.count = Words(0), 0, 0
+
+
+@kernel()
+def reserve(vector: Vector, more: int, least: int) -> None:
+    """Have room for so many more words; at first, for at least so many."""
+    needed = vector.count + more
+    if needed > vector.room:
+        vector.room = max(least, 2 * needed)
+        vector.items = Words(resized(vector.items, vector.room))

@@ -157,7 +157,7 @@ def test_stretches_of_one_sided_bands_move_on_with_the_values(type_: Any) -> Non
     logic.admit(
         recipe, Constants(pa.array(["q"]), columns, context.values), [origin([0]), origin([0])]
     )
-    count = 4000 if COMPILED else 600
+    count = 4000 if COMPILED else 1000
     drawn = np.arange(count) // 2 + rng.integers(0, 300, count)
     values = [type_.to_pandas_dtype()(v).item() for v in drawn]
     held, wanted, found, keep = [[], []], 0, 0, 1000 if COMPILED else 200

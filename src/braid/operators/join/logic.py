@@ -20,7 +20,7 @@ import numpy as np
 from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
-from braid.jit import codegen, memory
+from braid.jit import codegen, memory, records
 from braid.jit.runtime import address, always
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
@@ -32,12 +32,11 @@ from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.join.bands import band_words, bands_of
-from braid.operators.join.kernels import frame as kernel
 from braid.operators.join.kernels import joins
-from braid.operators.join.kernels.state import split_pairs
+from braid.operators.join.kernels.frame import Source as OutputColumn
 from braid.operators.join.probe_orders import Lookup, Orders, Probe, band_keys, keys_of, residual_of
 from braid.operators.join.spec import JoinRecipe, JoinSpec
-from braid.operators.join.state import Holdings, packed
+from braid.operators.join.state import Holdings, packed, taken
 from braid.plan.layout import Layout
 
 #: Deltas before which orders are not chosen again.
@@ -60,7 +59,7 @@ class JoinLogic:
         self._bands = bands_of(spec)
         self._keys = (*keys_of(spec), *band_keys(spec, self._bands))
         self._holdings = self._make_holdings()
-        self._holdings.frame[kernel.ALLOWED] = context.instance_budget
+        self._holdings.frame.allowed = context.instance_budget
         #: Output nodes that held too many rows, and when.
         self.stopped: dict[int, int] = {}
         self._orders = Orders(self._keys, len(spec.inputs))
@@ -99,17 +98,17 @@ class JoinLogic:
         self._plain = not any(self._spec.membered) and is_true(residual.late)
         self._asked: Words = np.zeros(residual.layout.width, np.int64)
         frame, layout = self._holdings.frame, self._spec.output.layout
-        frame[kernel.EARLY_AT] = self._kept(constants)
-        frame[kernel.LATE] = not is_true(residual.late)
-        frame[kernel.PLAIN] = self._plain
-        frame[kernel.ASKED_AT] = address(self._asked)
-        frame[kernel.ASKED_BASE] = residual.layout.base
-        frame[kernel.FLAGS_FROM] = len(residual.columns)
-        frame[kernel.FLAGS] = len(residual.groups)
-        frame[kernel.OUT_BASE] = layout.base
-        frame[kernel.EMITTED] = len(self._spec.emit)
+        frame.early_constants = records.Words(self._kept(constants))
+        frame.late = not is_true(residual.late)
+        frame.plain = self._plain
+        frame.asked = records.Words.at(self._asked)
+        frame.asked_base = residual.layout.base
+        frame.first_flag = len(residual.columns)
+        frame.flags = len(residual.groups)
+        frame.out_base = layout.base
+        frame.emitted = len(self._spec.emit)
         columns = [(i, self._spec.inputs[i].layout.column(name)) for _, i, name in self._spec.emit]
-        frame[kernel.EMIT_AT] = self._kept([w for pair in columns for w in pair])
+        frame.emit = OutputColumn(self._kept([w for pair in columns for w in pair]))
 
     def _word(self, value: int | str) -> int:
         return self._context.values.strings.pin(value) if isinstance(value, str) else value
@@ -132,10 +131,10 @@ class JoinLogic:
                 if i == number
                 for w in (shape.layout.column(name), target)
             ]
-            feed[kernel.CHECKS_AT], feed[kernel.CHECKS] = self._kept(checks), len(checks) // 4
-            feed[kernel.SHOWN_AT], feed[kernel.SHOWN] = self._kept(pairs), len(pairs) // 2
-            feed[kernel.FEED_BYTES] = 8 * shape.layout.width
-            feed[kernel.FEED_MEMBERED] = self._spec.membered[number]
+            feed["checks"], feed["check_count"] = self._kept(checks), len(checks) // 4
+            feed["shown"], feed["shown_count"] = self._kept(pairs), len(pairs) // 2
+            feed["row_words"] = shape.layout.width
+            feed["membered"] = self._spec.membered[number]
 
     # ---- members ----
 
@@ -243,18 +242,14 @@ class JoinLogic:
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         width = self._spec.output.layout.width
         if not any(len(batch) for batch in inputs) or not len(self._living()):
-            return self._batch(np.empty((0, width), np.int64), 0, 0)
+            nobody_ = None if self._plain else np.empty(0, np.int32)
+            return Batch(np.empty((0, width), np.int64), nobody_, nobody_)
         alive = self._feed(inputs)
         self._point()
         self._run(joins.run)
         del alive
-        frame = self._holdings.frame
-        rows = memory.taken(frame[kernel.OUT_AT], int(frame[kernel.OUT_ROWS]) * width)
-        batch = self._batch(
-            rows.reshape(-1, width), int(frame[kernel.PAIRS_AT]), int(frame[kernel.PAIRS])
-        )
-        memory.free(frame[kernel.PAIRS_AT])
-        frame[kernel.OUT_AT : kernel.FRAME] = 0
+        rows, index, members = taken(self._holdings.frame, width)
+        batch = Batch(rows) if self._plain else Batch(rows, index, members)
         self._tend(sum(len(b.rows) for b in inputs))
         return batch
 
@@ -262,7 +257,7 @@ class JoinLogic:
         """Take all that has come; from time to time it is looked who holds too much."""
         frame = self._holdings.frame
         run(frame, self._early, self._late)
-        while frame[kernel.ALLOWED] < 0:
+        while frame.allowed < 0:
             self._check_budget()
             if not len(self._living()):
                 return  # what else has come is nobody's
@@ -274,17 +269,14 @@ class JoinLogic:
         counts = self._holdings.held_by(self.nodes.high)[living]
         over = living[counts > budget]
         if len(over):
-            feeds = self._holdings.feeds
             # The row before the next one of each input; the latest of them has just come.
-            came = feeds[feeds[:, kernel.FEED_ROW] > 0]
-            ends = (
-                came[:, kernel.FEED_ROWS_AT]
-                + (came[:, kernel.FEED_ROW] - 1) * came[:, kernel.FEED_BYTES]
-            )
+            feeds = self._holdings.feeds
+            came = feeds[feeds["row"] > 0]
+            ends = came["rows"] + 8 * (came["row"] - 1) * came["row_words"]
             now = max(int(memory.view(at, 2)[1]) for at in ends.tolist())
             self._give_up(over, [now] * len(over))
         most = int(counts[counts <= budget].max(initial=0))
-        self._holdings.frame[kernel.ALLOWED] = budget - most
+        self._holdings.frame.allowed = budget - most
 
     def _give_up(self, nodes: Words, times: Sequence[int]) -> None:
         """Nodes see and hold nothing from now on."""
@@ -298,24 +290,18 @@ class JoinLogic:
             self._holdings.forget()
         self._point()
 
-    def _batch(self, rows: Rows, at: int, count: int) -> Batch:
-        if self._plain:
-            return Batch(rows)
-        index, members = split_pairs(at, count)
-        return Batch(rows, index, members)
-
     def _feed(self, inputs: Sequence[Batch]) -> list[np.ndarray]:
         """Lay out what has come; the arrays must live while it is read."""
         alive: list[np.ndarray] = []
         for batch, side, feed in zip(inputs, self._sides, self._holdings.feeds, strict=True):
             rows = np.ascontiguousarray(batch.rows if side.membered else batch.alone())
-            feed[kernel.FEED_ROWS_AT], feed[kernel.FEED_ROWS] = address(rows), len(rows)
-            feed[kernel.FEED_ROW] = 0
+            feed["rows"], feed["count"] = address(rows), len(rows)
+            feed["row"] = 0
             alive.append(rows)
             if side.membered:
                 starts, members = _members(batch)
-                feed[kernel.FEED_STARTS_AT] = address(starts)
-                feed[kernel.FEED_MEMBERS_AT] = address(members)
+                feed["starts"] = address(starts)
+                feed["members"] = address(members)
                 alive += [starts, members]
         return alive
 
@@ -323,16 +309,16 @@ class JoinLogic:
         """Say where tables are now: they move when they grow."""
         frame = self._holdings.frame
         self._asked[:] = 0
-        frame[kernel.EVERYONE_AT] = address(self._everyone)
-        frame[kernel.ASKERS_AT] = address(self._asker_of)
-        frame[kernel.ANSWERS_AT] = address(self._answers)
-        frame[kernel.PARAMETERS_AT] = address(self._parameters)
-        frame[kernel.PARAMETERS] = self._parameters.shape[1]
-        frame[kernel.STRINGS_AT] = address(self._context.values.strings.description)
+        frame.everyone = records.Words.at(self._everyone)
+        frame.askers = records.Words.at(self._asker_of)
+        frame.answers = records.Words.at(self._answers)
+        frame.parameter_rows = records.Words.at(self._parameters)
+        frame.parameters = self._parameters.shape[1]
+        frame.strings = int(address(self._context.values.strings.description))
         for side, feed in zip(self._sides, self._holdings.feeds, strict=True):
             heads, following = side.fanout.tables
-            feed[kernel.FANS_AT], feed[kernel.FANS] = address(heads), len(heads)
-            feed[kernel.FAN_NEXT_AT] = address(following)
+            feed["fans"], feed["fan_count"] = address(heads), len(heads)
+            feed["fan_next"] = address(following)
 
     def _tend(self, deltas: int) -> None:
         """Choose orders again and give memory back, when as many deltas have gone by as there are

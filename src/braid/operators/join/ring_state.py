@@ -11,18 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from braid.errors import damaged
-from braid.jit import memory
-from braid.jit.runtime import address
+from braid.jit import memory, records
+from braid.jit.expiry_heap import Expiry
 from braid.operators.core import checks
 from braid.operators.core.base import State
 from braid.operators.core.columns import Rows
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
-from braid.operators.join.kernels import expiry_heap as leaving
 from braid.operators.join.kernels import ring_state as moving
 from braid.operators.join.kernels import rings, window_joins
-from braid.operators.join.kernels import store as slots
-from braid.operators.join.kernels import window_covers as kernel
+from braid.operators.join.kernels.window_covers import Cover, WindowFrame
 from braid.operators.join.probe_orders import Key
 from braid.operators.join.state import Holdings, columns_of, packed
 from braid.plan.layout import END
@@ -38,23 +36,25 @@ class Rings(Holdings):
     `netted`: of each input, the columns in which combinations that are compared are equal.
     """
 
-    frame_words = kernel.WINDOW_FRAME
-    extra = rings.CELL
-    link_words = rings.LINK
+    frame_type = WindowFrame
+    frame_words = WindowFrame.stride // 8
+    extra = rings.CELL_WORDS
+    link_words = rings.EVENT_LINK_WORDS
     _no_slot = 0
+    frame: WindowFrame
 
     def __init__(
         self, shapes: Sequence[Shape], keys: Sequence[Key], netted: Sequence[Sequence[str]]
     ) -> None:
         self._netted = netted
-        self._covers: Words = np.zeros((len(shapes), kernel.COVER_WORDS), np.int64)
+        self._covers = np.zeros(len(shapes), Cover.dtype)
         self._suspects: Words = np.zeros(1, np.int64)
         self._sizes: list[tuple[Words, ...]] = [() for _ in shapes]
         super().__init__(shapes, keys)
-        self._covers[:, kernel.LONGEST] = -1
-        self._covers[:, kernel.NETTED] = [int(len(names) > 0) for names in netted]
-        self.frame[kernel.COVERS_AT] = address(self._covers)
-        self.frame[kernel.NOW] = np.iinfo(np.int64).min
+        self._covers["longest"] = -1
+        self._covers["netted"] = [len(names) > 0 for names in netted]
+        self.frame.covers = Cover.at(self._covers)
+        self.frame.now = int(np.iinfo(np.int64).min)
 
     def _compared(self, number: int, shape: Shape) -> Words:
         names, schema = self._netted[number], shape.schema
@@ -68,7 +68,7 @@ class Rings(Holdings):
     def size_sets(self, nodes: int) -> None:
         super().size_sets(nodes)
         self._suspects = np.zeros(self.set_words, np.int64)
-        self.frame[kernel.SUSPECTS_AT] = address(self._suspects)
+        self.frame.suspects = records.Words.at(self._suspects)
 
     def size_windows(self, nodes: Words, sizes: Sequence[Words]) -> None:
         """These output nodes see events; `sizes`: of each input, those of all nodes."""
@@ -82,13 +82,13 @@ class Rings(Holdings):
             moving.lay_masks(order, shift, masks)
             parts = (of_all[order], order, masks, of_all)
             self._sizes[number] = parts
-            cover = self._covers[number]
-            cover[kernel.SIZED] = len(order)
-            cover[kernel.SIZES_AT], cover[kernel.ORDER_AT] = address(parts[0]), address(order)
-            cover[kernel.MASKS_AT], cover[kernel.SHIFT] = address(masks), shift
-            cover[kernel.SIZE_OF_AT] = address(of_all)
-            cover[kernel.LONGEST] = longest = int(own.max(initial=-1))
-            cover[kernel.ONE_SIZE] = longest == int(own.min(initial=longest))
+            cover = self.frame.covers[number]
+            cover.nodes = len(order)
+            cover.sizes, cover.order = records.Words.at(parts[0]), records.Words.at(order)
+            cover.masks, cover.shift = records.Words.at(masks), shift
+            cover.size_of = records.Words.at(of_all)
+            cover.longest = longest = int(own.max(initial=-1))
+            cover.one_size = longest == int(own.min(initial=longest))
 
     @property
     def window_bytes(self) -> int:
@@ -96,22 +96,23 @@ class Rings(Holdings):
         return sum(array.nbytes for array in arrays)
 
     @property
-    def visit_bytes(self) -> int:
-        return 8 * leaving.VISIT * int(self.frame[kernel.VISITS_ROOM])
+    def expiry_bytes(self) -> int:
+        return Expiry.stride * self.frame.expiries.room
 
     def forget(self) -> None:
         super().forget()
-        self.frame[kernel.VISITS] = 0
-        self._covers[:, kernel.AWAITED] = 0
+        self.frame.expiries.count = 0
+        self._covers["awaited"] = 0
 
     def release(self) -> None:
         super().release()
-        memory.free(self.frame[kernel.VISITS_AT])
-        self.frame[[kernel.VISITS_AT, kernel.VISITS_ROOM, kernel.VISITS]] = 0
+        heap = self.frame.expiries
+        memory.free(heap.first.address)
+        heap.first, heap.room, heap.count = Expiry(0), 0, 0
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.visit_bytes
+        return super().nbytes + self.expiry_bytes
 
     def pass_time(self, bound: int) -> None:
         """Forget what has left all windows before this time."""
@@ -122,7 +123,7 @@ class Rings(Holdings):
     def rows(self, number: int) -> Rows:
         """The events of an input, the oldest first."""
         width = self._shapes[number].layout.width
-        out = np.empty((int(self._stores[number, slots.COUNT]), width), np.int64)
+        out = np.empty((int(self._stores[number]["count"]), width), np.int64)
         moving.copy_events(self.frame, number, out)
         return out
 
@@ -134,26 +135,28 @@ class Rings(Holdings):
         moving.rehash(self.frame, number)
 
     def _count(self, number: int, counts: Words) -> None:
-        moving.count_events(self.frame, number, counts)
+        moving.count_events(self.frame, number, records.Words.at(counts))
 
     def purge(self, gone: Words) -> None:
         bits = packed(gone, self.set_words)
         for number in range(len(self._shapes)):
-            moving.purge(self.frame, number, bits)
+            moving.purge(self.frame, number, records.Words.at(bits))
 
     def saved(self, number: int, local: Words, nodes: int) -> State:
         """The slots of an input as they lie; see `moving.copy_ring`."""
-        ring, width = self._stores[number], max(1, (nodes + 63) // 64)
-        room = int(ring[slots.CAPACITY])
+        ring = rings.EventRing(self.frame.stores[number].address)
+        width, room = max(1, (nodes + 63) // 64), ring.capacity
         rows = np.zeros((room, self._shapes[number].layout.width), np.int64)
         cells, written = np.zeros((room, 2), np.int64), np.zeros(1, np.int64)
-        at = moving.copy_ring(self.frame, number, local, width, rows, cells, written)
-        marks = [ring[rings.OLDEST], ring[rings.NUMBER], room, width]
+        at = moving.copy_ring(
+            self.frame, number, records.Words.at(local), width, rows, cells, written
+        )
+        marks = [ring.oldest, ring.next, room, width]
         return {
             "marks": np.array(marks, np.int64),
             "rows": rows,
             "cells": cells,
-            "sets": memory.taken(at, int(written[0])),
+            "sets": memory.taken(int(at), int(written[0])),
         }
 
     def take(self, number: int, state: State, nodes: int, numbers: Words) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
-from braid.jit import memory
+from braid.jit import memory, records
 from braid.jit.runtime import address
+from braid.jit.vector import Vector
 from braid.operators.core import checks
 from braid.operators.core.columns import Rows, nulls_of
 from braid.operators.core.kernels import node_sets as sets
@@ -22,6 +23,8 @@ from braid.operators.join.bands import fitted
 from braid.operators.join.kernels import frame as kernel
 from braid.operators.join.kernels import state as moving
 from braid.operators.join.kernels import store as slots
+from braid.operators.join.kernels.cells import Pool
+from braid.operators.join.kernels.frame import Feed, Frame
 from braid.operators.join.probe_orders import Key, Lookup, Probe
 from braid.plan.specs import Shape
 
@@ -32,47 +35,52 @@ _LEAST_ROOM = 1024
 class Holdings:
     """Rows of each input in slots, their indexes, and the frame of the join."""
 
-    #: Words of the frame, those of a slot beyond the row, those of a link.
-    frame_words = kernel.FRAME
+    #: The frame and its words, words of a slot beyond the row, and words of a link.
+    frame_type: type[Frame] = Frame
+    frame_words = Frame.stride // 8
     extra = slots.EXTRA
     link_words = slots.LINK_WORDS
+    #: What is in the place of the first free slot if there is none.
+    _no_slot = -1
 
     def __init__(self, shapes: Sequence[Shape], keys: Sequence[Key]) -> None:
         self._keys = keys
         self._shapes = shapes
         count = len(shapes)
-        self.frame: Words = np.zeros(self.frame_words, np.int64)
-        self.feeds: Words = np.zeros((count, kernel.FEED_WORDS), np.int64)
-        self._stores: Words = np.zeros((count, slots.STORE_WORDS), np.int64)
-        self._pool: Words = np.zeros(sets.POOL, np.int64)
+        self.words: Words = np.zeros(self.frame_words, np.int64)
+        self.frame = self.frame_type.at(self.words)
+        self.feeds = np.zeros(count, Feed.dtype)
+        self._stores = np.zeros(count, slots.Store.dtype)
+        self._pool = np.zeros(1, Pool.dtype)
         # Finalizers call this, and may run while the compiler is at work: it must be loaded by then.
-        sets.empty_pool(address(self._pool))
+        sets.empty_pool(self._pool_at)
         #: Numbers of indexes by what they look up; the first of each input finds equal rows.
         self._numbers: dict[Lookup | int, int] = {}
-        self._indexes: Words = np.zeros((0, slots.INDEX_WORDS), np.int64)
+        self._indexes = np.zeros(0, slots.Index.dtype)
         self._columns: list[Words] = []
-        self._levels: Words = np.zeros((count, kernel.LEVEL_WORDS), np.int64)
+        self._levels = np.zeros(count, kernel.Level.dtype)
         self._bound: Words = np.zeros(count, np.int64)
-        self._sets: Words = np.zeros((count + 1) * 1, np.int64)
-        self._steps: Words = np.zeros((count, max(1, count - 1), kernel.STEP_WORDS), np.int64)
+        self._sets: Words = np.zeros(1, np.int64)
+        self._steps = np.zeros((count, count - 1), kernel.Step.dtype)
         self._parts: list[Words] = []
         bands = sum(key.band is not None for key in keys)
         #: None: fitted to what is held, of each index by itself.
         self._widths: list[int | None] = [0] * bands
         self._bands: Words = np.zeros((bands, 4), np.int64)
         for shape, store in zip(shapes, self._stores, strict=True):
-            store[slots.FREE_HEAD] = self._no_slot
-            store[slots.FIRST_INDEX] = -1
-            store[slots.WIDTH] = shape.layout.width
-            store[slots.BASE] = shape.layout.base
-            store[slots.STRIDE] = 8 * (shape.layout.width + self.extra)
+            store["free"] = self._no_slot
+            store["index"] = -1
+            store["width"] = shape.layout.width
+            store["base"] = shape.layout.base
+            store["slot_words"] = shape.layout.width + self.extra
         self.size_sets(1)
         self._point()
         for number, shape in enumerate(shapes):
             self._add_index(number, number, self._compared(number, shape))
 
-    #: What is in the place of the first free slot if there is none.
-    _no_slot = -1
+    @property
+    def _pool_at(self) -> int:
+        return Pool.at(self._pool).address
 
     def _compared(self, number: int, shape: Shape) -> Words:
         """The columns that the first index of an input is of: all, without the weight."""
@@ -80,30 +88,30 @@ class Holdings:
 
     def _point(self) -> None:
         frame = self.frame
-        frame[kernel.INPUTS] = len(self._shapes)
-        frame[kernel.STORES_AT] = address(self._stores)
-        frame[kernel.FEEDS_AT] = address(self.feeds)
-        frame[kernel.INDEXES_AT] = address(self._indexes)
-        frame[kernel.POOL_AT] = address(self._pool)
-        frame[kernel.LEVELS_AT] = address(self._levels)
-        frame[kernel.BOUND_AT] = address(self._bound)
-        frame[kernel.STEPS_AT] = address(self._steps)
-        frame[kernel.SETS_AT] = address(self._sets)
+        frame.inputs = len(self._shapes)
+        frame.stores = slots.Store.at(self._stores)
+        frame.feeds = Feed.at(self.feeds)
+        frame.indexes = slots.Index.at(self._indexes)
+        frame.pool = Pool.at(self._pool)
+        frame.levels = kernel.Level.at(self._levels)
+        frame.bound = kernel.Bound.at(self._bound)
+        frame.steps = kernel.Step.at(self._steps)
+        frame.sets = records.Words.at(self._sets)
 
     # ---- sets of nodes ----
 
     @property
     def set_words(self) -> int:
-        return int(self.frame[kernel.WORDS_OF_SET])
+        return self.frame.set_words
 
     def size_sets(self, nodes: int) -> None:
         """Let sets have room for so many output nodes; nothing is held."""
         words = max(1, (nodes + 63) // 64)
         sets_of = len(self._shapes) + 2
         self._sets = np.zeros(sets_of * words, np.int64)
-        self.frame[kernel.SETS_AT] = address(self._sets)
-        self.frame[kernel.WORDS_OF_SET] = words
-        self.frame[kernel.MOST_LISTED] = 0 if words == 1 else min(words, sets.MOST)
+        self.frame.sets = records.Words.at(self._sets)
+        self.frame.set_words = words
+        self.frame.most_listed = 0 if words == 1 else min(words, sets.MOST)
 
     # ---- indexes ----
 
@@ -113,27 +121,27 @@ class Holdings:
         )
         if number is None:
             number = len(self._indexes)
-            fresh = np.zeros((1, slots.INDEX_WORDS), np.int64)
+            fresh = np.zeros(1, slots.Index.dtype)
             self._indexes = np.concatenate([self._indexes, fresh])
             self._columns.append(columns)
             self._point()
         self._columns[number] = columns
         self._numbers[what] = number
         record = self._indexes[number]
-        record[:] = 0
-        record[slots.KEYS] = len(columns) // 2
-        record[slots.COLUMNS_AT] = address(columns)
+        self._indexes[number] = 0
+        record["keys"] = len(columns) // 2
+        record["columns"] = address(columns)
         self._lay_band(what)
         # The one that finds equal rows stays the first of its input.
         if isinstance(what, int):
-            record[slots.FOLLOWING] = -1
-            self._stores[store, slots.FIRST_INDEX] = number
+            record["following"] = -1
+            self._stores[store]["index"] = number
             chains = 16
         else:
-            first = self._indexes[self._stores[store, slots.FIRST_INDEX]]
-            record[slots.FOLLOWING] = first[slots.FOLLOWING]
-            first[slots.FOLLOWING] = number
-            chains = int(first[slots.MASK]) + 1 if len(columns) else 1
+            first = self._indexes[self._stores[store]["index"]]
+            record["following"] = first["following"]
+            first["following"] = number
+            chains = int(first["mask"]) + 1 if len(columns) else 1
         self._build_index(store, number, chains)
 
     def _build_index(self, store: int, number: int, chains: int) -> None:
@@ -141,14 +149,14 @@ class Holdings:
 
     def _drop_index(self, lookup: Lookup) -> None:
         number = self._numbers.pop(lookup)
-        before = self._indexes[self._stores[lookup[0], slots.FIRST_INDEX]]
-        while before[slots.FOLLOWING] != number:
-            before = self._indexes[before[slots.FOLLOWING]]
+        before = self._indexes[self._stores[lookup[0]]["index"]]
+        while before["following"] != number:
+            before = self._indexes[before["following"]]
         record = self._indexes[number]
-        before[slots.FOLLOWING] = record[slots.FOLLOWING]
-        memory.free(record[slots.LINKS_AT])
-        memory.free(record[slots.HEADS_AT])
-        record[:] = 0
+        before["following"] = record["following"]
+        memory.free(record["links"])
+        memory.free(record["heads"])
+        self._indexes[number] = 0
 
     def follow(self, orders: Sequence[Sequence[Probe]], groups: Sequence[frozenset[int]]) -> None:
         """Probe in these orders from now on. `groups`: the inputs of each part of a residual,
@@ -165,12 +173,12 @@ class Holdings:
                 now = probe.bound | {probe.lookup[0]}
                 ready = {g for g, inputs in enumerate(groups) if inputs <= now} - asked
                 asked |= ready
-                step[kernel.STEP_INPUT] = probe.lookup[0]
-                step[kernel.STEP_INDEX] = self._numbers[probe.lookup]
-                step[kernel.STEP_SOURCES] = self._kept([w for s in probe.sources for w in s])
+                step["input"] = probe.lookup[0]
+                step["index"] = self._numbers[probe.lookup]
+                step["sources"] = self._kept([w for s in probe.sources for w in s])
                 flags = [int(g in ready) for g in range(len(groups))]
-                step[kernel.STEP_FLAGS] = self._kept(flags) if ready else 0
-                step[kernel.STEP_BAND] = self._band_at(probe.lookup)
+                step["flags"] = self._kept(flags) if ready else 0
+                step["band"] = self._band_at(probe.lookup)
 
     def _kept(self, values: list[int]) -> int:
         part = np.array([*values, 0], np.int64)
@@ -242,32 +250,34 @@ class Holdings:
             words = np.ascontiguousarray(rows[:, self._shapes[lookup[0]].layout.base + column])
             words = words if nulls is None else words[~nulls]
             width, first, last = fitted(words, self._keys[key].floating)
-        record[slots.BAND], record[slots.FIRST_STRETCH] = width, first
-        record[slots.LAST_STRETCH] = last
+        record["band"][0], record["first_bucket"] = width, first
+        record["last_bucket"] = last
 
     def _rehash(self, number: int) -> None:
         moving.rehash(self.frame, number)
 
     def measures(self) -> dict[Lookup, tuple[int, int, int]]:
         """Of each index: probes, rows found, rows wanted; counted since the last call."""
-        counters = [slots.PROBES, slots.FOUND, slots.WANTED]
+        counters = ["probes", "found", "wanted"]
         found = {}
         for lookup, number in self._numbers.items():
             if not isinstance(lookup, int):
-                probes, rows, wanted = self._indexes[number, counters].tolist()
+                record = self._indexes[number]
+                probes, rows, wanted = (int(record[name]) for name in counters)
                 found[lookup] = (probes, rows, wanted)
-                self._indexes[number, counters] = 0
+                for name in counters:
+                    record[name] = 0
         return found
 
     # ---- rows ----
 
     def counts(self) -> list[int]:
-        return [int(c) for c in self._stores[:, slots.COUNT]]
+        return [int(c) for c in self._stores["count"]]
 
     def rows(self, number: int) -> Rows:
         """The rows of an input, in order of slots, without weights."""
         shape = self._shapes[number]
-        out = np.empty((int(self._stores[number, slots.COUNT]), shape.layout.width), np.int64)
+        out = np.empty((int(self._stores[number]["count"]), shape.layout.width), np.int64)
         moving.copy_rows(self.frame, number, out)
         return out
 
@@ -284,45 +294,46 @@ class Holdings:
         return counts[:nodes]
 
     def _count(self, number: int, counts: Words) -> None:
-        moving.count_rows(self.frame, number, counts)
+        moving.count_rows(self.frame, number, records.Words.at(counts))
 
     def purge(self, gone: Words) -> None:
         """Forget what only these output nodes hold."""
         bits = packed(gone, self.set_words)
         for number in range(len(self._shapes)):
-            moving.purge(self.frame, number, bits)
+            moving.purge(self.frame, number, records.Words.at(bits))
 
     def forget(self) -> None:
         """Hold nothing, and give the memory back."""
-        sets.empty_pool(address(self._pool))
+        sets.empty_pool(self._pool_at)
         for number, store in enumerate(self._stores):
-            memory.free(store[slots.ROWS_AT])
-            store[[slots.COUNT, slots.HIGH, slots.ROWS_AT, slots.CAPACITY]] = 0
-            store[slots.FREE_HEAD] = self._no_slot
+            memory.free(store["rows"])
+            for name in ("count", "high", "rows", "capacity"):
+                store[name] = 0
+            store["free"] = self._no_slot
             for lookup, index in self._numbers.items():
                 if number == (lookup if isinstance(lookup, int) else lookup[0]):
                     record = self._indexes[index]
-                    memory.free(record[slots.HEADS_AT])
-                    record[slots.HEADS_AT] = 0
-                    chains = 16 if record[slots.KEYS] else 1
+                    memory.free(record["heads"])
+                    record["heads"] = 0
+                    chains = 16 if record["keys"] else 1
                     self._build_index(number, index, chains)
 
     @property
     def roomy(self) -> bool:
         """Whether most of the memory is of rows that have gone."""
-        held, used = int(self._pool[sets.HELD]), int(self._pool[sets.USED])
+        held, used = self.frame.pool.held, self.frame.pool.used
         if held > 8 * _LEAST_ROOM and held > 4 * used:
             return True
-        rooms, counts = self._stores[:, slots.CAPACITY], self._stores[:, slots.COUNT]
+        rooms, counts = self._stores["capacity"], self._stores["count"]
         return bool(((rooms > _LEAST_ROOM) & (rooms > 4 * counts)).any())
 
     def cells(self, number: int, local: Words, nodes: int) -> tuple[Words, Words]:
         """Which nodes hold the rows of an input how often; see `moving.copy_cells`."""
         written = np.array([max(1, (nodes + 63) // 64), 0], np.int64)
-        cells, words = moving.copy_cells(self.frame, number, local, written)
+        cells, words = moving.copy_cells(self.frame, number, records.Words.at(local), written)
         return (
-            memory.taken(cells, 4 * written[0]).reshape(-1, 4),
-            memory.taken(words, int(written[1])),
+            memory.taken(int(cells), 4 * int(written[0])).reshape(-1, 4),
+            memory.taken(int(words), int(written[1])),
         )
 
     def hold(
@@ -334,27 +345,29 @@ class Holdings:
         width = max(1, (nodes + 63) // 64)
         checks.sets_within(cells[:, 2], cells[:, 3], words, width, nodes, "nodes of rows")
         spare = np.zeros(nodes + 1, np.int32)
+        cells = np.ascontiguousarray(cells)
         moving.hold_cells(
             self.frame,
             number,
             np.ascontiguousarray(rows),
-            np.ascontiguousarray(cells),
+            moving.SavedCell.at(cells),
+            len(cells),
             np.ascontiguousarray(words),
-            max(1, (nodes + 63) // 64),
+            width,
             np.ascontiguousarray(numbers),
             spare,
         )
 
     @property
     def nbytes(self) -> int:
-        rows = int((self._stores[:, slots.CAPACITY] * self._stores[:, slots.STRIDE]).sum())
-        return rows + 8 * int(self._pool[sets.HELD]) + sum(self._index_sizes().values())
+        rows = 8 * int((self._stores["capacity"] * self._stores["slot_words"]).sum())
+        return rows + 8 * self.frame.pool.held + sum(self._index_sizes().values())
 
     def _index_sizes(self) -> dict[Lookup | int, int]:
         sizes = {}
         for lookup, number in self._numbers.items():
-            room = self._stores[lookup if isinstance(lookup, int) else lookup[0], slots.CAPACITY]
-            heads = self._indexes[number, slots.MASK] + 1
+            room = self._stores[lookup if isinstance(lookup, int) else lookup[0]]["capacity"]
+            heads = self._indexes[number]["mask"] + 1
             sizes[lookup] = 8 * int(self.link_words * room + heads)
         return sizes
 
@@ -362,21 +375,19 @@ class Holdings:
         """Rows and bytes of each input."""
         return [
             {
-                "rows": int(store[slots.COUNT]),
-                "bytes": int(store[slots.CAPACITY] * store[slots.STRIDE]),
+                "rows": int(store["count"]),
+                "bytes": 8 * int(store["capacity"] * store["slot_words"]),
             }
             for store in self._stores
         ]
 
     def release(self) -> None:
         """Give all memory back; nothing can be done with it any more."""
-        sets.empty_pool(address(self._pool))
-        for at in self._stores[:, slots.ROWS_AT].tolist():
-            memory.free(at)
-        for at in self._indexes[:, [slots.LINKS_AT, slots.HEADS_AT]].ravel().tolist():
-            memory.free(at)
-        self._stores[:, slots.ROWS_AT] = 0
-        self._indexes[:, [slots.LINKS_AT, slots.HEADS_AT]] = 0
+        sets.empty_pool(self._pool_at)
+        for column in (self._stores["rows"], self._indexes["links"], self._indexes["heads"]):
+            for at in column.tolist():
+                memory.free(at)
+            column[:] = 0
 
 
 def columns_of(columns: Sequence[tuple[int, pa.DataType]]) -> Words:
@@ -390,3 +401,19 @@ def packed(nodes: Words, words: int) -> Words:
     bits = np.zeros(64 * words, np.uint8)
     bits[nodes] = 1
     return np.packbits(bits, bitorder="little").view(np.int64)
+
+
+def clear(vector: Vector) -> None:
+    """A vector has lost its memory."""
+    vector.items, vector.room, vector.count = records.Words(0), 0, 0
+
+
+def taken(frame: Frame, width: int) -> tuple[Rows, np.ndarray, np.ndarray]:
+    """The output rows of a join and their memory, and the pairs of rows and members apart."""
+    rows = memory.taken(frame.out.items.address, frame.out.count).reshape(-1, width)
+    index, members = moving.split_pairs(frame.pairs.items, frame.pairs.count)
+    memory.free(frame.pairs.items.address)
+    clear(frame.out)
+    clear(frame.pairs)
+    frame.out_rows = 0
+    return rows, index, members

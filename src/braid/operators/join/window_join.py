@@ -28,14 +28,11 @@ from braid.operators.core.bit_sets import BitSets
 from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
 from braid.operators.core.values import Words
-from braid.operators.join.kernels import frame as joins
-from braid.operators.join.kernels import window_covers as covers
 from braid.operators.join.kernels import window_joins as kernel
-from braid.operators.join.kernels.state import split_pairs
 from braid.operators.join.logic import JoinLogic
 from braid.operators.join.ring_state import Rings, with_sizes
 from braid.operators.join.spec import JoinRecipe, WindowJoinRecipe, WindowJoinSpec
-from braid.operators.join.state import Holdings
+from braid.operators.join.state import Holdings, clear, taken
 from braid.operators.window.logic import seen_since
 from braid.plan.layout import END
 
@@ -48,7 +45,7 @@ class WindowJoinLogic(JoinLogic):
 
     _loop = staticmethod(kernel.run)
     _let_leave = staticmethod(kernel.let_leave)
-    _visit_all = staticmethod(kernel.visit_all)
+    _expire_from = staticmethod(kernel.expire_from)
 
     def __init__(self, spec: WindowJoinSpec, context: Context) -> None:
         self._windows = spec
@@ -58,8 +55,8 @@ class WindowJoinLogic(JoinLogic):
         self._resized = True
         super().__init__(spec, context)
         self._plain = False
-        self._holdings.frame[joins.PLAIN] = 0
-        self._holdings.frame[covers.COMPLETE] = spec.complete
+        self._rings.frame.plain = 0
+        self._rings.frame.complete = spec.complete
 
     def _make_holdings(self) -> Holdings:
         self._rings = Rings(self._windows.inputs, self._keys, self._windows.netted)
@@ -102,12 +99,12 @@ class WindowJoinLogic(JoinLogic):
             self._rings.size_windows(self._living(), self._sizes)
             self._resized = False
             if self._windows.complete:
-                self._visit_again()
+                self._expire_again()
 
-    def _visit_again(self) -> None:
+    def _expire_again(self) -> None:
         """Events leave other windows than they did; what went up to now is known."""
         frame = self._rings.frame
-        self._visit_all(frame, max(self._told, int(frame[covers.NOW]) + 1))
+        self._expire_from(frame, max(self._told, frame.now + 1))
 
     # ---- events ----
 
@@ -130,15 +127,13 @@ class WindowJoinLogic(JoinLogic):
     def _taken(self) -> Batch:
         """The output, and its memory."""
         frame, width = self._rings.frame, self._spec.output.layout.width
-        rows = memory.taken(frame[joins.OUT_AT], int(frame[joins.OUT_ROWS]) * width)
-        index, members = split_pairs(int(frame[joins.PAIRS_AT]), int(frame[joins.PAIRS]))
-        memory.free(frame[joins.PAIRS_AT])
+        rows, index, members = taken(frame, width)
         words = self._rings.set_words
-        bits = memory.taken(frame[covers.BITS_AT], int(frame[covers.BITS_ROWS]) * words)
-        frame[joins.OUT_AT : joins.FRAME] = 0
-        frame[[covers.BITS_AT, covers.BITS_ROOM, covers.BITS_ROWS]] = 0
+        bits = memory.taken(frame.out_sets.items.address, frame.out_sets.count)
+        clear(frame.out_sets)
+        frame.out_set_rows = 0
         sets = BitSets(bits.reshape(-1, words)) if len(bits) else None
-        return Batch(rows.reshape(-1, width), index, members, sets)
+        return Batch(rows, index, members, sets)
 
     # ---- state ----
 
@@ -182,7 +177,7 @@ class WindowJoinLogic(JoinLogic):
             for number in range(len(self._sides)):
                 ends = self.events(number)[:, END]
                 checks.within(ends, -(2**63), self._told, "times of events")
-            self._visit_all(self._rings.frame, self._told)
+            self._expire_from(self._rings.frame, self._told)
         self._restore_stops(state)
 
     def describe(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.expressions import TRUE, is_true
-from braid.jit import memory
+from braid.jit import memory, records
 from braid.jit.runtime import address
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
@@ -27,7 +27,6 @@ from braid.operators.core.constants import Constants
 from braid.operators.core.membership import Origin, origin_of
 from braid.operators.core.nodes import grown, signatures
 from braid.operators.core.values import Words
-from braid.operators.join.kernels.frame import ALLOWED, SETS_AT
 from braid.operators.join.ring_state import Rings
 from braid.operators.join.spec import JoinRecipe
 from braid.operators.join.state import Holdings
@@ -55,10 +54,10 @@ class SelectionRings(Rings):
         """Sets are lists here: one that the residual leaves may have all nodes."""
         super().size_sets(nodes)
         self._sets = np.zeros(2 * self.set_words + 64 * self.set_words + 8, np.int64)
-        self.frame[SETS_AT] = address(self._sets)
+        self.frame.sets = records.Words.at(self._sets)
 
     def _count(self, number: int, counts: Words) -> None:
-        kernel.count_members(self.frame, number, counts)
+        kernel.count_members(self.frame, number, records.Words.at(counts))
 
 
 class SelectionJoinLogic(WindowJoinLogic):
@@ -66,7 +65,7 @@ class SelectionJoinLogic(WindowJoinLogic):
 
     _loop = staticmethod(kernel.run)
     _let_leave = staticmethod(kernel.let_leave)
-    _visit_all = staticmethod(kernel.visit_all)
+    _expire_from = staticmethod(kernel.expire_from)
 
     def __init__(self, spec: SelectionJoinSpec, context: Context) -> None:
         inputs = len(spec.inputs)
@@ -122,9 +121,9 @@ class SelectionJoinLogic(WindowJoinLogic):
         room = len(self._sieves[0].boxes)
         self._admitted = grown(self._admitted, room, _NEVER)
         self._births = grown(self._births, room, _ALWAYS)
-        self._admitted[nodes] = self._holdings.frame[boxes.CHANGES]
+        self._admitted[nodes] = self._holdings.words[boxes.CHANGES]
         self._births[nodes] = _ALWAYS if recipe.birth is None else recipe.birth
-        self._holdings.frame[boxes.BORN_LATER] |= recipe.birth is not None
+        self._holdings.words[boxes.BORN_LATER] |= recipe.birth is not None
         self._chooser.added(nodes, wider=wider)
         self._moved = True
         if not self.instances:
@@ -138,7 +137,7 @@ class SelectionJoinLogic(WindowJoinLogic):
             for asked in self._sieves:
                 asked.remove(nodes)
             self._chooser.removed(nodes)
-            self._holdings.frame[boxes.CHANGES] += 1
+            self._holdings.words[boxes.CHANGES] += 1
             self._moved = True
 
     def _wanting(self) -> Words:
@@ -179,7 +178,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         """Nobody holds more than all that is held."""
         budget, held = self._context.instance_budget, self.instances
         if held <= budget:
-            self._holdings.frame[ALLOWED] = budget - held
+            self._holdings.frame.allowed = budget - held
         else:
             super()._check_budget()
 
@@ -188,15 +187,15 @@ class SelectionJoinLogic(WindowJoinLogic):
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         found = super().on_batch(inputs, bound)
         self._make_room()
-        self._chooser.consider(self._holdings.frame, self._holdings.counts())
+        self._chooser.consider(self._holdings.words, self._holdings.counts())
         return found
 
-    def _visit_again(self) -> None:
+    def _expire_again(self) -> None:
         """Who wants an event is found when it leaves: members come and go without a trace in it."""
 
     def _make_room(self) -> None:
         """More room for lists, if some were not kept for want of it and there may be more."""
-        frame = self._holdings.frame
+        frame = self._holdings.words
         if frame[boxes.NOT_KEPT] == self._not_kept:
             return
         self._not_kept = int(frame[boxes.NOT_KEPT])
@@ -209,7 +208,7 @@ class SelectionJoinLogic(WindowJoinLogic):
             if wanted > asked.list_room and room > asked.list_room:
                 before = asked.size_lists(room)
                 if self.instances:
-                    kernel.move_lists(self._holdings.frame, number, before, asked.lists)
+                    kernel.move_lists(self._rings.frame, number, before, asked.lists)
                 else:
                     self._side_words[number, [boxes.WRITTEN, boxes.TAIL]] = 0
                 self._moved = True
@@ -222,7 +221,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         if not (self._moved or self._chooser.moved):
             return
         self._moved = False
-        frame, room = self._holdings.frame, len(self._sieves[0].boxes)
+        frame, room = self._holdings.words, len(self._sieves[0].boxes)
         first = 0
         for asked, side in zip(self._sieves, self._side_words, strict=True):
             if self._chooser.lays_strips:
@@ -260,7 +259,7 @@ class SelectionJoinLogic(WindowJoinLogic):
     def restore(self, state: State) -> None:
         super().restore(state)
         self._side_words[:, [boxes.WRITTEN, boxes.TAIL]] = 0
-        kernel.forget_lists(self._holdings.frame)
+        kernel.forget_lists(self._rings.frame)
 
     @property
     def state_bytes(self) -> int:
@@ -280,7 +279,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         super().__del__()
 
     def describe(self) -> dict[str, Any]:
-        frame = self._holdings.frame
+        frame = self._holdings.words
         dimensions = [
             f"{number}.{name}" for number, a in enumerate(self._sieves) for name in a.names()
         ]

@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 
 from braid.jit.memory import resized
+from braid.jit.records import Words
 from braid.jit.runtime import (
     PREDICATE_TYPE,
     WORDS,
@@ -346,7 +347,7 @@ def fits(frame: int, step: int, index: int, row: int, base: int) -> bool:
         column, floating = load_int(columns, 2 * k), load_int(columns, 2 * k + 1)
         other = load_int(bound, input_)
         own = load_int(store_of(frame, input_), BASE)
-        if not same_value(row, base, column, other, own, source, floating):
+        if not same_value(Words(row), base, column, Words(other), own, source, floating):
             return False
     return True
 
@@ -473,7 +474,8 @@ def judged(feed: int, row: int, store: int) -> int:
         column, other = load_int(check, 0), load_int(check, 1)
         if load_int(check, 3) != 0 and is_null(row, column):
             return NEVER
-        if other >= 0 and not same_value(row, base, column, row, base, other, load_int(check, 2)):
+        own, floating = Words(row), load_int(check, 2)
+        if other >= 0 and not same_value(own, base, column, own, base, other, floating):
             return NEVER
         check += 32
     if keeps >= 0 and (is_null(row, keeps) or load_int(row, base + keeps) == 0):

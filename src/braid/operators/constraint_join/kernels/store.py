@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from braid.jit.memory import release, resized
+from braid.jit.records import Words
 from braid.jit.runtime import kernel, load_int, store_int
 from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.operators.join.kernels.store import same_value
@@ -357,7 +358,7 @@ def same_key(index: int, row: int, other: int, base: int) -> bool:
     columns = load_int(index, COLUMNS_AT)
     for k in range(load_int(index, KEYS)):
         column, floating = load_int(columns, 2 * k), load_int(columns, 2 * k + 1)
-        if not same_value(row, base, column, other, base, column, floating):
+        if not same_value(Words(row), base, column, Words(other), base, column, floating):
             return False
     return True
 

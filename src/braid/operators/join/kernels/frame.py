@@ -1,269 +1,357 @@
-"""The frame of a join, as words behind one address, and what is done with it whatever is held.
+"""The frame of a join: everything that its kernels need, behind one pointer.
 
-Members of what comes, what a row must be to join at all, what the residual sees of it, and the row
-that comes out.
+Here are the kernels that do not depend on how rows are held: they find the members of a row that
+arrives, check whether it can join at all, ask the residual, and write the output row.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from braid.jit.runtime import kernel, load_int, store_int
+from braid.jit.records import Halves, Record, Words, i64, record
+from braid.jit.runtime import kernel
+from braid.jit.vector import Vector, reserve
 from braid.operators.core.kernels.instances import any_null, is_null
-from braid.operators.core.kernels.node_sets import ALL, BITS, clear_bits, load_half, sort_list
-from braid.operators.join.kernels.store import BASE, COUNT, STORE_WORDS, same_value
+from braid.operators.core.kernels.node_sets import ALL, BITS, clear_bits, sort_list
+from braid.operators.join.kernels.cells import Cell, Pool
+from braid.operators.join.kernels.store import Index, NodeSet, Store, same_value
 
-#: The frame of a join. WORDS_OF_SET: words of a set of bits; MOST_LISTED: nodes in the longest
-#: list; SETS_AT: room for sets, the first two of deltas, then one for each probe; PLAIN: the output
-#: has no members. ASKED: the row that the residual looks at, the word of its first column, how many
-#: columns come before its flags, and their number. EARLY_AT: constants that all members share. LATE:
-#: whether members have constants; then ASKERS_AT has, for each node, the number of its constants,
-#: ANSWERS_AT what was answered with them last (stamp << 1 | answer). ALLOWED: how many rows may come
-#: before it is looked whether a node holds too many.
-(
-    INPUTS,
-    STORES_AT,
-    INDEXES_AT,
-    POOL_AT,
-    FEEDS_AT,
-    STEPS_AT,
-    LEVELS_AT,
-    BOUND_AT,
-    WORDS_OF_SET,
-    MOST_LISTED,
-    SETS_AT,
-    EVERYONE_AT,
-    PLAIN,
-    EMIT_AT,
-    EMITTED,
-    OUT_BASE,
-    ASKED_AT,
-    ASKED_BASE,
-    FLAGS_FROM,
-    FLAGS,
-    EARLY_AT,
-    LATE,
-    ASKERS_AT,
-    ANSWERS_AT,
-    STAMP,
-    PARAMETERS_AT,
-    PARAMETERS,
-    STRINGS_AT,
-    ALLOWED,
-    OUT_AT,
-    OUT_ROOM,
-    OUT_ROWS,
-    PAIRS_AT,
-    PAIRS_ROOM,
-    PAIRS,
-    FRAME,
-) = range(36)
 
-#: What comes from an input: rows and their number, bytes of a row, where the members of each row
-#: begin, these (of 32 bits), how far it is read, whether it has members; the first output node of each of its nodes, the number of these, the next output node of each; what must hold of a row by itself
-#: (four words each: column, another column or -1, whether it is a float, whether NULL is nothing);
-#: columns that the residual looks at (column, and column there).
-(
-    FEED_ROWS_AT,
-    FEED_ROWS,
-    FEED_BYTES,
-    FEED_STARTS_AT,
-    FEED_MEMBERS_AT,
-    FEED_ROW,
-    FEED_MEMBERED,
-    FANS_AT,
-    FANS,
-    FAN_NEXT_AT,
-    CHECKS_AT,
-    CHECKS,
-    SHOWN_AT,
-    SHOWN,
-    FEED_WORDS,
-) = range(15)
+@record
+class Check(Record):
+    """What must hold of a row by itself."""
 
-#: A probe of a plan: input, index, where the columns of the key are taken from (pairs: input,
-#: column), what to ask of the residual (an address of flags, 0: nothing), what is below and above
-#: the value that a band is around (an address).
-STEP_INPUT, STEP_INDEX, STEP_SOURCES, STEP_FLAGS, STEP_BAND, STEP_WORDS = range(6)
+    column: i64
+    #: A column that must equal it, or -1.
+    other: i64
+    floating: i64
+    #: Whether a row with NULL joins nothing.
+    not_null: i64
 
-#: A level of the search: hash of the key, next slot to look at, next cell of the row that is bound
-#: (0: none); kind, place and weight of what is carried to it; hash of the key without its band,
-#: the stretch of the band that is looked at, and the last one.
-(
-    AT_HASH,
-    AT_SLOT,
-    AT_CELL,
-    AT_KIND,
-    AT_SET,
-    AT_WEIGHT,
-    AT_BASE,
-    AT_BUCKET,
-    AT_LAST,
-    LEVEL_WORDS,
-) = range(10)
+
+@record
+class Shown(Record):
+    """A column that the residual reads, and its column in the row of the residual."""
+
+    column: i64
+    target: i64
+
+
+@record
+class Source(Record):
+    """A column of an input."""
+
+    input: i64
+    column: i64
+
+
+@record
+class Feed(Record):
+    """The rows that have arrived from one input."""
+
+    rows: Words
+    count: i64
+    row_words: i64
+    #: Where the members of each row begin, and the members. `membered`: the input has members.
+    starts: Words
+    members: Halves
+    #: The next row.
+    row: i64
+    membered: i64
+    #: The first output node of each node of the input, how many nodes it has, and the next output
+    #: node of each output node.
+    fans: Words
+    fan_count: i64
+    fan_next: Words
+    checks: Check
+    check_count: i64
+    shown: Shown
+    shown_count: i64
+
+
+@record
+class Step(Record):
+    """A probe of the plan."""
+
+    input: i64
+    index: i64
+    #: Where each column of the key is taken from.
+    sources: Source
+    #: Which parts of the residual to ask; 0: none.
+    flags: Words
+    #: How far below and above a value the band reaches, as integers or floats.
+    band: Words
+
+
+@record
+class Level(Record):
+    """The state of the search at one probe."""
+
+    #: The hash of the key, and the next slot to look at.
+    hash: i64
+    slot: i64
+    #: The next cell of the row that is bound; 0: none.
+    cell: Cell
+    #: The nodes that hold all rows that are bound before this level, and the weight of these rows.
+    kind: i64
+    nodes: Words
+    weight: i64
+    #: The hash of the key without its band, the bucket that is looked at, and the last one.
+    base: i64
+    bucket: i64
+    last: i64
+
+
+@record
+class Bound(Record):
+    """The row of an input that is part of the combination."""
+
+    row: Words
+
+
+@record
+class Frame(Record):
+    """The frame of a join."""
+
+    inputs: i64
+    #: One for each input: the rows that are held, and the rows that have arrived.
+    stores: Store
+    feeds: Feed
+    indexes: Index
+    pool: Pool
+    #: For each input that drives, the probes of the others.
+    steps: Step
+    levels: Level
+    bound: Bound
+    #: Words of a set of bits, nodes in the longest list, and room for sets: two for deltas, then one
+    #: for each probe.
+    set_words: i64
+    most_listed: i64
+    sets: Words
+    #: The set of the row that is applied.
+    delta: Annotated[NodeSet, 1]
+    #: All output nodes, as bits.
+    everyone: Words
+    #: Whether the output has no members.
+    plain: i64
+    #: The columns of the output row, their number, and the word of the first.
+    emit: Source
+    emitted: i64
+    out_base: i64
+    #: The row that the residual reads, the word of its first column, how many columns come before its
+    #: flags, and how many flags there are.
+    asked: Words
+    asked_base: i64
+    first_flag: i64
+    flags: i64
+    #: The constants of the part of the residual that all members share.
+    early_constants: Words
+    #: Whether members have constants. For each node: the number of its constants. For each of these:
+    #: the last answer (stamp << 1 | answer), and the constants, `parameters` of them.
+    late: i64
+    askers: Words
+    answers: Words
+    stamp: i64
+    parameter_rows: Words
+    parameters: i64
+    strings: i64
+    #: How many more rows may arrive before someone checks how many rows each node holds.
+    allowed: i64
+    #: The output: rows, their number, and pairs of row and node.
+    out: Annotated[Vector, 1]
+    out_rows: i64
+    pairs: Annotated[Vector, 1]
 
 
 @kernel()
-def expand(frame: int, feed: int, first: int, last: int, out: int) -> int:
-    """The output nodes of a delta's nodes, which are members of its feed; the kind of the set."""
-    members, most = load_int(feed, FEED_MEMBERS_AT), load_int(frame, MOST_LISTED)
+def expand(frame: Frame, feed: Feed, first: int, last: int, out: Words) -> int:
+    """The output nodes of some of the members of a feed; the kind of the set."""
+    most = frame.most_listed
     if last - first > most:
-        return _expand_bits(frame, feed, members, first, last, out)
-    fans, known = load_int(feed, FANS_AT), load_int(feed, FANS)
-    following = load_int(feed, FAN_NEXT_AT)
+        return _expand_bits(frame, feed, first, last, out)
+    members, fans, known, following = feed.members, feed.fans, feed.fan_count, feed.fan_next
     count = np.int64(0)
     for p in range(first, last):
-        node = load_half(members, p)
+        node = members[p]
         if node >= known:
             continue
-        member = load_int(fans, node)
+        member = fans[node]
         while member >= 0:
             if count == most:
-                return _expand_bits(frame, feed, members, first, last, out)
-            store_int(out, count, member)
+                return _expand_bits(frame, feed, first, last, out)
+            out[count] = member
             count += 1
-            member = load_int(following, member)
+            member = following[member]
     sort_list(out, count)
     return count
 
 
 @kernel()
-def _expand_bits(frame: int, feed: int, members: int, first: int, last: int, out: int) -> int:
+def _expand_bits(frame: Frame, feed: Feed, first: int, last: int, out: Words) -> int:
     """The same as bits. Neighbours mostly lie in the same word: it is written when it is left."""
-    fans, known = load_int(feed, FANS_AT), load_int(feed, FANS)
-    following = load_int(feed, FAN_NEXT_AT)
-    clear_bits(out, load_int(frame, WORDS_OF_SET))
+    members, fans, known, following = feed.members, feed.fans, feed.fan_count, feed.fan_next
+    clear_bits(out, frame.set_words)
     at, word, some = np.int64(0), np.int64(0), False
     for p in range(first, last):
-        node = load_half(members, p)
+        node = members[p]
         if node >= known:
             continue
-        member = load_int(fans, node)
+        member = fans[node]
         while member >= 0:
             if member >> 6 != at:
-                store_int(out, at, load_int(out, at) | word)
+                out[at] |= word
                 at, word = member >> 6, np.int64(0)
             word |= np.int64(1) << np.int64(member & 63)
             some = True
-            member = load_int(following, member)
-    store_int(out, at, load_int(out, at) | word)
+            member = following[member]
+    out[at] |= word
     return np.int64(BITS) if some else np.int64(0)
 
 
 @kernel()
-def can_join(feed: int, row: int, base: int) -> bool:
+def can_join(feed: Feed, row: Words, base: int) -> bool:
     """Whether a row by itself does not exclude that it joins: no key is NULL, and columns that
     equal the same column of another input equal each other."""
-    check = load_int(feed, CHECKS_AT)
-    for _ in range(load_int(feed, CHECKS)):
-        column, other = load_int(check, 0), load_int(check, 1)
-        if load_int(check, 3) != 0 and is_null(row, column):
+    for k in range(feed.check_count):
+        check = feed.checks[k]
+        column, other = check.column, check.other
+        if check.not_null != 0 and is_null(row, column):
             return False
-        if other >= 0 and not same_value(row, base, column, row, base, other, load_int(check, 2)):
+        if other >= 0 and not same_value(row, base, column, row, base, other, check.floating):
             return False
-        check += 32
     return True
 
 
 @kernel()
-def show(frame: int, feed: int, row: int, base: int) -> None:
-    """Copy the columns of a row that the residual looks at."""
-    asked, first = load_int(frame, ASKED_AT), load_int(frame, ASKED_BASE)
-    pair = load_int(feed, SHOWN_AT)
-    for _ in range(load_int(feed, SHOWN)):
-        column, target = load_int(pair, 0), load_int(pair, 1)
-        store_int(asked, first + target, load_int(row, base + column))
+def show(frame: Frame, feed: Feed, row: Words, base: int) -> None:
+    """Copy the columns of a row that the residual reads."""
+    asked, first = frame.asked, frame.asked_base
+    for k in range(feed.shown_count):
+        column, target = feed.shown[k].column, feed.shown[k].target
+        asked[first + target] = row[base + column]
         word, bit = 2 + (target >> 6), np.int64(1) << np.int64(target & 63)
-        mask = load_int(asked, word)
-        store_int(asked, word, mask | bit if is_null(row, column) else mask & ~bit)
-        pair += 16
+        mask = asked[word]
+        asked[word] = mask | bit if is_null(row, column) else mask & ~bit
 
 
 @kernel()
-def holds(frame: int, flags: int, early: Any) -> bool:
-    """Ask what the flags say of the residual."""
-    asked = load_int(frame, ASKED_AT)
-    first = load_int(frame, ASKED_BASE) + load_int(frame, FLAGS_FROM)
-    for k in range(load_int(frame, FLAGS)):
-        store_int(asked, first + k, load_int(flags, k))
-    return early(np.int64(0), asked, load_int(frame, EARLY_AT), load_int(frame, STRINGS_AT))
+def holds(frame: Frame, flags: Words, early: Any) -> bool:
+    """Ask the parts of the residual that the flags name."""
+    asked = frame.asked
+    first = frame.asked_base + frame.first_flag
+    for k in range(frame.flags):
+        asked[first + k] = flags[k]
+    return early(np.int64(0), asked.address, frame.early_constants.address, frame.strings)
 
 
 @kernel()
-def compose(frame: int, row: int, time: int, weight: int) -> None:
+def bind(frame: Frame, input_: int, row: Words) -> None:
+    """Let a row be part of the combination, and show it to the residual."""
+    feed = frame.feeds[input_]
+    frame.bound[input_].row = row
+    if feed.shown_count > 0:
+        show(frame, feed, row, frame.stores[input_].base)
+
+
+@kernel()
+def compose(frame: Frame, row: Words, time: int, weight: int) -> None:
     """Write the output row of the rows that are bound."""
-    bound, stores = load_int(frame, BOUND_AT), load_int(frame, STORES_AT)
-    base, emitted = load_int(frame, OUT_BASE), load_int(frame, EMITTED)
-    store_int(row, 0, time)
-    store_int(row, 1, time)
+    bound, stores = frame.bound, frame.stores
+    base, emitted = frame.out_base, frame.emitted
+    row[0] = time
+    row[1] = time
     for word in range(2, base):
-        store_int(row, word, 0)
+        row[word] = 0
     nulls = False
-    for i in range(load_int(frame, INPUTS)):
-        store = stores + i * (8 * STORE_WORDS)
-        nulls = nulls or any_null(load_int(bound, i), load_int(store, BASE))
-    pair = load_int(frame, EMIT_AT)
+    for i in range(frame.inputs):
+        nulls = nulls or any_null(bound[i].row, stores[i].base)
     for k in range(emitted):
-        i, column = load_int(pair, 0), load_int(pair, 1)
-        source = load_int(bound, i)
-        own = load_int(stores + i * (8 * STORE_WORDS), BASE)
-        store_int(row, base + k, load_int(source, own + column))
+        i, column = frame.emit[k].input, frame.emit[k].column
+        source = bound[i].row
+        row[base + k] = source[stores[i].base + column]
         if nulls and is_null(source, column):
-            word = 2 + (k >> 6)
-            store_int(row, word, load_int(row, word) | (np.int64(1) << np.int64(k & 63)))
-        pair += 16
-    store_int(row, base + emitted, weight)
+            row[2 + (k >> 6)] |= np.int64(1) << np.int64(k & 63)
+    row[base + emitted] = weight
 
 
 @kernel()
-def wants(frame: int, node: int, late: Any) -> bool:
+def next_output(frame: Frame) -> Words:
+    """Where the next output row is written; `out_rows` counts those that are kept."""
+    width = frame.out_base + frame.emitted + 1
+    reserve(frame.out, width, 256 * width)
+    return frame.out.items.after(frame.out.count)
+
+
+@kernel()
+def keep_output(frame: Frame) -> None:
+    """Keep the output row that was written last."""
+    frame.out.count += frame.out_base + frame.emitted + 1
+    frame.out_rows += 1
+
+
+@kernel()
+def wants(frame: Frame, node: int, late: Any) -> bool:
     """Ask the residual with the constants of an output node; once for all that have the same."""
-    if load_int(frame, LATE) == 0:
+    if frame.late == 0:
         return True
-    asker = load_int(load_int(frame, ASKERS_AT), node)
-    answers, stamp = load_int(frame, ANSWERS_AT), load_int(frame, STAMP)
-    answer = load_int(answers, asker)
+    asker = frame.askers[node]
+    answers, stamp = frame.answers, frame.stamp
+    answer = answers[asker]
     if answer >> 1 != stamp:
-        own = load_int(frame, PARAMETERS_AT) + 8 * asker * load_int(frame, PARAMETERS)
-        holds = late(np.int64(0), load_int(frame, ASKED_AT), own, load_int(frame, STRINGS_AT))
+        own = frame.parameter_rows.after(asker * frame.parameters)
+        holds = late(np.int64(0), frame.asked.address, own.address, frame.strings)
         answer = 2 * stamp + (1 if holds else 0)
-        store_int(answers, asker, answer)
+        answers[asker] = answer
     return (answer & 1) != 0
 
 
 @kernel()
-def members_of(frame: int, feed: int, number: int) -> int:
-    """The set of a delta, written where deltas have theirs: its kind."""
-    if load_int(feed, FEED_MEMBERED) == 0:
+def members_of(frame: Frame, feed: Feed, number: int) -> int:
+    """Write the set of a row that has arrived to where deltas have theirs; the kind of it."""
+    if feed.membered == 0:
         return np.int64(ALL)
-    starts = load_int(feed, FEED_STARTS_AT)
-    first, last = load_int(starts, number), load_int(starts, number + 1)
-    return expand(frame, feed, first, last, load_int(frame, SETS_AT))
+    return expand(frame, feed, feed.starts[number], feed.starts[number + 1], frame.sets)
 
 
 @kernel()
-def next_feed(frame: int) -> int:
-    """The input whose next delta is the earliest, or -1."""
+def arrived(feed: Feed, number: int) -> Words:
+    """A row that has arrived."""
+    return feed.rows.after(number * feed.row_words)
+
+
+@kernel()
+def next_row(feed: Feed) -> Words:
+    """The next row of a feed, which is taken."""
+    row = arrived(feed, feed.row)
+    feed.row += 1
+    return row
+
+
+@kernel()
+def next_feed(frame: Frame) -> int:
+    """The input whose next row is the earliest, or -1."""
     best, earliest = np.int64(-1), np.int64(0)
-    feed = load_int(frame, FEEDS_AT)
-    for i in range(load_int(frame, INPUTS)):
-        row = load_int(feed, FEED_ROW)
-        if row < load_int(feed, FEED_ROWS):
-            time = load_int(load_int(feed, FEED_ROWS_AT) + row * load_int(feed, FEED_BYTES), 1)
+    for i in range(frame.inputs):
+        feed = frame.feeds[i]
+        if feed.row < feed.count:
+            time = arrived(feed, feed.row)[1]
             if best < 0 or time < earliest:
                 best, earliest = np.int64(i), time
-        feed += 8 * FEED_WORDS
     return best
 
 
 @kernel()
-def all_hold(frame: int, driver: int) -> bool:
+def all_hold(frame: Frame, driver: int) -> bool:
     """Whether every other input holds something."""
-    for i in range(load_int(frame, INPUTS)):
-        if i != driver:
-            store = load_int(frame, STORES_AT) + i * (8 * STORE_WORDS)
-            if load_int(store, COUNT) == 0:
-                return False
+    for i in range(frame.inputs):
+        if i != driver and frame.stores[i].count == 0:
+            return False
     return True
+
+
+@kernel()
+def steps_of(frame: Frame, driver: int) -> Step:
+    """The probes for an input that drives."""
+    return frame.steps[driver * (frame.inputs - 1)]

@@ -1,36 +1,19 @@
-"""Probes of a join: by the hash of what must be equal, or of the stretches that a band touches."""
+"""Probes of a join: by the hash of what must be equal, or of the buckets that a band touches."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from braid.jit.runtime import kernel, load_float, load_int, store_int
+from braid.jit.records import Floats, Words
+from braid.jit.runtime import kernel
 from braid.operators.core.kernels.instances import FREE
-from braid.operators.join.kernels.frame import (
-    AT_BASE,
-    AT_BUCKET,
-    AT_CELL,
-    AT_HASH,
-    AT_LAST,
-    AT_SLOT,
-    BOUND_AT,
-    INDEXES_AT,
-    STEP_BAND,
-    STEP_INDEX,
-    STEP_SOURCES,
-    STORES_AT,
-)
+from braid.operators.join.kernels.cells import Cell
+from braid.operators.join.kernels.frame import Frame, Level, Step, bind, holds
 from braid.operators.join.kernels.store import (
-    BAND,
-    BASE,
-    COLUMNS_AT,
-    HEADS_AT,
     IN_BAND,
-    INDEX_WORDS,
-    KEYS,
-    MASK,
-    PROBES,
-    STORE_WORDS,
+    Index,
     add_bucket,
     add_to_hash,
     bucket_of,
@@ -45,12 +28,11 @@ _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
 
 @kernel()
-def _look_up(index: int, level: int, value: int) -> None:
+def _look_up(index: Index, level: Level, value: int) -> None:
     """Begin with the chain of a hash."""
     value &= FREE
-    bucket = value & load_int(index, MASK)
-    store_int(level, AT_HASH, value)
-    store_int(level, AT_SLOT, load_int(load_int(index, HEADS_AT), bucket))
+    level.hash = value
+    level.slot = index.heads[value & index.mask]
 
 
 @kernel()
@@ -62,25 +44,25 @@ def _added(value: int, change: int) -> int:
 
 
 @kernel()
-def _begin_band(level: int, index: int, at: int, around: int, how: int) -> None:
-    """The stretches that a band around a value touches. Floats were or will be rounded where the
+def _begin_band(level: Level, index: Index, at: Words, around: Words, how: int) -> None:
+    """The buckets that a band around a value touches. Floats were or will be rounded where the
     residual is asked, so their band is a little wider."""
     if how == IN_BAND:
-        value, below, above = load_int(at, 0), load_int(around, 0), load_int(around, 1)
-        width = load_int(index, BAND)
-        store_int(level, AT_BUCKET, within(bucket_of(_added(value, -below), width), index))
-        store_int(level, AT_LAST, within(bucket_of(_added(value, above), width), index))
+        value, width = at[0], index.band[0]
+        level.bucket = within(bucket_of(_added(value, -around[0]), width), index)
+        level.last = within(bucket_of(_added(value, around[1]), width), index)
         return
-    point, under, over = load_float(at, 0), load_float(around, 0), load_float(around, 1)
-    lowest_, highest, wide = point, point, load_float(index, BAND)
+    sides, wide = Floats(around.address), Floats(index.band.address)[0]
+    point, under, over = Floats(at.address)[0], sides[0], sides[1]
+    lowest_, highest = point, point
     if abs(point) < np.inf:
         slack = (abs(point) + _finite(under) + _finite(over)) * _ROUNDING
         lowest_, highest = point - under - slack, point + over + slack
     # A side without a bound; NaN is above all others.
     lowest_ = -np.inf if under == np.inf else lowest_
     highest = np.nan if over == np.inf else highest
-    store_int(level, AT_BUCKET, within(float_bucket_of(lowest_, wide), index))
-    store_int(level, AT_LAST, within(float_bucket_of(highest, wide), index))
+    level.bucket = within(float_bucket_of(lowest_, wide), index)
+    level.last = within(float_bucket_of(highest, wide), index)
 
 
 @kernel()
@@ -89,57 +71,55 @@ def _finite(width: float) -> float:
 
 
 @kernel()
-def next_chain(index: int, level: int) -> bool:
-    """Go on with the next stretch of a band; whether there is one."""
-    bucket = load_int(level, AT_BUCKET) + 1
-    if bucket > load_int(level, AT_LAST):
+def next_chain(index: Index, level: Level) -> bool:
+    """Go on with the next bucket of a band; whether there is one."""
+    bucket = level.bucket + 1
+    if bucket > level.last:
         return False
-    store_int(level, AT_BUCKET, bucket)
-    _look_up(index, level, add_bucket(load_int(level, AT_BASE), bucket))
+    level.bucket = bucket
+    _look_up(index, level, add_bucket(level.base, bucket))
     return True
 
 
 @kernel()
-def begin(frame: int, step: int, level: int) -> None:
+def begin(frame: Frame, step: Step, level: Level) -> None:
     """Look for the first row of a probe."""
-    index = load_int(frame, INDEXES_AT) + load_int(step, STEP_INDEX) * (8 * INDEX_WORDS)
-    bound, stores = load_int(frame, BOUND_AT), load_int(frame, STORES_AT)
-    source, columns = load_int(step, STEP_SOURCES), load_int(index, COLUMNS_AT)
+    index = frame.indexes[step.index]
     value = np.int64(0)
-    store_int(level, AT_CELL, 0)
-    store_int(level, AT_BUCKET, 0)
-    store_int(level, AT_LAST, 0)
-    store_int(index, PROBES, load_int(index, PROBES) + 1)
-    for k in range(load_int(index, KEYS)):
-        i = load_int(source, 2 * k)
-        row, base = load_int(bound, i), load_int(stores + i * (8 * STORE_WORDS), BASE)
-        column, how = load_int(source, 2 * k + 1), load_int(columns, 2 * k + 1)
+    level.cell = Cell(0)
+    level.bucket = 0
+    level.last = 0
+    index.probes += 1
+    for k in range(index.keys):
+        source, how = step.sources[k], index.columns[k].how
+        row, base = frame.bound[source.input].row, frame.stores[source.input].base
         if how >= IN_BAND:
             # It is the last of the keys.
-            _begin_band(level, index, row + 8 * (base + column), load_int(step, STEP_BAND), how)
-            store_int(level, AT_BASE, value)
-            value = add_bucket(value, load_int(level, AT_BUCKET))
+            _begin_band(level, index, row.after(base + source.column), step.band, how)
+            level.base = value
+            value = add_bucket(value, level.bucket)
         else:
-            value = add_to_hash(value, row, base, column, how)
+            value = add_to_hash(value, row, base, source.column, how)
     _look_up(index, level, value)
 
 
 @kernel()
-def same_keys(frame: int, step: int, index: int, row: int, base: int) -> bool:
-    bound, stores = load_int(frame, BOUND_AT), load_int(frame, STORES_AT)
-    source, columns = load_int(step, STEP_SOURCES), load_int(index, COLUMNS_AT)
-    for k in range(load_int(index, KEYS)):
-        if load_int(columns, 2 * k + 1) >= IN_BAND:
+def _same_keys(frame: Frame, step: Step, index: Index, row: Words, base: int) -> bool:
+    for k in range(index.keys):
+        key, source = index.columns[k], step.sources[k]
+        if key.how >= IN_BAND:
             return True
-        i = load_int(source, 2 * k)
-        if not same_value(
-            row,
-            base,
-            load_int(columns, 2 * k),
-            load_int(bound, i),
-            load_int(stores + i * (8 * STORE_WORDS), BASE),
-            load_int(source, 2 * k + 1),
-            load_int(columns, 2 * k + 1),
-        ):
+        other, other_base = frame.bound[source.input].row, frame.stores[source.input].base
+        if not same_value(row, base, key.column, other, other_base, source.column, key.how):
             return False
     return True
+
+
+@kernel()
+def found(frame: Frame, step: Step, index: Index, row: Words, base: int, early: Any) -> bool:
+    """Bind a row whose hash is right, if its keys are; whether the residual holds then."""
+    if not _same_keys(frame, step, index, row, base):
+        return False
+    index.found += 1
+    bind(frame, step.input, row)
+    return step.flags.address == 0 or holds(frame, step.flags, early)

@@ -1,25 +1,25 @@
-"""What a join holds of each input: distinct rows in slots, chained by hash in several indexes.
+"""The rows that a join holds of each input: distinct rows in slots, chained by hash in several indexes.
 
-A slot is a row of words whose last one, the weight, begins the first cell of the row (see
-`operators/core/kernels/node_sets.py`). The first index of an input chains equal rows, so that a row is found again when
-copies of it go; the others chain rows with equal keys, for probes; one without keys chains all.
-Chains are linked both ways: a row leaves at the same cost however many share its key.
+A slot is a row of words. Its last word, the weight, begins the first cell of the row (see
+`operators/core/kernels/node_sets.py`). The first index of an input chains equal rows, so that a row
+is found again when copies of it go. The others chain rows with equal keys, for probes; one without
+keys chains all rows. Chains are linked both ways: a row leaves at the same cost however many rows
+share its key.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from braid.jit.memory import resized
-from braid.jit.runtime import kernel, load_float, load_int, store_int
+from braid.jit.records import Floats, Record, Words, i64, record
+from braid.jit.runtime import kernel
 from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.operators.core.kernels.node_sets import (
     ALL,
-    KIND,
-    NEXT,
-    WEIGHT,
     extend_cell,
-    give_cells,
     meet,
     new_cell,
     set_of,
@@ -27,61 +27,96 @@ from braid.operators.core.kernels.node_sets import (
     take_out,
     tidy_cells,
 )
+from braid.operators.join.kernels.cells import Cell, Pool
 
 #: Words that a slot has beyond the row.
 EXTRA = 3
 
-#: What is held of an input: rows, slots ever used, first free slot, where rows are, for how many
-#: there is room, bytes of a slot, words of a row, word of the first column, first index.
-(
-    COUNT,
-    HIGH,
-    FREE_HEAD,
-    ROWS_AT,
-    CAPACITY,
-    STRIDE,
-    WIDTH,
-    BASE,
-    FIRST_INDEX,
-    STORE_WORDS,
-) = range(10)
-
-#: An index: three words of each slot (next, previous, hash), heads of chains, their number less
-#: one, number of keys, where their columns are (pairs: column, and how it is compared), next index
-#: of the input; probes, rows found, those of them that were wanted; the width of a band (0: all);
-#: its first and last stretch, in which all is that lies beyond (the same: there are none).
-(
-    LINKS_AT,
-    HEADS_AT,
-    MASK,
-    KEYS,
-    COLUMNS_AT,
-    FOLLOWING,
-    PROBES,
-    FOUND,
-    WANTED,
-    BAND,
-    FIRST_STRETCH,
-    LAST_STRETCH,
-    INDEX_WORDS,
-) = range(13)
-
-#: A column of a key: equal words, equal floats, or integers or floats in a band.
+#: How a column of a key is compared: as equal words, as equal floats, or by a band around an integer
+#: or a float.
 AS_WORD, AS_FLOAT, IN_BAND, FLOAT_IN_BAND = range(4)
-
-#: A link.
-LINK_NEXT, LINK_PREVIOUS, LINK_HASH, LINK_WORDS = range(4)
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)
 _HIGHEST = 1 << 60
 
 
+@record
+class Store(Record):
+    """The rows that are held of one input."""
+
+    count: i64
+    #: Slots ever used, and the first free one of them (-1: none; a free slot begins with the next).
+    high: i64
+    free: i64
+    rows: Words
+    capacity: i64
+    #: Words of a slot, words of a row, and the word of its first column.
+    slot_words: i64
+    width: i64
+    base: i64
+    #: The number of the first index.
+    index: i64
+
+
+@record
+class Link(Record):
+    """The place of a row in a chain."""
+
+    next: i64
+    previous: i64
+    hash: i64
+
+
+LINK_WORDS = Link.stride // 8
+
+
+@record
+class KeyColumn(Record):
+    """A column of a key, and how it is compared."""
+
+    column: i64
+    how: i64
+
+
+@record
+class Index(Record):
+    """The chains of the rows of one input by some of their columns."""
+
+    #: One for each slot, and the first slot of each chain.
+    links: Link
+    heads: Words
+    #: The number of chains less one.
+    mask: i64
+    keys: i64
+    columns: KeyColumn
+    #: The number of the next index of the input, or -1.
+    following: i64
+    #: Probes, rows that they found, and how many of these were wanted.
+    probes: i64
+    found: i64
+    wanted: i64
+    #: The width of a bucket of a band, an integer or a float; 0: one bucket has all values.
+    band: Annotated[Words, 1]
+    #: The buckets that have all values beyond them as well. If both are the same, there are none.
+    first_bucket: i64
+    last_bucket: i64
+
+
+@record
+class NodeSet(Record):
+    """A set of nodes (see `operators/core/kernels/node_sets.py`), and the longest list of nodes."""
+
+    kind: i64
+    nodes: Words
+    most: i64
+
+
 @kernel()
-def add_to_hash(value: int, row: int, base: int, column: int, floating: int) -> int:
+def add_to_hash(value: int, row: Words, base: int, column: int, floating: int) -> int:
     if is_null(row, column):
         return mix(value + _NULL)
-    word = load_int(row, base + column)
+    word = row[base + column]
     if floating != 0:
         word = canonical_float(word)
     return mix(value + word + _SEED)
@@ -89,7 +124,7 @@ def add_to_hash(value: int, row: int, base: int, column: int, floating: int) -> 
 
 @kernel()
 def bucket_of(word: int, width: int) -> int:
-    """Which stretch of a band's width an integer lies in: what is larger lies in none before."""
+    """The bucket of a band's width that an integer lies in; a larger integer lies in none before."""
     if width == 0:
         return np.int64(0)
     return np.int64(word) // np.int64(width)
@@ -111,9 +146,9 @@ def float_bucket_of(value: float, width: float) -> int:
 
 
 @kernel()
-def within(bucket: int, index: int) -> int:
-    """The stretch, or the last one on its side: what is larger lies in none before."""
-    first, last = load_int(index, FIRST_STRETCH), load_int(index, LAST_STRETCH)
+def within(bucket: int, index: Index) -> int:
+    """The bucket, or the last one on its side."""
+    first, last = index.first_bucket, index.last_bucket
     return bucket if first == last else min(max(bucket, first), last)
 
 
@@ -123,16 +158,16 @@ def add_bucket(value: int, bucket: int) -> int:
 
 
 @kernel()
-def hash_row(row: int, base: int, index: int) -> int:
-    value, columns = np.int64(0), load_int(index, COLUMNS_AT)
-    for k in range(load_int(index, KEYS)):
-        column, how = load_int(columns, 2 * k), load_int(columns, 2 * k + 1)
+def hash_row(row: Words, base: int, index: Index) -> int:
+    value, columns = np.int64(0), index.columns
+    for k in range(index.keys):
+        column, how = columns[k].column, columns[k].how
         if how >= IN_BAND and not is_null(row, column):
             if how == IN_BAND:
-                bucket = bucket_of(load_int(row, base + column), load_int(index, BAND))
+                bucket = bucket_of(row[base + column], index.band[0])
             else:
-                at = row + 8 * (base + column)
-                bucket = float_bucket_of(load_float(at, 0), load_float(index, BAND))
+                point = Floats(row.address)[base + column]
+                bucket = float_bucket_of(point, Floats(index.band.address)[0])
             value = add_bucket(value, within(bucket, index))
         else:
             value = add_to_hash(value, row, base, column, how)
@@ -141,24 +176,29 @@ def hash_row(row: int, base: int, index: int) -> int:
 
 @kernel()
 def same_value(
-    row: int, base: int, column: int, other: int, other_base: int, other_column: int, floating: int
+    row: Words,
+    base: int,
+    column: int,
+    other: Words,
+    other_base: int,
+    other_column: int,
+    floating: int,
 ) -> bool:
     """Whether two columns are equal, or both NULL."""
     null = is_null(row, column)
     if null or is_null(other, other_column):
         return null and is_null(other, other_column)
-    x, y = load_int(row, base + column), load_int(other, other_base + other_column)
+    x, y = row[base + column], other[other_base + other_column]
     if x == y:
         return True
     return floating != 0 and canonical_float(x) == canonical_float(y)
 
 
 @kernel()
-def _same_row(row: int, other: int, base: int, index: int) -> bool:
-    columns = load_int(index, COLUMNS_AT)
-    for k in range(load_int(index, KEYS)):
-        column = load_int(columns, 2 * k)
-        if not same_value(row, base, column, other, base, column, load_int(columns, 2 * k + 1)):
+def _same_row(row: Words, other: Words, base: int, index: Index) -> bool:
+    for k in range(index.keys):
+        key = index.columns[k]
+        if not same_value(row, base, key.column, other, base, key.column, key.how):
             return False
     return True
 
@@ -167,119 +207,112 @@ def _same_row(row: int, other: int, base: int, index: int) -> bool:
 
 
 @kernel()
-def link(index: int, slot: int, hash_: int) -> None:
-    links, heads = load_int(index, LINKS_AT), load_int(index, HEADS_AT)
-    bucket = hash_ & load_int(index, MASK)
-    first = load_int(heads, bucket)
-    at = links + slot * (8 * LINK_WORDS)
-    store_int(at, LINK_NEXT, first)
-    store_int(at, LINK_PREVIOUS, -1)
-    store_int(at, LINK_HASH, hash_)
+def link(index: Index, slot: int, hash_: int) -> None:
+    """Put a row at the head of its chain."""
+    links, heads = index.links, index.heads
+    bucket = hash_ & index.mask
+    first, own = heads[bucket], links[slot]
+    own.next = first
+    own.previous = -1
+    own.hash = hash_
     if first >= 0:
-        store_int(links + first * (8 * LINK_WORDS), LINK_PREVIOUS, slot)
-    store_int(heads, bucket, slot)
+        links[first].previous = slot
+    heads[bucket] = slot
 
 
 @kernel()
-def unlink(index: int, slot: int) -> None:
-    links = load_int(index, LINKS_AT)
-    at = links + slot * (8 * LINK_WORDS)
-    following, previous = load_int(at, LINK_NEXT), load_int(at, LINK_PREVIOUS)
+def unlink(index: Index, slot: int) -> None:
+    """Take a row out of its chain."""
+    links = index.links
+    own = links[slot]
+    following, previous = own.next, own.previous
     if following >= 0:
-        store_int(links + following * (8 * LINK_WORDS), LINK_PREVIOUS, previous)
+        links[following].previous = previous
     if previous >= 0:
-        store_int(links + previous * (8 * LINK_WORDS), LINK_NEXT, following)
+        links[previous].next = following
     else:
-        bucket = load_int(at, LINK_HASH) & load_int(index, MASK)
-        store_int(load_int(index, HEADS_AT), bucket, following)
+        index.heads[own.hash & index.mask] = following
 
 
 @kernel()
-def make_heads(index: int, size: int) -> None:
-    heads = resized(load_int(index, HEADS_AT), size)
-    store_int(index, HEADS_AT, heads)
-    store_int(index, MASK, size - 1)
+def make_heads(index: Index, size: int) -> None:
+    """Give an index so many empty chains."""
+    heads = Words(resized(index.heads, size))
+    index.heads = heads
+    index.mask = size - 1
     for bucket in range(size):
-        store_int(heads, bucket, -1)
+        heads[bucket] = -1
 
 
 @kernel()
-def hang_all(store: int, index: int, anew: bool) -> None:
-    """Chain all rows in empty chains; `anew`: their hashes are not known."""
-    rows, stride = load_int(store, ROWS_AT), load_int(store, STRIDE)
-    links, base = load_int(index, LINKS_AT), load_int(store, BASE)
-    for slot in range(load_int(store, HIGH)):
-        row = rows + slot * stride
-        if load_int(row, 1) == FREE:
+def row_at(store: Store, slot: int) -> Words:
+    return store.rows.after(slot * store.slot_words)
+
+
+@kernel()
+def link_all(store: Store, index: Index, rehash: bool) -> None:
+    """Put all rows into empty chains; `rehash`: their hashes are not known."""
+    for slot in range(store.high):
+        row = row_at(store, slot)
+        if row[1] == FREE:
             continue
-        hash_ = (
-            hash_row(row, base, index)
-            if anew
-            else load_int(links + slot * (8 * LINK_WORDS), LINK_HASH)
-        )
+        hash_ = hash_row(row, store.base, index) if rehash else index.links[slot].hash
         link(index, slot, hash_)
 
 
 @kernel()
-def _record(indexes: int, number: int) -> int:
-    return indexes + number * (8 * INDEX_WORDS)
-
-
-@kernel()
-def _more_heads(store: int, indexes: int) -> None:
-    """As many chains as rows, at least."""
-    number = load_int(store, FIRST_INDEX)
+def _more_heads(store: Store, indexes: Index) -> None:
+    """Have at least as many chains as rows."""
+    number = store.index
     while number >= 0:
-        index = _record(indexes, number)
-        mask = load_int(index, MASK)
-        if load_int(index, KEYS) > 0 and load_int(store, COUNT) > mask:
+        index = indexes[number]
+        mask = index.mask
+        if index.keys > 0 and store.count > mask:
             make_heads(index, 2 * (mask + 1))
-            hang_all(store, index, False)
-        number = load_int(index, FOLLOWING)
+            link_all(store, index, False)
+        number = index.following
 
 
 @kernel()
-def _take_slot(store: int, indexes: int) -> int:
+def _take_slot(store: Store, indexes: Index) -> int:
     """A slot that nobody uses; rows and links may have moved."""
-    slot = load_int(store, FREE_HEAD)
+    slot = store.free
     if slot >= 0:
-        row = load_int(store, ROWS_AT) + slot * load_int(store, STRIDE)
-        store_int(store, FREE_HEAD, load_int(row, 0))
+        store.free = row_at(store, slot)[0]
         return slot
-    slot = load_int(store, HIGH)
-    store_int(store, HIGH, slot + 1)
-    capacity = load_int(store, CAPACITY)
+    slot = store.high
+    store.high = slot + 1
+    capacity = store.capacity
     if slot == capacity:
         capacity += max(16, capacity // 4)
-        words = capacity * (load_int(store, STRIDE) // 8)
-        store_int(store, ROWS_AT, resized(load_int(store, ROWS_AT), words))
-        store_int(store, CAPACITY, capacity)
-        number = load_int(store, FIRST_INDEX)
+        store.rows = Words(resized(store.rows, capacity * store.slot_words))
+        store.capacity = capacity
+        number = store.index
         while number >= 0:
-            index = _record(indexes, number)
-            moved = resized(load_int(index, LINKS_AT), LINK_WORDS * capacity)
-            store_int(index, LINKS_AT, moved)
-            number = load_int(index, FOLLOWING)
+            index = indexes[number]
+            index.links = Link(resized(index.links, LINK_WORDS * capacity))
+            number = index.following
     return slot
 
 
 @kernel()
-def drop_slot(store: int, indexes: int, slot: int) -> None:
-    number = load_int(store, FIRST_INDEX)
+def drop_slot(store: Store, indexes: Index, slot: int) -> None:
+    """Free the slot of a row that nobody holds."""
+    number = store.index
     while number >= 0:
-        index = _record(indexes, number)
+        index = indexes[number]
         unlink(index, slot)
-        number = load_int(index, FOLLOWING)
-    row = load_int(store, ROWS_AT) + slot * load_int(store, STRIDE)
-    store_int(row, 0, load_int(store, FREE_HEAD))
-    store_int(row, 1, FREE)
-    store_int(store, FREE_HEAD, slot)
-    store_int(store, COUNT, load_int(store, COUNT) - 1)
+        number = index.following
+    row = row_at(store, slot)
+    row[0] = store.free
+    row[1] = FREE
+    store.free = slot
+    store.count -= 1
 
 
 @kernel()
-def first_cell(store: int, row: int) -> int:
-    return row + 8 * (load_int(store, WIDTH) - 1)
+def first_cell(store: Store, row: Words) -> Cell:
+    return Cell(row.after(store.width - 1).address)
 
 
 # ---- deltas ----
@@ -287,109 +320,109 @@ def first_cell(store: int, row: int) -> int:
 
 @kernel()
 def _new_row(
-    store: int, indexes: int, pool: int, row: int, weight: int, hash_: int, set_: int, words: int
+    store: Store,
+    indexes: Index,
+    pool: Pool,
+    row: Words,
+    weight: int,
+    hash_: int,
+    delta: NodeSet,
+    words: int,
 ) -> None:
-    """Hold a row that is not held yet; `set_` is the address of kind, place and longest list."""
+    """Hold a row that is not held yet."""
     slot = _take_slot(store, indexes)
-    at = load_int(store, ROWS_AT) + slot * load_int(store, STRIDE)
-    width, base = load_int(store, WIDTH), load_int(store, BASE)
-    store_int(at, 0, 0)
-    store_int(at, 1, 0)
+    own = row_at(store, slot)
+    width, base = store.width, store.base
+    own[0] = 0
+    own[1] = 0
     for word in range(2, width - 1):
-        store_int(at, word, load_int(row, word))
-    cell = at + 8 * (width - 1)
-    store_int(cell, WEIGHT, weight)
-    store_int(cell, KIND, 0)
-    store_int(cell, NEXT, 0)
-    extend_cell(pool, cell, load_int(set_, 0), load_int(set_, 1), words, load_int(set_, 2))
-    number = load_int(store, FIRST_INDEX)
-    link(_record(indexes, number), slot, hash_)
-    number = load_int(_record(indexes, number), FOLLOWING)
+        own[word] = row[word]
+    cell = first_cell(store, own)
+    cell.weight = weight
+    cell.kind = 0
+    cell.next = Cell(0)
+    extend_cell(pool, cell, delta.kind, delta.nodes, words, delta.most)
+    first = indexes[store.index]
+    link(first, slot, hash_)
+    number = first.following
     while number >= 0:
-        index = _record(indexes, number)
-        link(index, slot, hash_row(at, base, index))
-        number = load_int(index, FOLLOWING)
-    store_int(store, COUNT, load_int(store, COUNT) + 1)
-    if load_int(store, COUNT) > load_int(_record(indexes, load_int(store, FIRST_INDEX)), MASK):
+        index = indexes[number]
+        link(index, slot, hash_row(own, base, index))
+        number = index.following
+    store.count += 1
+    if store.count > first.mask:
         _more_heads(store, indexes)
 
 
 @kernel()
-def _find(store: int, index: int, row: int, hash_: int) -> int:
+def _find(store: Store, index: Index, row: Words, hash_: int) -> int:
     """The slot of a row, or -1."""
-    links, rows = load_int(index, LINKS_AT), load_int(store, ROWS_AT)
-    slot = load_int(load_int(index, HEADS_AT), hash_ & load_int(index, MASK))
+    slot = index.heads[hash_ & index.mask]
     while slot >= 0:
-        at = links + slot * (8 * LINK_WORDS)
-        if load_int(at, LINK_HASH) == hash_ and _same_row(
-            rows + slot * load_int(store, STRIDE), row, load_int(store, BASE), index
-        ):
+        own = index.links[slot]
+        if own.hash == hash_ and _same_row(row_at(store, slot), row, store.base, index):
             return slot
-        slot = load_int(at, LINK_NEXT)
+        slot = own.next
     return np.int64(-1)
 
 
 @kernel()
-def _cell_of(pool: int, first: int, weight: int, words: int) -> int:
+def _cell_of(pool: Pool, first: Cell, weight: int, words: int) -> Cell:
     """The cell of a row for nodes that hold it so often: one that is there, or a new one."""
-    cell, empty = first, np.int64(0)
-    while cell != 0:
-        if load_int(cell, KIND) == 0:
+    cell, empty = first, Cell(0)
+    while cell.address != 0:
+        if cell.kind == 0:
             empty = cell
-        elif load_int(cell, WEIGHT) == weight:
+        elif cell.weight == weight:
             return cell
-        cell = load_int(cell, NEXT)
-    if empty == 0:
-        empty = new_cell(pool, words)
-        store_int(empty, NEXT, load_int(first, NEXT))
-        store_int(first, NEXT, empty)
-    store_int(empty, WEIGHT, weight)
+        cell = cell.next
+    if empty.address == 0:
+        empty = Cell(new_cell(pool, words))
+        empty.next = first.next
+        first.next = empty
+    empty.weight = weight
     return empty
 
 
 @kernel()
 def apply_delta(
-    store: int, indexes: int, pool: int, row: int, weight: int, set_: int, spare: int, words: int
+    store: Store,
+    indexes: Index,
+    pool: Pool,
+    row: Words,
+    weight: int,
+    delta: NodeSet,
+    spare: Words,
+    words: int,
 ) -> None:
-    """Let the nodes of a set hold so many more copies of a row.
+    """Let the nodes of a set, which is used up, hold so many more copies of a row.
 
-    `set_`: kind, place and longest list of the set, which is used up; `spare`: room for a set.
+    `spare`: room for a set.
     """
-    index = _record(indexes, load_int(store, FIRST_INDEX))
-    hash_ = hash_row(row, load_int(store, BASE), index)
+    index = indexes[store.index]
+    hash_ = hash_row(row, store.base, index)
     slot = _find(store, index, row, hash_)
     if slot < 0:
-        _new_row(store, indexes, pool, row, weight, hash_, set_, words)
+        _new_row(store, indexes, pool, row, weight, hash_, delta, words)
         return
-    first = first_cell(store, load_int(store, ROWS_AT) + slot * load_int(store, STRIDE))
-    kind, at, most = load_int(set_, 0), load_int(set_, 1), load_int(set_, 2)
+    first = first_cell(store, row_at(store, slot))
+    kind, nodes, most = delta.kind, delta.nodes, delta.most
     cell = first
-    while cell != 0 and kind != 0:
-        own = load_int(cell, KIND)
+    while cell.address != 0 and kind != 0:
+        own = cell.kind
         if own == ALL:
             both = np.int64(ALL)
         else:
-            both = meet(own, set_of(cell, words), kind, at, spare, words)
+            both = meet(own, set_of(cell, words), kind, nodes, spare, words)
         if both != 0:
             # Nodes that have moved are no longer in the set: a later cell does not move them again.
-            kind = take_out(kind, at, both, spare, words)
-            total = load_int(cell, WEIGHT) + weight
+            kind = take_out(kind, nodes, both, spare, words)
+            total = cell.weight + weight
             shrink_cell(pool, cell, both, spare, words)
             if total != 0:
                 extend_cell(pool, _cell_of(pool, first, total, words), both, spare, words, most)
-        cell = load_int(cell, NEXT)
+        cell = cell.next
     if kind != 0:
-        extend_cell(pool, _cell_of(pool, first, weight, words), kind, at, words, most)
+        extend_cell(pool, _cell_of(pool, first, weight, words), kind, nodes, words, most)
     if not tidy_cells(pool, first, words):
         drop_slot(store, indexes, slot)
-
-
-@kernel()
-def forget_rows(store: int, indexes: int, pool: int, words: int) -> None:
-    """Hold nothing; memory is kept."""
-    rows, stride = load_int(store, ROWS_AT), load_int(store, STRIDE)
-    for slot in range(load_int(store, HIGH)):
-        row = rows + slot * stride
-        if load_int(row, 1) != FREE:
-            give_cells(pool, first_cell(store, row), words)
-            drop_slot(store, indexes, slot)

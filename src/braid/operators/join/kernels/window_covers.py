@@ -7,72 +7,73 @@ AND.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
-from braid.jit.runtime import kernel, load_int, store_int
-from braid.operators.core.kernels.node_sets import ALL, BITS, KIND, meet, set_of
-from braid.operators.join.kernels.frame import (
-    AT_KIND,
-    AT_SET,
-    FRAME,
-    INPUTS,
-    LEVEL_WORDS,
-    SETS_AT,
-    WORDS_OF_SET,
-)
-from braid.operators.join.kernels.rings import drop_events, ring_of
-from braid.operators.join.kernels.store import COUNT
+from braid.jit.expiry_heap import ExpiryHeap
+from braid.jit.records import Record, Words, i64, record
+from braid.jit.runtime import kernel
+from braid.jit.vector import Vector
+from braid.operators.core.kernels.node_sets import ALL, BITS, meet, set_of
+from braid.operators.join.kernels.cells import Cell
+from braid.operators.join.kernels.frame import Frame, Level
+from braid.operators.join.kernels.rings import drop_events
 
-#: More words of the frame: where the sizes of inputs are described; suspects as bits, and whether
-#: there are any; the instant; the input that drives, the hash of its event by what is compared,
-#: whether combinations go; output sets as bits; where the pairs of the last row of the event that
-#: drives begin, or -1 if it has none; whether all that goes is told (COMPLETE), and then when events
-#: leave windows next (`expiry_heap.py`).
-(
-    COVERS_AT,
-    SUSPECTS_AT,
-    SUSPECTED,
-    NOW,
-    DRIVER,
-    DRIVER_HASH,
-    GOING,
-    BITS_AT,
-    BITS_ROOM,
-    BITS_ROWS,
-    LAST_PAIRS,
-    COMPLETE,
-    VISITS_AT,
-    VISITS_ROOM,
-    VISITS,
-    WINDOW_FRAME,
-) = range(FRAME, FRAME + 16)
 
-#: The sizes of an input: number of output nodes, their sizes in order, the nodes in that order, for
-#: every 2^SHIFT-th of them the set of all from there on, the size of each node, the longest, and
-#: whether columns of the input are among those that are compared; whether all sizes are the same, and
-#: then whether it is known when the next event leaves (`expiry_heap.py`).
-(
-    SIZED,
-    SIZES_AT,
-    ORDER_AT,
-    MASKS_AT,
-    SHIFT,
-    SIZE_OF_AT,
-    LONGEST,
-    NETTED,
-    ONE_SIZE,
-    AWAITED,
-    COVER_WORDS,
-) = range(11)
+@record
+class Cover(Record):
+    """The sizes of the windows of one input."""
+
+    #: The number of output nodes, their sizes in order, and the nodes in that order.
+    nodes: i64
+    sizes: Words
+    order: Words
+    #: For every 2^shift-th of the nodes the set of it and all that follow, as bits.
+    masks: Words
+    shift: i64
+    #: The size of each node, and the longest.
+    size_of: Words
+    longest: i64
+    #: Whether columns of the input are among those that are compared.
+    netted: i64
+    #: Whether all sizes are the same, and then whether the heap has the expiry of an event.
+    one_size: i64
+    awaited: i64
+
+
+@record
+class WindowFrame(Frame):
+    """The frame of a join with windows inside."""
+
+    covers: Cover
+    #: Nodes for which something may leave at this instant, as bits, and whether there are any.
+    suspects: Words
+    suspected: i64
+    #: The instant.
+    now: i64
+    #: The input that drives, and the hash of its event by the columns that are compared.
+    driver: i64
+    driver_hash: i64
+    #: Whether combinations leave.
+    leaving: i64
+    #: Sets of output rows as bits, and their number.
+    out_sets: Annotated[Vector, 1]
+    out_set_rows: i64
+    #: Where the pairs of the last row of the event that drives begin; -1: it has none.
+    last_pairs: i64
+    #: Whether all combinations that leave are emitted, and then when events leave windows next.
+    complete: i64
+    expiries: Annotated[ExpiryHeap, 1]
 
 
 @kernel()
-def first_of(cover: int, age: int) -> int:
+def first_of(cover: Cover, age: int) -> int:
     """The place of the first node whose window is at least so long."""
-    sizes, low, high = load_int(cover, SIZES_AT), np.int64(0), load_int(cover, SIZED)
+    sizes, low, high = cover.sizes, np.int64(0), cover.nodes
     while low < high:
         middle = (low + high) >> 1
-        if load_int(sizes, middle) < age:
+        if sizes[middle] < age:
             low = middle + 1
         else:
             high = middle
@@ -80,78 +81,79 @@ def first_of(cover: int, age: int) -> int:
 
 
 @kernel()
-def covered(cover: int, first: int, age: int, kind: int, at: int, out: int, words: int) -> int:
-    """Of a set the nodes from a place on, that of this age, written to `out`: the kind of it."""
+def covered(
+    cover: Cover, first: int, age: int, kind: int, nodes: Words, out: Words, words: int
+) -> int:
+    """Write the nodes of a set from a place on, that of this age, to `out`; the kind of it."""
     if kind > 0:
-        count, sizes = np.int64(0), load_int(cover, SIZE_OF_AT)
+        count, sizes = np.int64(0), cover.size_of
         for k in range(kind):
-            node = load_int(at, k)
-            if load_int(sizes, node) >= age:
-                store_int(out, count, node)
+            node = nodes[k]
+            if sizes[node] >= age:
+                out[count] = node
                 count += 1
         return count
-    shift, some = load_int(cover, SHIFT), np.int64(0)
-    mask = load_int(cover, MASKS_AT) + (first >> shift) * (8 * words)
+    shift, some = cover.shift, np.int64(0)
+    mask = cover.masks.after((first >> shift) * words)
     begin_ = (first >> shift) << shift
     for word in range(words):
-        both = load_int(mask, word)
+        both = mask[word]
         if kind == BITS:
-            both &= load_int(at, word)
-        store_int(out, word, both)
+            both &= nodes[word]
+        out[word] = both
         some |= both
     if some != 0 and begin_ < first:
-        order = load_int(cover, ORDER_AT)
+        order = cover.order
         for place in range(begin_, first):
-            node = load_int(order, place)
-            bit = np.int64(1) << np.int64(node & 63)
-            store_int(out, node >> 6, load_int(out, node >> 6) & ~bit)
+            node = order[place]
+            out[node >> 6] &= ~(np.int64(1) << np.int64(node & 63))
         some = np.int64(0)
         for word in range(words):
-            some |= load_int(out, word)
+            some |= out[word]
     return np.int64(BITS) if some != 0 else np.int64(0)
 
 
 @kernel()
-def carry(frame: int, depth: int, level: int, cell: int, cover: int, age: int) -> bool:
-    """Carry to the next level the nodes that also see an event of this age; whether there are.
+def carry(frame: WindowFrame, depth: int, level: Level, cell: Cell, cover: Cover, age: int) -> bool:
+    """Carry to the next level the nodes that also see an event of this age; whether there are any.
 
-    Most often there is none in both sets: that is asked before sizes are.
+    Mostly the two sets have no node in common: that is asked before sizes are.
     """
-    words = load_int(frame, WORDS_OF_SET)
-    kind, at, own = load_int(level, AT_KIND), load_int(level, AT_SET), load_int(cell, KIND)
-    out = load_int(frame, SETS_AT) + (depth + 2) * (8 * words)
+    words = frame.set_words
+    kind, nodes, own = level.kind, level.nodes, cell.kind
+    out = frame.sets.after((depth + 2) * words)
     if own != ALL:
-        place = set_of(cell, words)
+        others = Words(set_of(cell, words))
         if kind == ALL:
-            kind, at = own, place
+            kind, nodes = own, others
         else:
-            kind = meet(kind, at, own, place, out, words)
-            at = out
+            kind = meet(kind, nodes, own, others, out, words)
+            nodes = out
     if kind == 0:
         return False
     # Of a list, the size of each node is asked; of bits, how far the order of sizes is passed.
     first = np.int64(1) if kind > 0 else first_of(cover, age)
-    if first == load_int(cover, SIZED) and kind < 0:
+    if first == cover.nodes and kind < 0:
         return False
     if first > 0:
-        kind = covered(cover, first, age, kind, at, out, words)
-        at = out
+        kind = covered(cover, first, age, kind, nodes, out, words)
+        nodes = out
     if kind == 0:
         return False
-    following = level + 8 * LEVEL_WORDS
-    store_int(following, AT_KIND, kind)
-    store_int(following, AT_SET, at)
+    following = level[1]
+    following.kind = kind
+    following.nodes = nodes
     return True
 
 
 @kernel()
-def forget_left(frame: int, bound: int) -> None:
-    """Drop what has left all windows; all that comes is of this time or later.
+def drop_expired(frame: WindowFrame, bound: int) -> None:
+    """Drop the events that have left all windows; all that arrives is of this time or later.
 
-    What leaves at the very instant may have to go together with something that comes at it.
+    An event that leaves at the very instant may have to leave together with one that arrives at it.
     """
-    for i in range(load_int(frame, INPUTS)):
-        longest = load_int(load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS), LONGEST)
+    for i in range(frame.inputs):
+        longest = frame.covers[i].longest
         before = bound - 1 - longest
-        if load_int(ring_of(frame, i), COUNT) > 0 and (before < bound or longest < 0):
+        if frame.stores[i].count > 0 and (before < bound or longest < 0):
             drop_events(frame, i, before)

@@ -1,10 +1,10 @@
-"""The loop of a join with windows inside: each event meets what is still in the windows of others.
+"""The loop of a join with windows inside: each event meets the events in the windows of the others.
 
-A combination comes when the last of its events does, for the output nodes that see all of them
-and whose window of each input is at least as long as that input's event is old. It goes for a node
-at the first instant at which one of its events is too old for it. Under Istream that is asked only
-for suspects (`window_joins_output.py`). Others must be told of all that goes (COMPLETE): an event
-that leaves windows meets what was there an instant ago (`expiry_heap.py`).
+A combination arrives when the last of its events does, for the output nodes that see all of them
+and whose window of each input is at least as long as that input's event is old. It leaves for a node
+at the first instant at which one of its events is too old for it. Under Istream only suspects are
+asked for that (`window_joins_output.py`). Other readers need all that leaves (`complete`): an event
+that leaves windows meets the events that were there an instant ago (`expiry.py`).
 """
 
 from __future__ import annotations
@@ -14,236 +14,197 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import (
-    PREDICATE_TYPE,
-    WORDS,
-    address,
-    kernel,
-    load_int,
-    predicate_at,
-    store_int,
-)
-from braid.operators.core.kernels.node_sets import (
-    ALL,
-    BITS,
-    KIND,
-    clear_bits,
-    has_bit,
-    set_bit,
-    set_of,
-)
-from braid.operators.join.kernels.expiry_heap import (
-    INSTANT,
-    VISITED,
-    VISITED_NUMBER,
-    VISITED_SIZE,
-    drop_visit,
-    leaving_at,
-    visit_after,
-    visit_held,
-)
+from braid.jit.expiry_heap import pop_expiry
+from braid.jit.records import Words
+from braid.jit.ring import event_at, first_from
+from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at
+from braid.operators.core.kernels.node_sets import ALL, BITS, clear_bits, has_bit, set_bit, set_of
+from braid.operators.join.kernels.expiry import await_after, await_all, leaving_at
 from braid.operators.join.kernels.frame import (
-    ALLOWED,
-    AT_HASH,
-    AT_KIND,
-    AT_SET,
-    AT_SLOT,
-    BOUND_AT,
-    FEED_BYTES,
-    FEED_ROW,
-    FEED_ROWS_AT,
-    FEED_WORDS,
-    FEEDS_AT,
-    INPUTS,
-    LEVEL_WORDS,
-    LEVELS_AT,
-    SETS_AT,
-    SHOWN,
-    STEP_FLAGS,
-    STEP_INDEX,
-    STEP_INPUT,
-    STEP_WORDS,
-    STEPS_AT,
-    WORDS_OF_SET,
+    Level,
+    Step,
     all_hold,
+    bind,
     can_join,
-    holds,
     members_of,
     next_feed,
-    show,
+    next_row,
+    steps_of,
 )
-from braid.operators.join.kernels.probe import begin, next_chain, same_keys
-from braid.operators.join.kernels.rings import (
-    HASH,
-    LINK,
-    NUMBER,
-    OLDER,
-    OLDEST,
-    add_event,
-    cell_of,
-    event_at,
-    first_from,
-    index_of,
-    ring_of,
-)
-from braid.operators.join.kernels.store import (
-    BASE,
-    CAPACITY,
-    FIRST_INDEX,
-    FOUND,
-    LINKS_AT,
-    ROWS_AT,
-    STRIDE,
-    WANTED,
-    hash_row,
-)
-from braid.operators.join.kernels.window_covers import (
-    COMPLETE,
-    COVER_WORDS,
-    COVERS_AT,
-    DRIVER,
-    DRIVER_HASH,
-    GOING,
-    LAST_PAIRS,
-    LONGEST,
-    NOW,
-    ORDER_AT,
-    SIZED,
-    SIZES_AT,
-    SUSPECTED,
-    SUSPECTS_AT,
-    VISITS,
-    VISITS_AT,
-    carry,
-    forget_left,
-)
+from braid.operators.join.kernels.probe import begin, found, next_chain
+from braid.operators.join.kernels.rings import add_event, cell_of, links_of, ring_of
+from braid.operators.join.kernels.store import hash_row
+from braid.operators.join.kernels.window_covers import Cover, WindowFrame, carry, drop_expired
 from braid.operators.join.kernels.window_joins_output import emit, is_in
 
 _MOST = np.int64(9223372036854775807)
+
+
+# ---- for the loop of selection joins as well ----
+
+
+@kernel()
+def latest_of(frame: WindowFrame) -> int:
+    """The time of the latest events that can be part of a combination.
+
+    A combination that arrives is of the windows as they are now, one that leaves is of the windows
+    as they were an instant ago.
+    """
+    return frame.now - 1 if frame.leaving != 0 else frame.now
+
+
+@kernel()
+def seen_at(frame: WindowFrame, input_: int) -> int:
+    """The instant at which an event of an input must be in a window.
+
+    A combination leaves with the first of its events, that of the first input if there are several.
+    """
+    return frame.now - 1 if frame.leaving != 0 and input_ > frame.driver else frame.now
+
+
+@kernel()
+def age_of(row: Words, instant: int, latest: int) -> int:
+    """The age of an event at an instant; -1 if it is too late for a combination."""
+    time = row[1]
+    if time > latest:
+        return np.int64(-1)
+    age = instant - time
+    return age if age >= 0 else _MOST
+
+
+@kernel()
+def start(frame: WindowFrame, input_: int, row: Words, kind: int, nodes: Words) -> None:
+    """Let an event of an input, which the nodes of a set see, drive a search."""
+    frame.driver = input_
+    frame.last_pairs = -1
+    bind(frame, input_, row)
+    frame.levels.kind = kind
+    frame.levels.nodes = nodes
+
+
+@kernel()
+def note_hash(frame: WindowFrame, driver: int, row: Words) -> None:
+    """Note the hash of the event that drives by the columns that are compared."""
+    ring = ring_of(frame, driver)
+    frame.driver_hash = hash_row(row, ring.base, frame.indexes[ring.index])
+
+
+@kernel()
+def same_size(cover: Cover, first: int) -> int:
+    """The place after the last node with a window of the size that the node at a place has."""
+    last = first + 1
+    while last < cover.nodes and cover.sizes[last] == cover.sizes[first]:
+        last += 1
+    return last
+
+
+@kernel()
+def some_suspect(frame: WindowFrame, cover: Cover, first: int, last: int) -> bool:
+    """Whether a node from one place to another is a suspect."""
+    for place in range(first, last):
+        if has_bit(frame.suspects, cover.order[place]):
+            return True
+    return False
+
+
+@kernel()
+def forget_suspects(frame: WindowFrame) -> None:
+    clear_bits(frame.suspects, frame.set_words)
+    frame.suspected = 0
 
 
 # ---- search ----
 
 
 @kernel()
-def _next_event(frame: int, depth: int, step: int, level: int, early: Any) -> bool:
-    """Bind the next event that a probe finds and carry its nodes on; whether there is one.
-
-    What comes is asked with the windows as they are now. What goes was there an instant ago; it
-    goes with the first of its events to leave, that of the first input if there are several.
-    """
-    input_ = load_int(step, STEP_INPUT)
-    ring, index = ring_of(frame, input_), index_of(frame, load_int(step, STEP_INDEX))
-    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
-    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
-    links, rows, base = load_int(index, LINKS_AT), load_int(ring, ROWS_AT), load_int(ring, BASE)
-    slots, stride = load_int(ring, CAPACITY) - 1, load_int(ring, STRIDE)
-    hash_, flags, longest = (
-        load_int(level, AT_HASH),
-        load_int(step, STEP_FLAGS),
-        load_int(cover, LONGEST),
-    )
-    going, number, oldest = (
-        load_int(frame, GOING) != 0,
-        load_int(level, AT_SLOT),
-        load_int(ring, OLDEST),
-    )
-    time, latest = load_int(frame, NOW), load_int(frame, NOW)
-    if going:
-        latest -= 1
-        if input_ > load_int(frame, DRIVER):
-            time -= 1
+def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early: Any) -> bool:
+    """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
+    input_ = step.input
+    ring, index, cover = ring_of(frame, input_), frame.indexes[step.index], frame.covers[input_]
+    links, rows, slots, words = links_of(index), ring.rows, ring.capacity - 1, ring.slot_words
+    base, oldest, longest = ring.base, ring.oldest, cover.longest
+    instant, latest = seen_at(frame, input_), latest_of(frame)
+    hash_, number = level.hash, level.slot
     while True:
         if number < oldest:
             if not next_chain(index, level):
                 break
-            hash_, number = load_int(level, AT_HASH), load_int(level, AT_SLOT)
+            hash_, number = level.hash, level.slot
             continue
-        link = links + (number & slots) * (8 * LINK)
-        row = rows + (number & slots) * stride
-        number = load_int(link, OLDER)
-        if load_int(link, HASH) != hash_:
+        link, row = links[number & slots], rows.after((number & slots) * words)
+        number = link.older
+        if link.hash != hash_:
             continue
-        came = load_int(row, 1)
-        if came > latest:
-            continue
-        age = time - came
-        if age < 0:
-            age = _MOST
+        age = age_of(row, instant, latest)
         if age > longest:
             number = np.int64(-1)
-            continue
-        if not same_keys(frame, step, index, row, base):
-            continue
-        store_int(index, FOUND, load_int(index, FOUND) + 1)
-        store_int(load_int(frame, BOUND_AT), input_, row)
-        if load_int(feed, SHOWN) > 0:
-            show(frame, feed, row, base)
-        if flags != 0 and not holds(frame, flags, early):
-            continue
-        if carry(frame, depth, level, cell_of(ring, row), cover, age):
-            store_int(index, WANTED, load_int(index, WANTED) + 1)
-            store_int(level, AT_SLOT, number)
+        elif (
+            age >= 0
+            and found(frame, step, index, row, base, early)
+            and carry(frame, depth, level, cell_of(ring, row), cover, age)
+        ):
+            index.wanted += 1
+            level.slot = number
             return True
-    store_int(level, AT_SLOT, -1)
+    level.slot = -1
     return False
 
 
 @kernel()
-def _search(frame: int, early: Any, late: Any) -> None:
-    """All combinations of the event that is bound with those that the other inputs hold."""
-    last = load_int(frame, INPUTS) - 2
-    steps = load_int(frame, STEPS_AT) + load_int(frame, DRIVER) * (last + 1) * (8 * STEP_WORDS)
-    levels = load_int(frame, LEVELS_AT)
+def _search(frame: WindowFrame, early: Any, late: Any) -> None:
+    """Find all combinations of the event that is bound with those that the other inputs hold."""
+    last = frame.inputs - 2
+    steps, levels = steps_of(frame, frame.driver), frame.levels
     depth = np.int64(0)
     begin(frame, steps, levels)
     while depth >= 0:
-        step, level = steps + depth * (8 * STEP_WORDS), levels + depth * (8 * LEVEL_WORDS)
+        step, level = steps[depth], levels[depth]
         if not _next_event(frame, depth, step, level, early):
             depth -= 1
-            continue
-        following = level + 8 * LEVEL_WORDS
-        if depth < last:
+        elif depth < last:
             depth += 1
-            begin(frame, step + 8 * STEP_WORDS, following)
+            begin(frame, step[1], level[1])
         else:
-            emit(frame, load_int(following, AT_KIND), load_int(following, AT_SET), late)
+            emit(frame, level[1].kind, level[1].nodes, late)
 
 
 @kernel()
-def _drive(frame: int, input_: int, row: int, kind: int, at: int, early: Any, late: Any) -> None:
+def _drive(
+    frame: WindowFrame, input_: int, row: Words, kind: int, nodes: Words, early: Any, late: Any
+) -> None:
     """Search with an event that the nodes of a set see."""
-    feed = load_int(frame, FEEDS_AT) + input_ * (8 * FEED_WORDS)
-    levels = load_int(frame, LEVELS_AT)
-    store_int(frame, DRIVER, input_)
-    store_int(frame, LAST_PAIRS, -1)
-    store_int(load_int(frame, BOUND_AT), input_, row)
-    if load_int(feed, SHOWN) > 0:
-        show(frame, feed, row, load_int(ring_of(frame, input_), BASE))
-    store_int(levels, AT_KIND, kind)
-    store_int(levels, AT_SET, at)
+    start(frame, input_, row, kind, nodes)
     _search(frame, early, late)
 
 
+# ---- combinations that leave ----
+
+
 @kernel()
-def _go(frame: int, input_: int, size: int, first: int, last: int, early: Any, late: Any) -> None:
-    """Put out what goes now because an event of an input leaves windows of this size, those of
-    the nodes from one place to another, as far as they are suspects."""
-    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
-    order, suspects = load_int(cover, ORDER_AT), load_int(frame, SUSPECTS_AT)
-    ring, words = ring_of(frame, input_), load_int(frame, WORDS_OF_SET)
-    time, out = load_int(frame, NOW) - 1 - size, load_int(frame, SETS_AT)
-    number, end = first_from(ring, time), load_int(ring, NUMBER)
-    while number < end:
+def _leave_suspects(
+    frame: WindowFrame, input_: int, first: int, last: int, early: Any, late: Any
+) -> None:
+    """Emit what leaves now because an event of an input leaves the windows, all of one size, of the
+    nodes from one place to another, as far as they are suspects."""
+    ring, cover, words, out = (
+        ring_of(frame, input_),
+        frame.covers[input_],
+        frame.set_words,
+        frame.sets,
+    )
+    time = frame.now - 1 - cover.sizes[first]
+    number = first_from(ring, time)
+    while number < ring.next:
         row = event_at(ring, number)
-        if load_int(row, 1) != time:
+        if row[1] != time:
             return
         cell = cell_of(ring, row)
-        kind, some = load_int(cell, KIND), False
+        kind, some = cell.kind, False
+        nodes = Words(set_of(cell, words))
         clear_bits(out, words)
         for place in range(first, last):
-            node = load_int(order, place)
-            if has_bit(suspects, node) and (kind == ALL or is_in(kind, set_of(cell, words), node)):
+            node = cover.order[place]
+            if has_bit(frame.suspects, node) and (kind == ALL or is_in(kind, nodes, node)):
                 set_bit(out, node)
                 some = True
         if some:
@@ -252,111 +213,98 @@ def _go(frame: int, input_: int, size: int, first: int, last: int, early: Any, l
 
 
 @kernel()
-def _let_go(frame: int, early: Any, late: Any) -> None:
-    """Put out all that goes for suspects at this instant."""
-    store_int(frame, GOING, 1)
-    suspects = load_int(frame, SUSPECTS_AT)
-    for i in range(load_int(frame, INPUTS)):
+def _leave_all_suspects(frame: WindowFrame, early: Any, late: Any) -> None:
+    """Emit what leaves for suspects at this instant."""
+    frame.leaving = 1
+    for i in range(frame.inputs):
         if not all_hold(frame, i):
             continue
-        cover = load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS)
-        sizes, order = load_int(cover, SIZES_AT), load_int(cover, ORDER_AT)
-        place, count = np.int64(0), load_int(cover, SIZED)
-        while place < count:
-            first, size, some = place, load_int(sizes, place), False
-            while place < count and load_int(sizes, place) == size:
-                some = some or has_bit(suspects, load_int(order, place))
-                place += 1
-            if some:
-                _go(frame, i, size, first, place, early, late)
-    clear_bits(suspects, load_int(frame, WORDS_OF_SET))
-    store_int(frame, SUSPECTED, 0)
-    store_int(frame, GOING, 0)
+        cover, place = frame.covers[i], np.int64(0)
+        while place < cover.nodes:
+            last = same_size(cover, place)
+            if some_suspect(frame, cover, place, last):
+                _leave_suspects(frame, i, place, last, early, late)
+            place = last
+    forget_suspects(frame)
+    frame.leaving = 0
 
 
 @kernel()
-def _leave(frame: int, input_: int, number: int, size: int, early: Any, late: Any) -> None:
-    """An event leaves windows of this size: put out what goes with it."""
-    ring, cover = ring_of(frame, input_), load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
-    # Who had the longest windows may have left: then it is no longer held.
-    if number < load_int(ring, OLDEST) or not all_hold(frame, input_):
+def _leave(frame: WindowFrame, input_: int, number: int, size: int, early: Any, late: Any) -> None:
+    """An event leaves windows of this size: emit the combinations that leave with it."""
+    ring = ring_of(frame, input_)
+    # The nodes with the longest windows may be gone: then the event is no longer held.
+    if number < ring.oldest or not all_hold(frame, input_):
         return
     row = event_at(ring, number)
-    kind = leaving_at(frame, cover, cell_of(ring, row), size)
+    kind = leaving_at(frame, frame.covers[input_], cell_of(ring, row), size)
     if kind != 0:
-        _drive(frame, input_, row, kind, load_int(frame, SETS_AT), early, late)
+        _drive(frame, input_, row, kind, frame.sets, early, late)
 
 
 @kernel()
-def _leave_until(frame: int, last: int, early: Any, late: Any) -> None:
-    """Put out all that goes up to an instant, in order of time."""
-    store_int(frame, GOING, 1)
-    while load_int(frame, VISITS) > 0 and load_int(load_int(frame, VISITS_AT), INSTANT) <= last:
-        visit = load_int(frame, VISITS_AT)
-        input_, number = load_int(visit, VISITED), load_int(visit, VISITED_NUMBER)
-        size = load_int(visit, VISITED_SIZE)
-        store_int(frame, NOW, load_int(visit, INSTANT))
-        drop_visit(frame)
+def _leave_until(frame: WindowFrame, last: int, early: Any, late: Any) -> None:
+    """Emit all that leaves up to an instant, in order of time."""
+    frame.leaving = 1
+    while pop_expiry(frame.expiries, last):
+        expiry = frame.expiries.taken
+        input_, number, size = expiry.input, expiry.number, expiry.size
+        frame.now = expiry.instant
         _leave(frame, input_, number, size, early, late)
-        visit_after(frame, input_, number, size)
-    store_int(frame, GOING, 0)
+        await_after(frame, input_, number, size)
+    frame.leaving = 0
 
 
-@kernel((WORDS, PREDICATE_TYPE, PREDICATE_TYPE))
-def run(words: np.ndarray, early: Any, late: Any) -> None:
-    """Take all events of the feeds; output is in memory that the frame then names.
+@kernel((WindowFrame.type, PREDICATE_TYPE, PREDICATE_TYPE))
+def run(frame: WindowFrame, early: Any, late: Any) -> None:
+    """Take all events of the feeds; the output is in memory that the frame then names.
 
     `early`: the part of the residual without constants; `late`: the part with them. It stops when
     nothing is allowed any more, and can be called again.
     """
     early, late = predicate_at(early), predicate_at(late)
-    frame = address(words)
-    feeds, sets = load_int(frame, FEEDS_AT), load_int(frame, SETS_AT)
-    complete = load_int(frame, COMPLETE) != 0
+    complete = frame.complete != 0
     driver = next_feed(frame)
     while driver >= 0:
-        ring, feed = ring_of(frame, driver), feeds + driver * (8 * FEED_WORDS)
-        number = load_int(feed, FEED_ROW)
-        row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
-        store_int(feed, FEED_ROW, number + 1)
-        time = load_int(row, 1)
-        if time != load_int(frame, NOW):
-            if load_int(frame, SUSPECTED) != 0:
-                _let_go(frame, early, late)
+        ring, feed = ring_of(frame, driver), frame.feeds[driver]
+        number, row = feed.row, next_row(feed)
+        time = row[1]
+        if time != frame.now:
+            if frame.suspected != 0:
+                _leave_all_suspects(frame, early, late)
             if complete:
                 _leave_until(frame, time, early, late)
-            store_int(frame, NOW, time)
-            forget_left(frame, time)
+            frame.now = time
+            drop_expired(frame, time)
         kind = members_of(frame, feed, number)
-        if kind != 0 and can_join(feed, row, load_int(ring, BASE)):
+        if kind != 0 and can_join(feed, row, ring.base):
             if all_hold(frame, driver):
-                index = index_of(frame, load_int(ring, FIRST_INDEX))
-                store_int(frame, DRIVER_HASH, hash_row(row, load_int(ring, BASE), index))
-                _drive(frame, driver, row, kind, sets, early, late)
+                note_hash(frame, driver, row)
+                _drive(frame, driver, row, kind, frame.sets, early, late)
             add_event(frame, driver, row, kind)
             if complete:
-                visit_after(frame, driver, load_int(ring, NUMBER) - 1, np.int64(-1))
-            store_int(frame, ALLOWED, load_int(frame, ALLOWED) - 1)
-            if load_int(frame, ALLOWED) < 0:
+                await_after(frame, driver, ring.next - 1, np.int64(-1))
+            frame.allowed -= 1
+            if frame.allowed < 0:
                 return
         driver = next_feed(frame)
-    if load_int(frame, SUSPECTED) != 0:
-        _let_go(frame, early, late)
+    if frame.suspected != 0:
+        _leave_all_suspects(frame, early, late)
 
 
-@kernel((WORDS, types.int64))
-def pass_time(words: np.ndarray, bound: int) -> None:
-    """Forget what has left all windows before this time."""
-    forget_left(address(words), bound)
+@kernel((WindowFrame.type, types.int64))
+def pass_time(frame: WindowFrame, bound: int) -> None:
+    """Forget the events that have left all windows before this time."""
+    drop_expired(frame, bound)
 
 
-@kernel((WORDS, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
-def let_leave(words: np.ndarray, bound: int, early: Any, late: Any) -> None:
-    """Put out all that goes before an instant: nothing comes any more before it."""
-    _leave_until(address(words), bound - 1, predicate_at(early), predicate_at(late))
+@kernel((WindowFrame.type, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
+def let_leave(frame: WindowFrame, bound: int, early: Any, late: Any) -> None:
+    """Emit all that leaves before an instant: nothing arrives any more before it."""
+    _leave_until(frame, bound - 1, predicate_at(early), predicate_at(late))
 
 
-@kernel((WORDS, types.int64))
-def visit_all(words: np.ndarray, bound: int) -> None:
-    """Know anew when events leave windows; what goes before an instant is known."""
-    visit_held(address(words), bound)
+@kernel((WindowFrame.type, types.int64))
+def expire_from(frame: WindowFrame, bound: int) -> None:
+    """Build the heap of expiries anew; what leaves before an instant was emitted."""
+    await_all(frame, bound)

@@ -1,10 +1,10 @@
-"""What a join with windows inside puts out: what comes, and for whom.
+"""The output of a join with windows inside: which combinations arrive, and for which nodes.
 
-Where only what comes is asked (Istream), what goes matters only if an equal row comes for the
-same node at the same instant. So nothing goes unasked: when a combination comes, it is looked
-whether an older event, equal in the columns that are compared, leaves at this instant the window
-of a node that it comes for. Only for such *suspects*, which are rare, all that goes at the instant
-is put out as well.
+Where only arrivals are asked for (Istream), a combination that leaves matters only if an equal row
+arrives for the same node at the same instant. So nothing that leaves is looked for unasked. When a
+combination arrives, the join checks whether an older event, equal in the columns that are compared,
+leaves at this instant the window of a node that the combination arrives for. Only for such
+*suspects*, which are rare, the combinations that leave at the instant are emitted as well.
 
 Combinations of one event that look alike and are for the same nodes are one row with a weight:
 where few columns are shown, most are.
@@ -18,72 +18,19 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from braid.jit.memory import resized
-from braid.jit.runtime import COMPILED, kernel, load_int, store_int
+from braid.jit.records import Words
+from braid.jit.ring import event_at, slot_of
+from braid.jit.runtime import COMPILED, kernel
+from braid.jit.vector import reserve
 from braid.operators.core.kernels.instances import SET
 from braid.operators.core.kernels.node_sets import ALL, BITS, has_bit, lowest, set_bit
-from braid.operators.join.kernels.frame import (
-    BOUND_AT,
-    EMITTED,
-    EVERYONE_AT,
-    INPUTS,
-    LATE,
-    OUT_AT,
-    OUT_BASE,
-    OUT_ROOM,
-    OUT_ROWS,
-    PAIRS,
-    PAIRS_AT,
-    PAIRS_ROOM,
-    SETS_AT,
-    STAMP,
-    WORDS_OF_SET,
-    compose,
-    wants,
-)
-from braid.operators.join.kernels.rings import (
-    HASH,
-    LINK,
-    OLDER,
-    OLDEST,
-    event_at,
-    index_of,
-    link_at,
-    ring_of,
-)
-from braid.operators.join.kernels.store import (
-    FIRST_INDEX,
-    HEADS_AT,
-    LINKS_AT,
-    MASK,
-    ROWS_AT,
-    STRIDE,
-)
-from braid.operators.join.kernels.window_covers import (
-    BITS_AT,
-    BITS_ROOM,
-    BITS_ROWS,
-    COMPLETE,
-    COVER_WORDS,
-    COVERS_AT,
-    DRIVER,
-    DRIVER_HASH,
-    GOING,
-    LAST_PAIRS,
-    LONGEST,
-    NETTED,
-    NOW,
-    ORDER_AT,
-    SIZED,
-    SIZES_AT,
-    SUSPECTED,
-    SUSPECTS_AT,
-    first_of,
-)
+from braid.operators.join.kernels.frame import compose, keep_output, next_output, wants
+from braid.operators.join.kernels.rings import links_of, ring_of
+from braid.operators.join.kernels.window_covers import Cover, WindowFrame, first_of
 
-#: Equal events that are looked at one by one; if there are more, all nodes are suspects.
+#: Equal events that are checked one by one; if there are more, all nodes are suspects.
 _FEW_EQUALS = 32
-#: Nodes that are put out one by one.
+#: Nodes that are emitted one by one.
 _FEW_NODES = 4
 
 #: The member of a pair.
@@ -107,79 +54,78 @@ else:
         return (int(word) & 0xFFFFFFFFFFFFFFFF).bit_count()
 
 
-# ---- what goes at the instant at which something comes ----
+# ---- combinations that leave at the instant at which another one arrives ----
 
 
 @kernel()
-def is_in(kind: int, at: int, node: int) -> bool:
+def is_in(kind: int, nodes: Words, node: int) -> bool:
     if kind == BITS:
-        return has_bit(at, node)
+        return has_bit(nodes, node)
     for k in range(kind):
-        if load_int(at, k) == node:
+        if nodes[k] == node:
             return True
     return False
 
 
 @kernel()
-def _suspect_all(frame: int, kind: int, at: int) -> None:
-    suspects = load_int(frame, SUSPECTS_AT)
-    store_int(frame, SUSPECTED, 1)
+def _suspect_all(frame: WindowFrame, kind: int, nodes: Words) -> None:
+    suspects = frame.suspects
+    frame.suspected = 1
     if kind != BITS:
         for k in range(kind):
-            set_bit(suspects, load_int(at, k))
+            set_bit(suspects, nodes[k])
         return
-    for word in range(load_int(frame, WORDS_OF_SET)):
-        store_int(suspects, word, load_int(suspects, word) | load_int(at, word))
+    for word in range(frame.set_words):
+        suspects[word] |= nodes[word]
 
 
 @kernel()
-def _suspect_leaving(frame: int, cover: int, age: int, kind: int, at: int) -> None:
+def _suspect_leaving(frame: WindowFrame, cover: Cover, age: int, kind: int, nodes: Words) -> None:
     """Suspect the nodes of a set whose window an event leaves that was of this age before."""
-    place, count = first_of(cover, age), load_int(cover, SIZED)
-    sizes, order = load_int(cover, SIZES_AT), load_int(cover, ORDER_AT)
-    while place < count and load_int(sizes, place) == age:
-        node = load_int(order, place)
-        if is_in(kind, at, node):
-            set_bit(load_int(frame, SUSPECTS_AT), node)
-            store_int(frame, SUSPECTED, 1)
+    place = first_of(cover, age)
+    while place < cover.nodes and cover.sizes[place] == age:
+        node = cover.order[place]
+        if is_in(kind, nodes, node):
+            set_bit(frame.suspects, node)
+            frame.suspected = 1
         place += 1
 
 
 @kernel()
-def _suspect(frame: int, kind: int, at: int) -> None:
-    """Look whether what is bound, which comes for a set, may be equal to something that goes.
+def _suspect(frame: WindowFrame, kind: int, nodes: Words) -> None:
+    """Check whether the combination, which arrives for a set, may be equal to one that leaves.
 
     An event whose window is over for a node is older than the one that is equal to it and whose
-    window is not: chains have the newest first, so it comes later in them.
+    window is not: chains have the newest first, so it is later in them.
     """
-    now, driver = load_int(frame, NOW), load_int(frame, DRIVER)
-    for i in range(load_int(frame, INPUTS)):
-        cover = load_int(frame, COVERS_AT) + i * (8 * COVER_WORDS)
-        if load_int(cover, NETTED) == 0:
-            _suspect_all(frame, kind, at)
+    now, driver = frame.now, frame.driver
+    for i in range(frame.inputs):
+        cover = frame.covers[i]
+        if cover.netted == 0:
+            _suspect_all(frame, kind, nodes)
             return
         ring = ring_of(frame, i)
-        index = index_of(frame, load_int(ring, FIRST_INDEX))
+        index = frame.indexes[ring.index]
+        links = links_of(index)
         if i == driver:
-            hash_ = load_int(frame, DRIVER_HASH)
-            number = load_int(load_int(index, HEADS_AT), hash_ & load_int(index, MASK))
+            hash_ = frame.driver_hash
+            number = index.heads[hash_ & index.mask]
         else:
-            row = load_int(load_int(frame, BOUND_AT), i)
-            slot = (row - load_int(ring, ROWS_AT)) // load_int(ring, STRIDE)
-            link = load_int(index, LINKS_AT) + slot * (8 * LINK)
-            hash_, number = load_int(link, HASH), load_int(link, OLDER)
-        oldest, equals = load_int(ring, OLDEST), 0
+            size = 8 * ring.slot_words
+            link = links[(frame.bound[i].row.address - ring.rows.address) // size]
+            hash_, number = link.hash, link.older
+        oldest, equals = ring.oldest, 0
         while number >= oldest:
-            link = link_at(ring, index, number)
-            if load_int(link, HASH) == hash_:
-                age = now - 1 - load_int(event_at(ring, number), 1)
-                if age > load_int(cover, LONGEST) or equals == _FEW_EQUALS:
+            link = links[slot_of(ring, number)]
+            if link.hash == hash_:
+                age = now - 1 - event_at(ring, number)[1]
+                if age > cover.longest or equals == _FEW_EQUALS:
                     break
-                _suspect_leaving(frame, cover, age, kind, at)
+                _suspect_leaving(frame, cover, age, kind, nodes)
                 equals += 1
-            number = load_int(link, OLDER)
+            number = link.older
         if equals == _FEW_EQUALS:
-            _suspect_all(frame, kind, at)
+            _suspect_all(frame, kind, nodes)
             return
 
 
@@ -187,146 +133,136 @@ def _suspect(frame: int, kind: int, at: int) -> None:
 
 
 @kernel()
-def _wanted(frame: int, kind: int, at: int, out: int, late: Any) -> int:
-    """The nodes of a set whose constants let a combination through, written to `out`."""
-    store_int(frame, STAMP, load_int(frame, STAMP) + 1)
+def _wanted(frame: WindowFrame, kind: int, nodes: Words, out: Words, late: Any) -> int:
+    """Write the nodes of a set whose constants let the combination through to `out`; the kind of
+    it."""
+    frame.stamp += 1
     if kind != BITS:
         count = np.int64(0)
         for k in range(kind):
-            node = load_int(at, k)
+            node = nodes[k]
             if wants(frame, node, late):
-                store_int(out, count, node)
+                out[count] = node
                 count += 1
         return count
     some = np.int64(0)
-    for k in range(load_int(frame, WORDS_OF_SET)):
-        word, kept = load_int(at, k), np.int64(0)
+    for k in range(frame.set_words):
+        word, kept = nodes[k], np.int64(0)
         while word != 0:
             bit = lowest(word)
             word ^= np.int64(1) << np.int64(bit)
             if wants(frame, 64 * k + bit, late):
                 kept |= np.int64(1) << np.int64(bit)
-        store_int(out, k, kept)
+        out[k] = kept
         some |= kept
     return np.int64(BITS) if some != 0 else np.int64(0)
 
 
 @kernel()
-def _put_members(frame: int, kind: int, at: int) -> None:
-    """Pairs of the next row and the nodes of a set: itself as bits, if it has more than a few."""
-    words, count = load_int(frame, WORDS_OF_SET), kind
-    if kind == BITS:
-        count = np.int64(0)
-        for word in range(words):
-            count += population(load_int(at, word))
-    alone = kind != BITS or count <= _FEW_NODES
-    used = load_int(frame, PAIRS)
-    if used + count > load_int(frame, PAIRS_ROOM):
-        room = max(1024, 2 * (used + count))
-        store_int(frame, PAIRS_AT, resized(load_int(frame, PAIRS_AT), room))
-        store_int(frame, PAIRS_ROOM, room)
-    pairs, row = load_int(frame, PAIRS_AT), np.int64(load_int(frame, OUT_ROWS)) << np.int64(32)
-    if not alone:
-        number = load_int(frame, BITS_ROWS)
-        if number == load_int(frame, BITS_ROOM):
-            room = max(256, 2 * number)
-            store_int(frame, BITS_AT, resized(load_int(frame, BITS_AT), room * words))
-            store_int(frame, BITS_ROOM, room)
-        out = load_int(frame, BITS_AT) + number * (8 * words)
-        for word in range(words):
-            store_int(out, word, load_int(at, word))
-        store_int(frame, BITS_ROWS, number + 1)
-        store_int(pairs, used, row | SET | number)
-        store_int(frame, PAIRS, used + 1)
-        return
-    if kind != BITS:
-        for k in range(kind):
-            store_int(pairs, used + k, row | load_int(at, k))
-    else:
-        place = used
-        for k in range(words):
-            word = load_int(at, k)
-            while word != 0:
-                bit = lowest(word)
-                word ^= np.int64(1) << np.int64(bit)
-                store_int(pairs, place, row | (64 * k + bit))
-                place += 1
-    store_int(frame, PAIRS, used + count)
+def _count_bits(nodes: Words, words: int) -> int:
+    count = np.int64(0)
+    for word in range(words):
+        count += population(nodes[word])
+    return count
 
 
 @kernel()
-def _same_members(frame: int, kind: int, at: int) -> bool:
+def _put_members(frame: WindowFrame, kind: int, nodes: Words) -> None:
+    """Write pairs of the next row and the nodes of a set; of bits with many nodes, a pair of the row
+    and the set."""
+    words = frame.set_words
+    count = _count_bits(nodes, words) if kind == BITS else kind
+    reserve(frame.pairs, count, 1024)
+    pairs, used = frame.pairs.items, frame.pairs.count
+    row = np.int64(frame.out_rows) << np.int64(32)
+    if kind == BITS and count > _FEW_NODES:
+        reserve(frame.out_sets, words, 256 * words)
+        out = frame.out_sets.items.after(frame.out_sets.count)
+        for word in range(words):
+            out[word] = nodes[word]
+        pairs[used] = row | SET | frame.out_set_rows
+        frame.out_sets.count += words
+        frame.out_set_rows += 1
+        frame.pairs.count = used + 1
+        return
+    if kind != BITS:
+        for k in range(kind):
+            pairs[used + k] = row | nodes[k]
+    else:
+        place = used
+        for k in range(words):
+            word = nodes[k]
+            while word != 0:
+                bit = lowest(word)
+                word ^= np.int64(1) << np.int64(bit)
+                pairs[place] = row | (64 * k + bit)
+                place += 1
+    frame.pairs.count = used + count
+
+
+@kernel()
+def _same_members(frame: WindowFrame, kind: int, nodes: Words) -> bool:
     """Whether the last row is for just the nodes of a set."""
-    pairs, first = load_int(frame, PAIRS_AT), load_int(frame, LAST_PAIRS)
-    count, words = load_int(frame, PAIRS) - first, load_int(frame, WORDS_OF_SET)
-    member = load_int(pairs, first) & _MEMBER
+    pairs, words = frame.pairs.items.after(frame.last_pairs), frame.set_words
+    count = frame.pairs.count - frame.last_pairs
+    member = pairs[0] & _MEMBER
     if member >= SET:
         if kind != BITS:
             return False
-        known = load_int(frame, BITS_AT) + (member - SET) * (8 * words)
+        known = frame.out_sets.items.after((member - SET) * words)
         for word in range(words):
-            if load_int(known, word) != load_int(at, word):
+            if known[word] != nodes[word]:
                 return False
         return True
     if kind != BITS:
         if kind != count:
             return False
         for k in range(kind):
-            if load_int(pairs, first + k) & _MEMBER != load_int(at, k):
+            if pairs[k] & _MEMBER != nodes[k]:
                 return False
         return True
-    own = np.int64(0)
-    for word in range(words):
-        own += population(load_int(at, word))
-    if own != count:
+    if _count_bits(nodes, words) != count:
         return False
     for k in range(count):
-        if not has_bit(at, load_int(pairs, first + k) & _MEMBER):
+        if not has_bit(nodes, pairs[k] & _MEMBER):
             return False
     return True
 
 
 @kernel()
-def _is_last(frame: int, row: int, width: int, kind: int, at: int) -> bool:
+def _is_last(frame: WindowFrame, row: Words, width: int, kind: int, nodes: Words) -> bool:
     """Whether a row that was written after the last one is the same, of the same event, and for
     the same nodes."""
-    if load_int(frame, LAST_PAIRS) < 0:
+    if frame.last_pairs < 0:
         return False
     for word in range(2, width - 1):
-        if load_int(row, word) != load_int(row, word - width):
+        if row[word] != row[word - width]:
             return False
-    return _same_members(frame, kind, at)
+    return _same_members(frame, kind, nodes)
 
 
 @kernel()
-def emit(frame: int, kind: int, at: int, late: Any) -> None:
-    """Put out the rows that are bound, as one, for the nodes of a set."""
+def emit(frame: WindowFrame, kind: int, nodes: Words, late: Any) -> None:
+    """Write the rows that are bound as one output row, for the nodes of a set."""
     if kind == ALL:
-        kind, at = np.int64(BITS), load_int(frame, EVERYONE_AT)
-    if load_int(frame, LATE) != 0:
-        words = load_int(frame, WORDS_OF_SET)
-        out = load_int(frame, SETS_AT) + 8 * words
-        kind = _wanted(frame, kind, at, out, late)
-        at = out
+        kind, nodes = np.int64(BITS), frame.everyone
+    if frame.late != 0:
+        out = frame.sets.after(frame.set_words)
+        kind = _wanted(frame, kind, nodes, out, late)
+        nodes = out
         if kind == 0:
             return
-    rows = load_int(frame, OUT_ROWS)
-    width = load_int(frame, OUT_BASE) + load_int(frame, EMITTED) + 1
-    if rows == load_int(frame, OUT_ROOM):
-        room = max(256, 2 * rows)
-        store_int(frame, OUT_AT, resized(load_int(frame, OUT_AT), room * width))
-        store_int(frame, OUT_ROOM, room)
-    going = load_int(frame, GOING) != 0
-    weight, row = np.int64(-1 if going else 1), load_int(frame, OUT_AT) + rows * (8 * width)
-    compose(frame, row, load_int(frame, NOW), weight)
-    again = _is_last(frame, row, width, kind, at)
+    leaving = frame.leaving != 0
+    weight, row = np.int64(-1 if leaving else 1), next_output(frame)
+    compose(frame, row, frame.now, weight)
+    again = _is_last(frame, row, frame.out_base + frame.emitted + 1, kind, nodes)
     # Of two inputs, the other one's events come newest first: their equals were looked at then.
-    known = going or load_int(frame, COMPLETE) != 0
-    if not known and not (again and load_int(frame, INPUTS) == 2):
-        _suspect(frame, kind, at)
+    known = leaving or frame.complete != 0
+    if not known and not (again and frame.inputs == 2):
+        _suspect(frame, kind, nodes)
     if again:
-        store_int(row, -1, load_int(row, -1) + weight)
+        row[-1] += weight
         return
-    store_int(frame, LAST_PAIRS, load_int(frame, PAIRS))
-    _put_members(frame, kind, at)
-    store_int(frame, OUT_ROWS, rows + 1)
+    frame.last_pairs = frame.pairs.count
+    _put_members(frame, kind, nodes)
+    keep_output(frame)

@@ -22,9 +22,8 @@ from braid.jit.runtime import ROWS, WORDS, address, kernel, load_half, load_int,
 from braid.operators.core.kernels.clauses import NULL_KEY, atom_holds
 from braid.operators.core.kernels.keys import key_of
 from braid.operators.core.kernels.node_sets import lowest, without_lowest
-from braid.operators.join.kernels.rings import ring_of
-from braid.operators.join.kernels.store import BASE
-from braid.operators.join.kernels.window_covers import WINDOW_FRAME
+from braid.operators.join.kernels.frame import Frame
+from braid.operators.join.kernels.window_covers import WindowFrame
 
 #: More words of the frame: how members are found; where inputs are described; room for nodes;
 #: words of a strip; lists of nodes, one for each level; the nodes of the event that drives, as
@@ -63,7 +62,7 @@ from braid.operators.join.kernels.window_covers import WINDOW_FRAME
     SEEN_AT,
     FIRST_NUMBER,
     SELECTION_FRAME,
-) = range(WINDOW_FRAME, WINDOW_FRAME + 27)
+) = range(WindowFrame.stride // 8, WindowFrame.stride // 8 + 27)
 
 #: How members are found: every combination by itself; of the event that comes, then of the others
 #: among these; or by what was found when each event came.
@@ -125,7 +124,7 @@ def keys_at(frame: int, input_: int) -> int:
 @kernel()
 def read_keys(frame: int, input_: int, row: int) -> None:
     """Make the keys of an event."""
-    side, base = side_of(frame, input_), load_int(ring_of(frame, input_), BASE)
+    side, base = side_of(frame, input_), Frame(frame).stores[input_].base
     column, keys = load_int(side, COLUMNS_AT), keys_at(frame, input_)
     for d in range(load_int(side, DIMENSIONS)):
         key = key_of(Words(row), load_int(column, 0), base, load_int(column, 1))

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.jit.records import Words
+from braid.jit.ring import event_at
 from braid.jit.runtime import kernel, load_half, load_int, store_half, store_int
-from braid.operators.core.kernels.node_sets import ALL, NEXT, SET, WEIGHT, has_bit, set_bit
-from braid.operators.join.kernels.frame import AT_KIND, AT_SET, BOUND_AT, INPUTS, LEVEL_WORDS
-from braid.operators.join.kernels.rings import NUMBER, OLDEST, cell_of, event_at, ring_of
-from braid.operators.join.kernels.window_covers import (
-    COVER_WORDS,
-    COVERS_AT,
-    DRIVER,
-    GOING,
-    SIZE_OF_AT,
-)
+from braid.operators.core.kernels.node_sets import ALL, SET, WEIGHT, has_bit, set_bit
+from braid.operators.join.kernels.cells import Cell
+from braid.operators.join.kernels.frame import Level
+from braid.operators.join.kernels.rings import cell_of, ring_of
+from braid.operators.join.kernels.window_covers import WindowFrame
 from braid.operators.selection_join.kernels.box_tree import EXACT, UNMARKED, search
 from braid.operators.selection_join.kernels.boxes import (
     AGES_AT,
@@ -80,6 +77,17 @@ def list_at(frame: int, depth: int) -> int:
 
 
 @kernel()
+def changes_of(cell: Cell) -> int:
+    """How many changes there had been when an event came: nobody else uses that word of its cell."""
+    return cell.next.address
+
+
+@kernel()
+def note_changes(cell: Cell, changes: int) -> None:
+    cell.next = Cell(changes)
+
+
+@kernel()
 def find_first(frame: int, input_: int) -> int:
     """The nodes that want the event of an input whose keys are read, listed; how many."""
     out = load_int(frame, FIRST_LIST_AT)
@@ -123,8 +131,8 @@ def mark(frame: int) -> None:
 @kernel()
 def _move_tail(frame: int, input_: int) -> None:
     """Give up the lists of events that have left."""
-    ring, side = ring_of(frame, input_), side_of(frame, input_)
-    for number in range(load_int(ring, OLDEST), load_int(ring, NUMBER)):
+    ring, side = ring_of(WindowFrame(frame), input_), side_of(frame, input_)
+    for number in range(ring.oldest, ring.next):
         cell = cell_of(ring, event_at(ring, number))
         if load_int(cell, WEIGHT) >= 0:
             store_int(side, TAIL, load_int(cell, SET))
@@ -153,9 +161,9 @@ def _room_for(frame: int, input_: int, count: int) -> int:
 
 
 @kernel()
-def keep_list(frame: int, input_: int, cell: int, kept: bool, changes: int) -> None:
+def keep_list(frame: int, input_: int, cell: Cell, kept: bool, changes: int) -> None:
     """Note with an event that has just been added what was found for it, if there is room."""
-    store_int(cell, NEXT, changes)
+    note_changes(cell, changes)
     store_int(cell, WEIGHT, -1)
     store_int(cell, SET, -1)
     if not kept:
@@ -221,56 +229,55 @@ def ask_all(frame: int, input_: int, row: int, kind: int, at: int, out: int) -> 
 
 
 @kernel()
-def _begin(frame: int, level: int) -> None:
+def _begin(frame: WindowFrame, level: Level) -> None:
     """Find the nodes of the event that drives, now that there is something to combine it with."""
-    driver = load_int(frame, DRIVER)
+    driver = frame.driver
     if load_int(frame, FIRST_COUNT) < 0:
-        read_keys(frame, driver, load_int(load_int(frame, BOUND_AT), driver))
+        read_keys(frame, driver, frame.bound[driver].row)
         find_first(frame, driver)
-    store_int(level, AT_KIND, load_int(frame, FIRST_COUNT))
-    store_int(level, AT_SET, load_int(frame, FIRST_LIST_AT))
+    level.kind = load_int(frame, FIRST_COUNT)
+    level.nodes = Words(load_int(frame, FIRST_LIST_AT))
 
 
 @kernel()
-def narrow(frame: int, depth: int, level: int, input_: int, row: int, age: int) -> bool:
+def narrow(frame: WindowFrame, depth: int, level: Level, input_: int, row: Words, age: int) -> bool:
     """Carry to the next level the nodes that want a held event too; whether there are."""
     store_int(load_int(frame, AGES_AT), input_, age)
     if depth == 0:
         store_int(frame, CANDIDATES, load_int(frame, CANDIDATES) + 1)
-    following = level + 8 * LEVEL_WORDS
-    if load_int(frame, FORM) == NAIVE and load_int(level, AT_KIND) == ALL:
-        store_int(following, AT_KIND, ALL)
+    following = level[1]
+    if load_int(frame, FORM) == NAIVE and level.kind == ALL:
+        following.kind = ALL
         return True
-    if load_int(level, AT_KIND) == ALL:
+    if level.kind == ALL:
         _begin(frame, level)
-    kind, at, out = load_int(level, AT_KIND), load_int(level, AT_SET), list_at(frame, depth)
+    kind, at, out = level.kind, level.nodes, Words(list_at(frame, depth))
     if kind == 0:
         return False
     cell = cell_of(ring_of(frame, input_), row)
-    known = load_int(cell, WEIGHT)
     listed = depth == 0 and load_int(frame, FORM) == OWN
-    if listed and 0 <= known < _LONGER * kind:
+    if listed and 0 <= cell.weight < _LONGER * kind:
         count = _common(frame, input_, cell, out)
     else:
         count = ask_all(frame, input_, row, kind, at, out)
-    store_int(following, AT_KIND, count)
-    store_int(following, AT_SET, out)
+    following.kind = count
+    following.nodes = out
     return count > 0
 
 
 @kernel()
 def find_everybody(frame: int, out: int) -> int:
     """The nodes whose boxes have the keys of all that is bound."""
-    bound, tree = load_int(frame, BOUND_AT), load_int(frame, TREE_AT)
+    join, tree = WindowFrame(frame), load_int(frame, TREE_AT)
     last = np.int64(0)
-    for i in range(load_int(frame, INPUTS)):
-        read_keys(frame, i, load_int(bound, i))
+    for i in range(join.inputs):
+        read_keys(frame, i, join.bound[i].row)
         last += load_int(side_of(frame, i), DIMENSIONS)
     found = search(tree, load_int(frame, KEYS_AT), 0, last, UNMARKED, False, out)
     count, exact = np.int64(0), load_int(tree, EXACT) != 0
     for k in range(found):
         node, holds = load_int(out, k), True
-        for i in range(load_int(frame, INPUTS)):
+        for i in range(join.inputs):
             side, keys = side_of(frame, i), keys_at(frame, i)
             holds = holds and (exact or in_box(side, node, keys)) and passes(side, node, keys)
         if holds:
@@ -280,38 +287,36 @@ def find_everybody(frame: int, out: int) -> int:
 
 
 @kernel()
-def sees(frame: int, input_: int, node: int, row: int, changes: int, age: int) -> bool:
+def sees(frame: WindowFrame, input_: int, node: int, row: Words, changes: int, age: int) -> bool:
     """Whether an event of some age is in the window of a node, and came in its life."""
     if load_int(load_int(frame, SINCE_AT), node) > changes:
         return False
-    if load_int(load_int(frame, BIRTHS_AT), node) > load_int(row, 0):
+    if load_int(load_int(frame, BIRTHS_AT), node) > row[0]:
         return False
-    cover = load_int(frame, COVERS_AT) + input_ * (8 * COVER_WORDS)
-    return load_int(load_int(cover, SIZE_OF_AT), node) >= age
+    return frame.covers[input_].size_of[node] >= age
 
 
 @kernel()
-def see_all(frame: int, depth: int, kind: int, at: int) -> int:
+def see_all(frame: WindowFrame, depth: int, kind: int, nodes: Words) -> int:
     """Of the nodes that want all that is bound those that see it: how many, listed at SEEN_AT."""
     store_int(frame, COMBINATIONS, load_int(frame, COMBINATIONS) + 1)
-    out, driver = list_at(frame, depth), load_int(frame, DRIVER)
+    out = Words(list_at(frame, depth))
     if kind == ALL:
-        kind, at = find_everybody(frame, out), out
-    bound, ages = load_int(frame, BOUND_AT), load_int(frame, AGES_AT)
-    now, going = load_int(frame, CHANGES), load_int(frame, GOING) != 0
-    for i in range(load_int(frame, INPUTS)):
-        row, age, changes = load_int(bound, i), load_int(ages, i), now
-        if i != driver or going:
-            changes = load_int(cell_of(ring_of(frame, i), row), NEXT)
-        shortest = load_int(load_int(frame, SHORTEST_AT), i)
-        if changes == now and age <= shortest and load_int(frame, BORN_LATER) == 0:
+        kind, nodes = find_everybody(frame, out), out
+    ages, shortest = load_int(frame, AGES_AT), load_int(frame, SHORTEST_AT)
+    now, leaving = load_int(frame, CHANGES), frame.leaving != 0
+    for i in range(frame.inputs):
+        row, age, changes = frame.bound[i].row, load_int(ages, i), now
+        if i != frame.driver or leaving:
+            changes = changes_of(cell_of(ring_of(frame, i), row))
+        if changes == now and age <= load_int(shortest, i) and load_int(frame, BORN_LATER) == 0:
             continue  # there is nobody who does not see it
         count = np.int64(0)
         for k in range(kind):
-            node = load_int(at, k)
+            node = nodes[k]
             if sees(frame, i, node, row, changes, age):
-                store_int(out, count, node)
+                out[count] = node
                 count += 1
-        kind, at = count, out
-    store_int(frame, SEEN_AT, at)
+        kind, nodes = count, out
+    store_int(frame, SEEN_AT, nodes.address)
     return kind

@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import WORDS, address, kernel, load_half, load_int, store_half, store_int
-from braid.operators.join.kernels.frame import BOUND_AT, INPUTS
-from braid.operators.join.kernels.rings import NUMBER, OLDEST, event_at, ring_of
+from braid.jit.records import Words
+from braid.jit.ring import event_at
+from braid.jit.runtime import WORDS, address, kernel, load_half, load_int, store_half
+from braid.operators.join.kernels.frame import Frame
+from braid.operators.join.kernels.rings import ring_of
 from braid.operators.selection_join.kernels.boxes import FIRST_LIST_AT, MARKED_AT, read_keys
 from braid.operators.selection_join.kernels.members import (
     ask_all,
@@ -23,11 +25,11 @@ from braid.operators.selection_join.kernels.members import (
 
 
 @kernel()
-def _newest(frame: int, input_: int, place: int) -> int:
+def _newest(frame: int, input_: int, place: int) -> Words:
     """One of the newest events of an input, or 0."""
-    ring = ring_of(frame, input_)
-    number = load_int(ring, NUMBER) - 1 - place
-    return event_at(ring, number) if number >= load_int(ring, OLDEST) else np.int64(0)
+    ring = ring_of(Frame(frame), input_)
+    number = ring.next - 1 - place
+    return event_at(ring, number) if number >= ring.oldest else Words(0)
 
 
 @kernel((WORDS, types.int64, types.int64))
@@ -36,7 +38,7 @@ def try_first(words: np.ndarray, input_: int, count: int) -> int:
     frame, found = address(words), np.int64(0)
     for place in range(count):
         row = _newest(frame, input_, place)
-        if row != 0:
+        if row.address != 0:
             read_keys(frame, input_, row)
             found += find_first(frame, input_)
     return found
@@ -47,14 +49,14 @@ def try_asking(words: np.ndarray, input_: int, other: int, count: int) -> int:
     """Ask the nodes of one event whether they want so many of another input; how many did."""
     frame, found = address(words), np.int64(0)
     row = _newest(frame, input_, 0)
-    if row == 0:
+    if row.address == 0:
         return found
     read_keys(frame, input_, row)
     kind = find_first(frame, input_)
     at, out = load_int(frame, FIRST_LIST_AT), list_at(frame, 0)
     for place in range(count):
         event = _newest(frame, other, place)
-        if event != 0:
+        if event.address != 0:
             found += ask_all(frame, other, event, kind, at, out)
     return found
 
@@ -64,7 +66,7 @@ def try_common(words: np.ndarray, input_: int, count: int) -> int:
     """Go so often through a list of nodes and look each up in bits; how many were there."""
     frame, found = address(words), np.int64(0)
     row = _newest(frame, input_, 0)
-    if row == 0:
+    if row.address == 0:
         return found
     read_keys(frame, input_, row)
     kind = find_first(frame, input_)
@@ -84,13 +86,13 @@ def try_common(words: np.ndarray, input_: int, count: int) -> int:
 def try_everybody(words: np.ndarray, count: int) -> int:
     """Find the nodes of so many combinations, with one search each; how many there were."""
     frame, found = address(words), np.int64(0)
-    bound = load_int(frame, BOUND_AT)
+    join = Frame(frame)
     for place in range(count):
         complete = True
-        for i in range(load_int(frame, INPUTS)):
+        for i in range(join.inputs):
             row = _newest(frame, i, place)
-            store_int(bound, i, row)
-            complete = complete and row != 0
+            join.bound[i].row = row
+            complete = complete and row.address != 0
         if complete:
             found += find_everybody(frame, list_at(frame, 0))
     return found
