@@ -12,7 +12,7 @@ output row. Cells and sets lie in blocks of a pool, which never move.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from llvmlite import ir
@@ -20,6 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from braid.jit.memory import release, resized
+from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import COMPILED, kernel, load_int, load_narrow, store_int
 
 #: Nodes are words of 32 bits.
@@ -30,14 +31,42 @@ BITS, ALL = -1, -2
 #: Nodes in a list.
 MOST = 32
 
-#: A cell.
-WEIGHT, KIND, SET, NEXT = range(4)
 
-#: The pool: first free block of 1, 2, 4, ..., 32 words and of bits, the chunk that was added last,
-#: where it goes on, words left in it, words in all, words in blocks that are in use.
-(CHUNK, NEXT_WORD, LEFT, HELD, USED, POOL) = range(7, 13)
+@record
+class Cell(Record):
+    """The output nodes that hold a row with one weight."""
+
+    weight: i64
+    #: The length of a list of nodes, BITS, or ALL.
+    kind: i64
+    #: The address of the nodes; if a set has one word, the set itself (see `set_of`).
+    set: i64
+    #: The address of the next cell of the same row.
+    next: i64
+
+
+@record
+class Pool(Record):
+    """The blocks that cells and sets lie in."""
+
+    #: The first free block of 1, 2, 4, ..., 32 words and of bits.
+    free: Annotated[Words, 7]
+    #: The chunk that was added last, where it goes on, and the words that are left in it.
+    chunk: i64
+    next_word: i64
+    left: i64
+    #: Words in all, and words in blocks that are in use.
+    held: i64
+    used: i64
+
+
+#: The words of cells and pools, for those that know them by their addresses.
+WEIGHT, KIND, SET, NEXT = map(Cell.word, Cell.fields)
+HELD, USED, POOL = Pool.word("held"), Pool.word("used"), Pool.stride // 8
+
 OF_BITS = 6
 _OF_CELL = 2
+_SET_OFFSET = 8 * SET
 _LEAST_CHUNK = 1024
 
 
@@ -78,37 +107,37 @@ def _class_of(count: int) -> int:
 def take_block(pool: int, class_: int, words: int) -> int:
     """A block; `words` is how long bits are."""
     size = words if class_ == OF_BITS else np.int64(1) << np.int64(class_)
-    store_int(pool, USED, load_int(pool, USED) + size)
-    free = load_int(pool, class_)
+    Pool(pool).used += size
+    free = Pool(pool).free[class_]
     if free != 0:
-        store_int(pool, class_, load_int(free, 0))
+        Pool(pool).free[class_] = load_int(free, 0)
         return free
-    if load_int(pool, LEFT) < size:
-        room = max(_LEAST_CHUNK, load_int(pool, HELD) // 4, size) + 1
+    if Pool(pool).left < size:
+        room = max(_LEAST_CHUNK, Pool(pool).held // 4, size) + 1
         chunk = resized(0, room)
-        store_int(chunk, 0, load_int(pool, CHUNK))
-        store_int(pool, CHUNK, chunk)
-        store_int(pool, NEXT_WORD, chunk + 8)
-        store_int(pool, LEFT, room - 1)
-        store_int(pool, HELD, load_int(pool, HELD) + room)
-    block = load_int(pool, NEXT_WORD)
-    store_int(pool, NEXT_WORD, block + 8 * size)
-    store_int(pool, LEFT, load_int(pool, LEFT) - size)
+        store_int(chunk, 0, Pool(pool).chunk)
+        Pool(pool).chunk = chunk
+        Pool(pool).next_word = chunk + 8
+        Pool(pool).left = room - 1
+        Pool(pool).held += room
+    block = Pool(pool).next_word
+    Pool(pool).next_word = block + 8 * size
+    Pool(pool).left -= size
     return block
 
 
 @kernel()
 def give_block(pool: int, block: int, class_: int, words: int) -> None:
     size = words if class_ == OF_BITS else np.int64(1) << np.int64(class_)
-    store_int(pool, USED, load_int(pool, USED) - size)
-    store_int(block, 0, load_int(pool, class_))
-    store_int(pool, class_, block)
+    Pool(pool).used -= size
+    store_int(block, 0, Pool(pool).free[class_])
+    Pool(pool).free[class_] = block
 
 
 @kernel()
 def empty_pool(pool: int) -> None:
     """Give all chunks back."""
-    chunk = load_int(pool, CHUNK)
+    chunk = Pool(pool).chunk
     while chunk != 0:
         before = load_int(chunk, 0)
         release(chunk)
@@ -222,14 +251,14 @@ def take_out(kind: int, at: int, other_kind: int, other: int, words: int) -> int
 @kernel()
 def set_of(cell: int, words: int) -> int:
     """Where the set of a cell is."""
-    return cell + 8 * SET if words == 1 else load_int(cell, SET)
+    return cell + _SET_OFFSET if words == 1 else Cell(cell).set
 
 
 @kernel()
 def new_cell(pool: int, words: int) -> int:
     cell = take_block(pool, _OF_CELL, words)
-    store_int(cell, KIND, 0)
-    store_int(cell, NEXT, 0)
+    Cell(cell).kind = 0
+    Cell(cell).next = 0
     return cell
 
 
@@ -243,55 +272,55 @@ def give_set(pool: int, cell: int, kind: int, words: int) -> None:
     """Free the block of a cell's set, which was of this kind; the cell is empty then."""
     if words > 1 and kind != ALL and kind != 0:
         class_ = OF_BITS if kind == BITS else _class_of(kind)
-        give_block(pool, load_int(cell, SET), class_, words)
-    store_int(cell, KIND, 0)
+        give_block(pool, Cell(cell).set, class_, words)
+    Cell(cell).kind = 0
 
 
 @kernel()
 def shrink_cell(pool: int, cell: int, other_kind: int, other: int, words: int) -> None:
     """Take nodes of a cell out of it."""
-    kind = load_int(cell, KIND)
+    kind = Cell(cell).kind
     left = take_out(kind, set_of(cell, words), other_kind, other, words)
     if left == 0:
         give_set(pool, cell, kind, words)
         return
     if left > 0 and words > 1 and _class_of(left) != _class_of(kind):
-        old = load_int(cell, SET)
+        old = Cell(cell).set
         new = take_block(pool, _class_of(left), words)
         for k in range(left):
             store_int(new, k, load_int(old, k))
         give_block(pool, old, _class_of(kind), words)
-        store_int(cell, SET, new)
-    store_int(cell, KIND, left)
+        Cell(cell).set = new
+    Cell(cell).kind = left
 
 
 @kernel()
 def _as_bits(pool: int, cell: int, words: int) -> int:
     """Let the set of a cell be bits, which may have none set; where they are."""
-    kind = load_int(cell, KIND)
+    kind = Cell(cell).kind
     if kind == BITS:
         return set_of(cell, words)
-    store_int(cell, KIND, BITS)
+    Cell(cell).kind = BITS
     if words == 1:
-        store_int(cell, SET, 0)
-        return cell + 8 * SET
+        Cell(cell).set = 0
+        return cell + _SET_OFFSET
     bits = take_block(pool, OF_BITS, words)
     clear_bits(bits, words)
     if kind > 0:
-        old = load_int(cell, SET)
+        old = Cell(cell).set
         for k in range(kind):
             set_bit(bits, load_int(old, k))
         give_block(pool, old, _class_of(kind), words)
-    store_int(cell, SET, bits)
+    Cell(cell).set = bits
     return bits
 
 
 @kernel()
 def extend_cell(pool: int, cell: int, other_kind: int, other: int, words: int, most: int) -> None:
     """Put more nodes into a cell, which has none of them; lists are no longer than `most`."""
-    kind = load_int(cell, KIND)
+    kind = Cell(cell).kind
     if other_kind == ALL:
-        store_int(cell, KIND, ALL)
+        Cell(cell).kind = ALL
         return
     if other_kind == BITS:
         bits = _as_bits(pool, cell, words)
@@ -306,7 +335,7 @@ def extend_cell(pool: int, cell: int, other_kind: int, other: int, words: int, m
     count = kind + other_kind
     new = take_block(pool, _class_of(count), words)
     a, b = np.int64(0), np.int64(0)
-    old = load_int(cell, SET)
+    old = Cell(cell).set
     for k in range(count):
         if a < kind and (b == other_kind or load_int(old, a) < load_int(other, b)):
             store_int(new, k, load_int(old, a))
@@ -316,8 +345,8 @@ def extend_cell(pool: int, cell: int, other_kind: int, other: int, words: int, m
             b += 1
     if kind > 0:
         give_block(pool, old, _class_of(kind), words)
-    store_int(cell, KIND, count)
-    store_int(cell, SET, new)
+    Cell(cell).kind = count
+    Cell(cell).set = new
 
 
 @kernel()
@@ -325,29 +354,29 @@ def give_cells(pool: int, first: int, words: int) -> None:
     """Free all sets and cells of a row but the first cell, which lies in the row."""
     cell = first
     while cell != 0:
-        following = load_int(cell, NEXT)
-        give_set(pool, cell, load_int(cell, KIND), words)
+        following = Cell(cell).next
+        give_set(pool, cell, Cell(cell).kind, words)
         if cell != first:
             give_cell(pool, cell, words)
         cell = following
-    store_int(first, NEXT, 0)
+    Cell(first).next = 0
 
 
 @kernel()
 def tidy_cells(pool: int, first: int, words: int) -> bool:
     """Drop the empty cells of a row; whether any is left."""
-    before, cell = first, load_int(first, NEXT)
+    before, cell = first, Cell(first).next
     while cell != 0:
-        following = load_int(cell, NEXT)
-        if load_int(cell, KIND) == 0:
-            store_int(before, NEXT, following)
+        following = Cell(cell).next
+        if Cell(cell).kind == 0:
+            Cell(before).next = following
             give_cell(pool, cell, words)
         else:
             before = cell
         cell = following
-    if load_int(first, KIND) != 0:
+    if Cell(first).kind != 0:
         return True
-    second = load_int(first, NEXT)
+    second = Cell(first).next
     if second == 0:
         return False
     for word in range(4):
