@@ -29,3 +29,8 @@ def sealed(header: Mapping[str, Any], pages: Mapping[str, bytes]) -> bytes:
     text = json.dumps({**header, "pages": listed}).encode()
     begin = [snapshots.MAGIC, len(text).to_bytes(8, "little"), checksum(snapshots._HEADER, text)]
     return b"".join([*begin, text, *pages.values()])
+
+
+def with_option(header: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """The header of a snapshot of an engine with other options."""
+    return {**header, "options": {**header["options"], **options}}

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.sealing import opened, sealed
 
 import braid
 from braid.cli.job import Job, load_job
@@ -28,6 +27,7 @@ from braid.operators.core.selection_choice import Choice
 from braid.spark import session as sessions
 from braid.spark.shards import checkpoint
 from braid.spark.shards.checkpoint import SavedPlan
+from tests.engine.snapshot_parts import opened, sealed
 
 OPTIONS = all_options()
 OF_ENGINES = [name for name, option in OPTIONS.items() if not option.session_only]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from tests.engine.snapshot_parts import opened, sealed
+from tests.engine.snapshot_parts import opened, sealed, with_option
 
 S = pa.schema([("x", pa.int64()), ("t", pa.int64())])
 
@@ -86,7 +86,7 @@ def test_a_larger_budget_lets_a_suspended_query_go_on_after_a_restart() -> None:
     e.process(events(*((0, t) for t in range(9))))
     assert e.suspended
     header, pages = opened(e.snapshot())
-    again = braid.Engine.restore(sealed({**header, "instance_budget": 9}, pages))
+    again = braid.Engine.restore(sealed(with_option(header, instance_budget=9), pages))
     again.process(events((0, 100), (9, 101)))
     assert sorted(pairs(again.finish()["Q"])) == [(8, 101), (100, 101)]  # 8 was still held back
     assert not again.suspended

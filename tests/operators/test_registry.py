@@ -75,7 +75,8 @@ events = {{stream: columns for stream in "ABGH"}}
 events["D"] = {{"doc": [f"<a><b>{{t}}</b></a>" for t in ticks], "t": ticks}}
 
 refused = {{}}
-engine = braid.Engine(idle_timeout=None)
+# Joins with windows by time are joins with constraints at once, and not when they have grown.
+engine = braid.Engine(idle_timeout=None, aside_above=0)
 engine.execute({STREAMS!r})
 for name, text in QUERIES.items():
     try:

@@ -12,7 +12,7 @@ import pytest
 import braid
 from braid.engine import executor
 from braid.operators.documents import value_order as document_order
-from tests.engine.snapshot_parts import opened, sealed
+from tests.engine.snapshot_parts import opened, sealed, with_option
 
 STREAMS = """
 CREATE STREAM S (id STRING, doc XML, t BIGINT) TIME t;
@@ -298,7 +298,7 @@ def test_a_larger_budget_lets_it_go_on_after_a_restart() -> None:
     assert not feed(same, *documents(12, 16))
     assert set(same.suspended) == {"q"}
     header, pages = opened(saved)
-    again = braid.Engine.restore(sealed({**header, "instance_budget": 9}, pages))
+    again = braid.Engine.restore(sealed(with_option(header, instance_budget=9), pages))
     found = feed(again, *documents(12, 16))
     # The last document before the restart had been held back.
     assert [row["document_1"] for row in found] == ["d11", "d12", "d13"]

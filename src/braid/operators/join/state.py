@@ -18,12 +18,12 @@ from braid.jit.vector import Vector
 from braid.operators.core import checks
 from braid.operators.core.columns import Rows, nulls_of
 from braid.operators.core.kernels import node_sets as sets
+from braid.operators.core.kernels.node_sets import Pool
 from braid.operators.core.values import Words
 from braid.operators.join.bands import fitted
 from braid.operators.join.kernels import frame as kernel
 from braid.operators.join.kernels import state as moving
 from braid.operators.join.kernels import store as slots
-from braid.operators.join.kernels.cells import Pool
 from braid.operators.join.kernels.frame import Feed, Frame
 from braid.operators.join.probe_orders import Key, Lookup, Probe
 from braid.plan.specs import Shape

@@ -39,10 +39,10 @@ class Cell(Record):
     weight: i64
     #: The length of a list of nodes, BITS, or ALL.
     kind: i64
-    #: The address of the nodes; if a set has one word, the set itself (see `set_of`).
-    set: i64
-    #: The address of the next cell of the same row.
-    next: i64
+    #: The nodes; if a set has one word, the set itself (see `set_of`).
+    set: Words
+    #: The next cell of the same row.
+    next: Cell
 
 
 @record
@@ -52,8 +52,8 @@ class Pool(Record):
     #: The first free block of 1, 2, 4, ..., 32 words and of bits.
     free: Annotated[Words, 7]
     #: The chunk that was added last, where it goes on, and the words that are left in it.
-    chunk: i64
-    next_word: i64
+    chunk: Words
+    next_word: Words
     left: i64
     #: Words in all, and words in blocks that are in use.
     held: i64
@@ -115,13 +115,13 @@ def take_block(pool: int, class_: int, words: int) -> int:
     if Pool(pool).left < size:
         room = max(_LEAST_CHUNK, Pool(pool).held // 4, size) + 1
         chunk = resized(0, room)
-        store_int(chunk, 0, Pool(pool).chunk)
-        Pool(pool).chunk = chunk
-        Pool(pool).next_word = chunk + 8
+        store_int(chunk, 0, Pool(pool).chunk.address)
+        Pool(pool).chunk = Words(chunk)
+        Pool(pool).next_word = Words(chunk + 8)
         Pool(pool).left = room - 1
         Pool(pool).held += room
-    block = Pool(pool).next_word
-    Pool(pool).next_word = block + 8 * size
+    block = Pool(pool).next_word.address
+    Pool(pool).next_word = Words(block + 8 * size)
     Pool(pool).left -= size
     return block
 
@@ -137,7 +137,7 @@ def give_block(pool: int, block: int, class_: int, words: int) -> None:
 @kernel()
 def empty_pool(pool: int) -> None:
     """Give all chunks back."""
-    chunk = Pool(pool).chunk
+    chunk = Pool(pool).chunk.address
     while chunk != 0:
         before = load_int(chunk, 0)
         release(chunk)
@@ -251,14 +251,14 @@ def take_out(kind: int, at: int, other_kind: int, other: int, words: int) -> int
 @kernel()
 def set_of(cell: int, words: int) -> int:
     """Where the set of a cell is."""
-    return cell + _SET_OFFSET if words == 1 else Cell(cell).set
+    return cell + _SET_OFFSET if words == 1 else Cell(cell).set.address
 
 
 @kernel()
 def new_cell(pool: int, words: int) -> int:
     cell = take_block(pool, _OF_CELL, words)
     Cell(cell).kind = 0
-    Cell(cell).next = 0
+    Cell(cell).next = Cell(0)
     return cell
 
 
@@ -272,7 +272,7 @@ def give_set(pool: int, cell: int, kind: int, words: int) -> None:
     """Free the block of a cell's set, which was of this kind; the cell is empty then."""
     if words > 1 and kind != ALL and kind != 0:
         class_ = OF_BITS if kind == BITS else _class_of(kind)
-        give_block(pool, Cell(cell).set, class_, words)
+        give_block(pool, Cell(cell).set.address, class_, words)
     Cell(cell).kind = 0
 
 
@@ -285,12 +285,12 @@ def shrink_cell(pool: int, cell: int, other_kind: int, other: int, words: int) -
         give_set(pool, cell, kind, words)
         return
     if left > 0 and words > 1 and _class_of(left) != _class_of(kind):
-        old = Cell(cell).set
+        old = Cell(cell).set.address
         new = take_block(pool, _class_of(left), words)
         for k in range(left):
             store_int(new, k, load_int(old, k))
         give_block(pool, old, _class_of(kind), words)
-        Cell(cell).set = new
+        Cell(cell).set = Words(new)
     Cell(cell).kind = left
 
 
@@ -302,16 +302,16 @@ def _as_bits(pool: int, cell: int, words: int) -> int:
         return set_of(cell, words)
     Cell(cell).kind = BITS
     if words == 1:
-        Cell(cell).set = 0
+        Cell(cell).set = Words(0)
         return cell + _SET_OFFSET
     bits = take_block(pool, OF_BITS, words)
     clear_bits(bits, words)
     if kind > 0:
-        old = Cell(cell).set
+        old = Cell(cell).set.address
         for k in range(kind):
             set_bit(bits, load_int(old, k))
         give_block(pool, old, _class_of(kind), words)
-    Cell(cell).set = bits
+    Cell(cell).set = Words(bits)
     return bits
 
 
@@ -335,7 +335,7 @@ def extend_cell(pool: int, cell: int, other_kind: int, other: int, words: int, m
     count = kind + other_kind
     new = take_block(pool, _class_of(count), words)
     a, b = np.int64(0), np.int64(0)
-    old = Cell(cell).set
+    old = Cell(cell).set.address
     for k in range(count):
         if a < kind and (b == other_kind or load_int(old, a) < load_int(other, b)):
             store_int(new, k, load_int(old, a))
@@ -346,7 +346,7 @@ def extend_cell(pool: int, cell: int, other_kind: int, other: int, words: int, m
     if kind > 0:
         give_block(pool, old, _class_of(kind), words)
     Cell(cell).kind = count
-    Cell(cell).set = new
+    Cell(cell).set = Words(new)
 
 
 @kernel()
@@ -354,29 +354,29 @@ def give_cells(pool: int, first: int, words: int) -> None:
     """Free all sets and cells of a row but the first cell, which lies in the row."""
     cell = first
     while cell != 0:
-        following = Cell(cell).next
+        following = Cell(cell).next.address
         give_set(pool, cell, Cell(cell).kind, words)
         if cell != first:
             give_cell(pool, cell, words)
         cell = following
-    Cell(first).next = 0
+    Cell(first).next = Cell(0)
 
 
 @kernel()
 def tidy_cells(pool: int, first: int, words: int) -> bool:
     """Drop the empty cells of a row; whether any is left."""
-    before, cell = first, Cell(first).next
+    before, cell = first, Cell(first).next.address
     while cell != 0:
-        following = Cell(cell).next
+        following = Cell(cell).next.address
         if Cell(cell).kind == 0:
-            Cell(before).next = following
+            Cell(before).next = Cell(following)
             give_cell(pool, cell, words)
         else:
             before = cell
         cell = following
     if Cell(first).kind != 0:
         return True
-    second = Cell(first).next
+    second = Cell(first).next.address
     if second == 0:
         return False
     for word in range(4):

@@ -13,8 +13,15 @@ from braid.jit.expiry_heap import push_expiry
 from braid.jit.records import Words
 from braid.jit.ring import event_at, first_from
 from braid.jit.runtime import kernel
-from braid.operators.core.kernels.node_sets import ALL, BITS, clear_bits, has_bit, set_bit, set_of
-from braid.operators.join.kernels.cells import Cell
+from braid.operators.core.kernels.node_sets import (
+    ALL,
+    BITS,
+    Cell,
+    clear_bits,
+    has_bit,
+    set_bit,
+    set_of,
+)
 from braid.operators.join.kernels.rings import cell_of, ring_of
 from braid.operators.join.kernels.window_covers import Cover, WindowFrame, first_of
 

@@ -14,8 +14,7 @@ from braid.jit.records import Halves, Record, Words, i64, record
 from braid.jit.runtime import kernel
 from braid.jit.vector import Vector, reserve
 from braid.operators.core.kernels.instances import any_null, is_null
-from braid.operators.core.kernels.node_sets import ALL, BITS, clear_bits, sort_list
-from braid.operators.join.kernels.cells import Cell, Pool
+from braid.operators.core.kernels.node_sets import ALL, BITS, Cell, Pool, clear_bits, sort_list
 from braid.operators.join.kernels.store import Index, NodeSet, Store, same_value
 
 

@@ -17,8 +17,7 @@ from braid.jit.records import Words
 from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at, prefetch
 from braid.jit.vector import reserve
 from braid.operators.core.kernels.instances import FREE
-from braid.operators.core.kernels.node_sets import ALL, BITS, lowest, meet, set_of
-from braid.operators.join.kernels.cells import Cell
+from braid.operators.core.kernels.node_sets import ALL, BITS, Cell, lowest, meet, set_of
 from braid.operators.join.kernels.frame import (
     Frame,
     Level,

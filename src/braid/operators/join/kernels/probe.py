@@ -9,7 +9,7 @@ import numpy as np
 from braid.jit.records import Floats, Words
 from braid.jit.runtime import kernel
 from braid.operators.core.kernels.instances import FREE
-from braid.operators.join.kernels.cells import Cell
+from braid.operators.core.kernels.node_sets import Cell
 from braid.operators.join.kernels.frame import Frame, Level, Step, bind, holds
 from braid.operators.join.kernels.store import (
     IN_BAND,

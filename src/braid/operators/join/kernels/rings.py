@@ -15,8 +15,7 @@ import numpy as np
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.ring import Ring, event_at, moved, slot_of
 from braid.jit.runtime import kernel
-from braid.operators.core.kernels.node_sets import extend_cell, give_set
-from braid.operators.join.kernels.cells import Cell
+from braid.operators.core.kernels.node_sets import Cell, extend_cell, give_set
 from braid.operators.join.kernels.frame import Frame
 from braid.operators.join.kernels.store import Index, Link, Store, hash_row, make_heads
 

@@ -19,6 +19,8 @@ from braid.jit.runtime import kernel
 from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.operators.core.kernels.node_sets import (
     ALL,
+    Cell,
+    Pool,
     extend_cell,
     meet,
     new_cell,
@@ -27,7 +29,6 @@ from braid.operators.core.kernels.node_sets import (
     take_out,
     tidy_cells,
 )
-from braid.operators.join.kernels.cells import Cell, Pool
 
 #: Words that a slot has beyond the row.
 EXTRA = 3

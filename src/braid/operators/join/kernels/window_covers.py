@@ -15,8 +15,7 @@ from braid.jit.expiry_heap import ExpiryHeap
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import kernel
 from braid.jit.vector import Vector
-from braid.operators.core.kernels.node_sets import ALL, BITS, meet, set_of
-from braid.operators.join.kernels.cells import Cell
+from braid.operators.core.kernels.node_sets import ALL, BITS, Cell, meet, set_of
 from braid.operators.join.kernels.frame import Frame, Level
 from braid.operators.join.kernels.rings import drop_events
 

@@ -15,8 +15,7 @@ import numpy as np
 from braid.jit.records import Words
 from braid.jit.ring import event_at
 from braid.jit.runtime import kernel, load_half, load_int, store_half, store_int
-from braid.operators.core.kernels.node_sets import ALL, SET, WEIGHT, has_bit, set_bit
-from braid.operators.join.kernels.cells import Cell
+from braid.operators.core.kernels.node_sets import ALL, SET, WEIGHT, Cell, has_bit, set_bit
 from braid.operators.join.kernels.frame import Level
 from braid.operators.join.kernels.rings import cell_of, ring_of
 from braid.operators.join.kernels.window_covers import WindowFrame
