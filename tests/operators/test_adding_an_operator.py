@@ -69,12 +69,9 @@ print(sorted(shard.executor.plan.mops[m].made_by for m in shard.executor.order))
 def test_the_rule_can_be_switched_off(tmp_path: Path) -> None:
     code = FILES[SCRIPT].replace(
         'Shard(queries, {"Load": stream})',
-        'Shard(queries, {"Load": stream}, options=OPTIONS)',
+        'Shard(queries, {"Load": stream}, options=ShardOptions(Options(rules={"s_throttle": False})))',
     )
-    code = (
-        "from braid.engine.options import Options, ShardOptions\n"
-        'OPTIONS = ShardOptions(Options(rules={"s_throttle": False}))\n' + code
-    )
+    code = "from braid.engine.options import Options, ShardOptions\n" + code
     printed = walked(tmp_path).run(code)
     assert printed.startswith("one [20, 40, 50]\ntwo [20, 40, 50]\n[20, 40, 50]\n")
     assert "made by no rule" in printed
