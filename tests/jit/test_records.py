@@ -13,7 +13,19 @@ from numba.core.errors import TypingError
 
 from braid.jit import allocations
 from braid.jit.memory import address_of
-from braid.jit.records import Bytes, Floats, Halves, Record, Words, f64, i32, i64, record, u8
+from braid.jit.records import (
+    Bytes,
+    Floats,
+    Halves,
+    Record,
+    Words,
+    f64,
+    filled,
+    i32,
+    i64,
+    record,
+    u8,
+)
 from braid.jit.runtime import COMPILED, kernel, load_int
 from braid.jit.vector import Vector, free_vector, push
 
@@ -198,6 +210,52 @@ def test_a_record_extends_another() -> None:
     words["value"][0], words["tag"][0] = 30, 4
     assert value_and_tag(Tagged.at(words)) == 39
     assert words["tag"].tolist() == [4, 5]
+
+
+@record
+class Cell(Record):
+    """Halves only: the next one follows without a gap."""
+
+    row: i32
+    column: i32
+    value: i32
+
+
+@record
+class Table(Record):
+    """A pointer to an array with its length."""
+
+    cells: Cell
+    cells_length: i64
+
+
+@record
+class Tables(Record):
+    """A table in place beside plain fields."""
+
+    count: i64
+    table: Annotated[Table, 1]
+    words: Words
+
+
+@kernel((Tables.type,))
+def total_of_tables(tables: Tables) -> int:
+    found = tables.count + tables.words[0]
+    for k in range(tables.table.cells_length):
+        found += tables.table.cells[k].value
+    return found
+
+
+def test_a_record_is_filled_with_arrays() -> None:
+    cells = np.array([(1, 2, 30), (1, 3, 40)], Cell.dtype)
+    assert Cell.stride == cells.itemsize == 12
+    words = np.array([100, 7])
+    filled_tables = filled(Tables, count=5, table=cells, words=words)
+    assert total_of_tables(Tables.at(filled_tables)) == 5 + 100 + 70
+    with pytest.raises(AssertionError, match="words have 12 bytes"):
+        filled(Tables, words=cells)
+    with pytest.raises(AssertionError, match="gaps"):
+        filled(Tables, words=np.zeros((4, 4), np.int64)[:, 1])
 
 
 def test_a_pointer_to_something_else_is_refused() -> None:

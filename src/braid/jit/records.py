@@ -466,7 +466,8 @@ def record(cls: type[_C]) -> type[_C]:
     for name, annotation in cls.__annotations__.items():
         assert not hasattr(extended, name), f"{name} is taken"
         end = _add_field(made, name, _resolved(annotation, cls, made), end)
-    made.stride = -(-end // 8) * 8
+    widest = max((field.number.size for field in made.fields.values()), default=8)
+    made.stride = -(-end // widest) * widest
     made.dtype = _dtype(made)
     made.type = RecordType(made)
     _make_callable(made)
@@ -533,6 +534,35 @@ def _property(field: Field) -> property:
         _write(number, self.address + offset, value)
 
     return property(get, put)
+
+
+def filled(kind: type[Record], **given: Any) -> np.ndarray[Any, Any]:
+    """Memory of one record with these fields, as an array of one element of its type.
+
+    A field that is a pointer is given an array, which must live as long as the record is used; if the
+    record has a field `<name>_length`, that becomes the length of the array. A record in place is given
+    the array of its first field.
+    """
+    memory = np.zeros(1, kind.dtype)
+    for name, value in given.items():
+        if isinstance(value, np.ndarray):
+            _point(kind, memory, name, value)
+        else:
+            memory[name] = value
+    return memory
+
+
+def _point(kind: Any, memory: Any, name: str, array: np.ndarray[Any, Any]) -> None:
+    field = kind.fields[name]
+    if field.inline:
+        _point(field.target, memory[name], next(iter(field.target.fields)), array)
+        return
+    one = array.itemsize * int(np.prod(array.shape[1:]))
+    assert array.flags.c_contiguous, f"{name} has gaps"
+    assert one == field.target.stride, f"elements of {name} have {one} bytes"
+    memory[name] = field.target.at(array).address
+    if f"{name}_length" in kind.fields:
+        memory[f"{name}_length"] = len(array)
 
 
 def pointer_parameters(function: Any) -> dict[int, type[Pointer]]:

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from braid.algebra.documents import number_of
 from braid.documents.xml_table import DocumentTable
-from braid.jit.memory import address_of
+from braid.jit.records import filled
 from braid.operators.core.values import Strings, Words
 from braid.operators.documents.kernels import match as kernel
-from braid.operators.documents.kernels.frame import Nodes, Scratch, Witnesses, frame_of
-from braid.operators.documents.paths import DocumentPaths
+from braid.operators.documents.kernels.records import Held, MatchFrame, Witnesses
+from braid.operators.documents.paths import DocumentPaths, empty_table
 
 #: How many shapes of documents are kept, and the most nodes of one.
 _SHAPES, _LARGEST_SHAPE = 1024, 512
@@ -53,18 +53,22 @@ class Matcher:
     def witnesses(self, tables: Sequence[DocumentTable | None], sources: Words) -> Witnesses:
         """R_doc and R_bin of documents; None is one that could not be read."""
         nodes = self._nodes(tables, sources)
-        paths = self._paths.made()
-        largest = int(np.diff(nodes.start).max(initial=0))
+        largest = int(np.diff(nodes["document_start"]).max(initial=0))
         while True:
-            scratch = self._scratch(largest)
+            room = self._room_for(largest)
             found = self._empty(len(tables))
-            frame = frame_of(*nodes, *paths, *scratch, *found)
-            short = kernel.match(address_of(frame))
+            given = {f"found_{name}": array for name, array in found._asdict().items()}
+            frame = filled(MatchFrame, **nodes, **self._paths.made(), **room, **given)
+            short = kernel.match(MatchFrame.at(frame))
             if short == kernel.DONE:
-                return found
+                return _used(
+                    found, *(int(frame[n][0]) for n in ("row_count", "bin_count", "chain_count"))
+                )
             self._rooms[short] *= 4 if short == kernel.WITNESSES else 2
 
-    def _nodes(self, tables: Sequence[DocumentTable | None], sources: Words) -> Nodes:
+    def _nodes(
+        self, tables: Sequence[DocumentTable | None], sources: Words
+    ) -> dict[str, np.ndarray]:
         counts = [0 if t is None else t.count for t in tables]
         start = np.zeros(len(tables) + 1, np.int64)
         np.cumsum(counts, out=start[1:])
@@ -83,11 +87,15 @@ class Matcher:
             if self._paths.asks_numbers:
                 read = [number_of(text) for text in texts]
                 numbers[asked] = [np.nan if n is None else n for n in read]
-        return Nodes(
-            start, sources, np.concatenate([_NO_NODES.names, *(s.names for s in shapes)]),
-            np.concatenate([_NO_NODES.parents, *(s.parents for s in shapes)]),
-            np.concatenate([_NO_NODES.attribute, *(s.attribute for s in shapes)]), value, numbers,
-        )  # fmt: skip
+        return {
+            "document_start": start,
+            "sources": sources,
+            "name": np.concatenate([_NO_NODES.names, *(s.names for s in shapes)]),
+            "parent": np.concatenate([_NO_NODES.parents, *(s.parents for s in shapes)]),
+            "is_attribute": np.concatenate([_NO_NODES.attribute, *(s.attribute for s in shapes)]),
+            "value": value,
+            "number": numbers,
+        }
 
     def _shape(self, table: DocumentTable) -> _Shape:
         """Documents of one schema are mostly alike: what does not depend on values is found once."""
@@ -113,21 +121,31 @@ class Matcher:
             itemgetter(*asked) if len(asked) > 1 else lambda values: [values[n] for n in asked],
         )  # fmt: skip
 
-    def _scratch(self, largest: int) -> Scratch:
+    def _room_for(self, largest: int) -> dict[str, np.ndarray]:
+        """Room for one document of so many nodes."""
         predicates, reached = self._rooms[kernel.PREDICATES], self._rooms[kernel.STATES]
-        nodes, states = largest + 2, self._paths.state_count
-        return Scratch(
-            np.full((2 * predicates, 5), -1, np.int64), np.zeros(predicates, np.int64),
-            np.zeros(predicates, np.int64), np.zeros(nodes, np.int64),
-            np.zeros(reached, np.int64), np.zeros(nodes, np.int64), np.zeros(states, np.int64),
-            np.full((2 * reached, 5), -1, np.int64), np.zeros((64, 3), np.int64),
-            np.zeros(2, np.int64),
-        )  # fmt: skip
+        return {
+            "holds": empty_table(2 * predicates),
+            "held": np.zeros(predicates, Held.dtype),
+            "held_first": np.zeros(largest + 2, np.int64),
+            "reached": empty_table(2 * reached),
+            "reached_states": np.zeros(reached, np.int64),
+            "reached_start": np.zeros(largest + 2, np.int64),
+            "last_reached": np.zeros(self._paths.state_count, np.int64),
+        }
 
     def _empty(self, documents: int) -> Witnesses:
         room = self._rooms[kernel.WITNESSES]
         return Witnesses(
             np.zeros(documents + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
             np.zeros(room + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
-            np.empty(2 * room, np.int64), np.zeros(3, np.int64),
+            np.empty(2 * room, np.int64),
         )  # fmt: skip
+
+
+def _used(found: Witnesses, rows: int, bins: int, nodes: int) -> Witnesses:
+    """The witnesses without the room that is left."""
+    return Witnesses(
+        found.start, found.node[:rows], found.value[:rows], found.first[: rows + 1],
+        found.edge[:bins], found.place[:bins], found.chain[:nodes],
+    )  # fmt: skip

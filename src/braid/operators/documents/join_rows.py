@@ -9,7 +9,8 @@ and nodes have 32 bits.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from braid.operators.core import checks
 from braid.operators.core.batch import Batch
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
-from braid.operators.documents.kernels.frame import State, Witnesses
+from braid.operators.documents.kernels.records import Witnesses
 from braid.operators.documents.paths import interned
 from braid.plan.layout import END, START, Layout
 
@@ -135,7 +136,6 @@ class DocumentRows:
         return Witnesses(
             _ends(per_document), node[begin], values, np.append(begin, len(row)),
             edge, places, chain,
-            np.array([len(begin), len(row), len(chain)], np.int64),
         )  # fmt: skip
 
     def _cells(self, origins: Words) -> tuple[Words, Words, Words]:
@@ -160,12 +160,12 @@ class DocumentRows:
 
     # ---- state ----
 
-    def saved(self, state: State, documents: int) -> dict[str, Words]:
+    def saved(self, state: Mapping[str, Any], documents: int) -> dict[str, Words]:
         """Rows, and which origins they belong to, by what these are."""
-        count = int(state.documents[documents, 1])
-        rows = state.rows[: count + 1]
+        count = int(state["documents"][documents, 1])
+        rows = state["rows"][: count + 1]
         per_row = np.diff(rows[:, 3])
-        edges = state.edge[: int(rows[count, 3])]
+        edges = state["edge"][: int(rows[count, 3])]
         of = np.repeat(self.first[rows[:count, 0]] + rows[:count, 1] // self._stride, per_row)
         own = edges >= ROW_EDGES
         origins = np.array([origin for origin, _ in self._edges], np.int64)[edges[own] - ROW_EDGES]
@@ -209,26 +209,23 @@ def _ends(lengths: Words) -> Words:
 
 def merged(first: Witnesses, second: Witnesses) -> Witnesses:
     """The witnesses of the same documents, of which each has some in one of these only."""
-    rows, bins, nodes = (
-        np.array([one.counts[k] for one in (first, second)], np.int64) for k in range(3)
-    )
     both = (first, second)
+    bins, nodes = len(first.edge), len(first.chain)
     of = [np.repeat(np.arange(len(one.start) - 1), np.diff(one.start)) for one in both]
     order = np.argsort(np.concatenate(of), kind="stable")
-    begins = np.concatenate([one.first[: rows[k]] + k * bins[0] for k, one in enumerate(both)])
-    sizes = np.concatenate([np.diff(one.first[: rows[k] + 1]) for k, one in enumerate(both)])
+    begins = np.concatenate([one.first[:-1] + k * bins for k, one in enumerate(both)])
+    sizes = np.concatenate([np.diff(one.first) for one in both])
     picked = ranges(begins[order], sizes[order])
-    places = [np.append(one.place[: bins[k]], nodes[k]) for k, one in enumerate(both)]
+    places = [np.append(one.place, len(one.chain)) for one in both]
     lengths = np.concatenate([np.diff(place) for place in places])[picked]
-    chained = np.concatenate([place[:-1] + k * nodes[0] for k, place in enumerate(places)])[picked]
-    chain = np.concatenate([one.chain[: nodes[k]] for k, one in enumerate(both)])
+    chained = np.concatenate([place[:-1] + k * nodes for k, place in enumerate(places)])[picked]
+    chain = np.concatenate([one.chain for one in both])
     return Witnesses(
         _ends(np.diff(first.start) + np.diff(second.start)),
-        np.concatenate([one.node[: rows[k]] for k, one in enumerate(both)])[order],
-        np.concatenate([one.value[: rows[k]] for k, one in enumerate(both)])[order],
+        np.concatenate([one.node for one in both])[order],
+        np.concatenate([one.value for one in both])[order],
         _ends(sizes[order]),
-        np.concatenate([one.edge[: bins[k]] for k, one in enumerate(both)])[picked],
+        np.concatenate([one.edge for one in both])[picked],
         _ends(lengths)[:-1],
         chain[ranges(chained, lengths)],
-        np.array([rows.sum(), bins.sum(), nodes.sum()], np.int64),
     )

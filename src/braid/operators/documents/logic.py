@@ -18,7 +18,7 @@ import pyarrow as pa
 from braid.algebra.documents import Block, Documents, document_id
 from braid.algebra.expressions import Expression, Literal
 from braid.documents.xml_table import DocumentTable, Unreadable
-from braid.jit.memory import address_of
+from braid.jit.records import filled
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -32,8 +32,8 @@ from braid.operators.documents.batches import Matcher
 from braid.operators.documents.budget import DocumentBudget
 from braid.operators.documents.edge_digests import renumbered
 from braid.operators.documents.join_rows import Arrived, DocumentRows, arrived, merged, spans
-from braid.operators.documents.kernels.frame import Found, Work, frame_of
 from braid.operators.documents.kernels.join import join
+from braid.operators.documents.kernels.records import Fact, JoinFrame, Results
 from braid.operators.documents.output import DocumentOutput
 from braid.operators.documents.paths import DocumentPaths
 from braid.operators.documents.queries import DocumentQueries
@@ -306,51 +306,49 @@ class DocumentsLogic(ReadsTexts):
             channel = self._spec.names[source]
             self.unread.append(Unread(channel, column[0], start, end, text, reason))
 
-    def _joined(self) -> Found:
+    def _joined(self) -> Results:
         """All results of the documents that were not joined yet.
 
         Where values are kept in order a few documents are joined at a time: what has been sorted
         need not be gone through.
         """
         store, queries = self._store, self._queries
-        made, strings = queries.made(), self._strings
-        width = 3 + queries.slots
+        made, width = queries.made(), 3 + queries.slots
         parts: list[tuple[Words, Words]] = []
         total = 0
         most = _PIECE if queries.has_ordered else store.count
         while True:
             begun = int(store.progress[0])
             end = min(store.count, begun + most)
-            found = Found(
-                np.empty((self._room, width), np.int64), np.empty((2 * self._room, 2), np.int64),
-                np.zeros(2, np.int64),
+            rows = np.empty((self._room, width), np.int64)
+            pairs = np.empty((2 * self._room, 2), np.int64)
+            known = {**store.fields(), **made, **queries.routes, **self._order.made()}
+            asked = {**self._room_for_facts(), "stop": end, "by_views": self._spec.views}
+            frame = filled(
+                JoinFrame, **known, **asked, results=rows.reshape(-1), result_width=width,
+                result_room=len(rows), pairs=pairs, string_offsets=self._strings.offsets,
+                string_bytes=self._strings.pool, longest_window=max(0, queries.longest),
+                with_itself=queries.is_near,
             )  # fmt: skip
-            asked = (end, max(0, queries.longest), queries.is_near, self._spec.views, width)
-            arrays = (
-                *store.arrays(), *made, *queries.ways, *self._work(), *found, *self._order.made(),
-                strings.offsets, strings.pool, store.progress, np.array(asked, np.int64),
-            )  # fmt: skip
-            frame = frame_of(*arrays)
-            done = join(address_of(frame))
-            count, own = found.counts.tolist()
-            found.pairs[:own, 0] += total
-            parts.append((found.rows[:count], found.pairs[:own]))
+            done = join(JoinFrame.at(frame))
+            count, own = int(frame["result_count"][0]), int(frame["pair_count"][0])
+            pairs[:own, 0] += total
+            parts.append((rows[:count], pairs[:own]))
             total += count
             if done:
                 self._sort()
             if done and end == store.count:
-                rows, pairs = _together(parts)
-                return Found(rows, pairs, np.array([len(rows), len(pairs)], np.int64))
+                return Results(*_together(parts))
             if not done and (store.progress[0] == begun or self._room < _MUCH):
                 self._room *= 2  # above much, only if not even one document's results have room
 
-    def _work(self) -> Work:
+    def _room_for_facts(self) -> dict[str, np.ndarray]:
         count = self._store.count
-        return Work(
-            np.empty((self._room, 6), np.int64), np.full(count + 1, -1, np.int64),
-            np.zeros(count + 1, np.int64), np.zeros(2, np.int64), np.zeros(130, np.int64),
-            np.zeros(130, np.int64), np.full(130, -1, np.int64), np.full(130, -1, np.int64),
-        )  # fmt: skip
+        return {
+            "facts": np.empty(self._room, Fact.dtype),
+            "heads": np.full(count + 1, -1, np.int64),
+            "touched": np.zeros(count + 1, np.int64),
+        }
 
     # ---- state ----
 
@@ -363,7 +361,7 @@ class DocumentsLogic(ReadsTexts):
             state = {**self._store.saved(), "edges": self._paths.signatures(self._strings)}
         else:
             state = {"about": self._store.about[: self._store.count].copy()}
-            state |= self._rows.saved(self._store.arrays(), self._store.count)
+            state |= self._rows.saved(self._store.fields(), self._store.count)
         times = [(at, self._budget.most) for at in self.stopped.values()]
         stops = np.array(times, np.int64).reshape(-1, 2)
         known = self.nodes.signatures[list(self.stopped)]

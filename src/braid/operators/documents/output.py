@@ -17,7 +17,7 @@ from braid.errors import damaged
 from braid.operators.core.batch import Batch
 from braid.operators.core.values import Strings, Words
 from braid.operators.documents.join_rows import DocumentRows
-from braid.operators.documents.kernels.frame import Found
+from braid.operators.documents.kernels.records import Results
 from braid.operators.documents.queries import DocumentQueries
 from braid.operators.documents.spec import CONTENT, NAME, NOTHING, OF_ROW, Column, Template
 from braid.operators.documents.spec import TEXT as TEXT_OF
@@ -38,7 +38,7 @@ class DocumentOutput:
 
     def batches(
         self,
-        found: Found,
+        found: Results,
         queries: DocumentQueries,
         store: DocumentStore,
         held: DocumentRows | None,

@@ -8,18 +8,18 @@ looked up once. Nothing is taken out again: a path costs a few words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from braid.algebra.documents import Block, PatternNode
 from braid.algebra.types import Kind, kind_of
-from braid.jit.memory import address_of
+from braid.jit.records import filled
 from braid.operators.core.constants import Constants
 from braid.operators.core.values import Strings, Words
 from braid.operators.documents.edge_digests import EdgeSigns, Texts
 from braid.operators.documents.kernels import match as kernel
-from braid.operators.documents.kernels.frame import Paths, frame_of
+from braid.operators.documents.kernels.key_table import Entry, KeyTable, fill
+from braid.operators.documents.kernels.records import Edge, PathState, Predicate
 from braid.operators.documents.spec import OPERATORS, constant_of
 
 _EMPTY = np.empty(0, np.int64)
@@ -59,7 +59,7 @@ class DocumentPaths:
         #: Whether a value is compared with a number.
         self.asks_numbers = False
         self._signs = EdgeSigns()
-        self._made: Paths | None = None
+        self._made: dict[str, np.ndarray] | None = None
         self._sizes = (0, 0, 0, 0)
 
     # ---- members ----
@@ -138,36 +138,40 @@ class DocumentPaths:
     def predicate_count(self) -> int:
         return len(self._predicates)
 
-    def made(self) -> Paths:
+    def made(self) -> dict[str, np.ndarray]:
+        """The arrays of the automaton, by their names in the frame."""
         sizes = (len(self._states), len(self._predicates), len(self._sets), len(self._edges))
         if self._made is None or sizes != self._sizes:
             self._made, self._sizes = self._make(), sizes
         return self._made
 
-    def _make(self) -> Paths:
+    def _make(self) -> dict[str, np.ndarray]:
         sets = self._spelled_sets()
         count = len(self._states)
-        parent, axis = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-        alike, goes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        states = np.zeros(count, PathState.dtype)
+        states["parent"] = states["alike"] = states["first_edge"] = -1
         asks: list[int] = []
-        start = np.zeros(count + 1, np.int64)
         heads: dict[tuple[int, ...], int] = {}
         for (above, way, name, asked), number in self._states.items():
             if above >= 0:
                 own = sets[asked]
                 key = (above, way, name, own[0] if own else -1)
-                alike[number] = heads.get(key, -1)
+                begin, alike = len(asks), heads.get(key, -1)
                 heads[key] = number
-                parent[number], axis[number] = above, way
-                goes[above] |= 1 << way
+                states["axes"][above] |= 1 << way
                 asks += own
-            start[number + 1] = len(asks)
-        edges, edge_next, edge_mask = self._chained_edges(count)
-        tests, parts, by_name, by_value, others = self._tests(sets)
-        return Paths(
-            parent, axis, alike, start, np.array(asks, np.int64), goes, _table(heads),
-            edges, edge_next, edge_mask, tests, parts, by_name, by_value, others,
-        )  # fmt: skip
+                states[number] = above, way, alike, begin, len(asks), states["axes"][number], -1
+        edges = np.zeros(len(self._edges), Edge.dtype)
+        for (state, mask), number in self._edges.items():
+            edges[number] = states["first_edge"][state], mask
+            states["first_edge"][state] = number
+        return {
+            "states": states,
+            "asks": np.array(asks, np.int64),
+            "moves": _table(heads),
+            "edges": edges,
+            **self._spelled_predicates(sets),
+        }
 
     def _spelled_sets(self) -> list[list[int]]:
         spelled: list[list[int]] = [[]]
@@ -176,18 +180,8 @@ class DocumentPaths:
                 spelled.append([*spelled[before], predicate])
         return spelled
 
-    def _chained_edges(self, states: int) -> tuple[Words, Words, Words]:
-        heads = np.full(states, -1, np.int64)
-        following = np.full(len(self._edges), -1, np.int64)
-        masks = np.zeros(len(self._edges), np.int64)
-        for (state, mask), number in self._edges.items():
-            following[number] = heads[state]
-            heads[state] = number
-            masks[number] = mask
-        return heads, following, masks
-
-    def _tests(self, sets: list[list[int]]) -> tuple[Any, Words, Any, Any, Words]:
-        tests = np.full((len(self._predicates), 8), -1, np.int64)
+    def _spelled_predicates(self, sets: list[list[int]]) -> dict[str, np.ndarray]:
+        predicates = np.zeros(len(self._predicates), Predicate.dtype)
         parts: list[int] = []
         names: dict[tuple[int, ...], int] = {}
         values: dict[tuple[int, ...], int] = {}
@@ -195,7 +189,8 @@ class DocumentPaths:
         for (axis, name, operator, kind, constant, asked), number in self._predicates.items():
             begin = len(parts)
             parts += sets[asked]
-            tests[number, :7] = axis, name, operator, kind, constant, begin, len(parts)
+            own = (axis, name, operator, kind, constant, begin, len(parts), -1)
+            predicates[number] = own
             if axis != kernel.SELF:
                 heads, key = names, (name, 0, 0, 0)
             elif operator == kernel.EQUAL and kind == kernel.TEXT:
@@ -203,12 +198,15 @@ class DocumentPaths:
             else:
                 others.append(number)
                 continue
-            tests[number, 7] = heads.get(key, -1)
+            predicates["next"][number] = heads.get(key, -1)
             heads[key] = number
-        return (
-            tests, np.array(parts, np.int64), _table(names), _table(values),
-            np.array(others, np.int64),
-        )  # fmt: skip
+        return {
+            "predicates": predicates,
+            "parts": np.array(parts, np.int64),
+            "by_name": _table(names),
+            "by_text": _table(values),
+            "others": np.array(others, np.int64),
+        }
 
     def signatures(self, strings: Strings) -> Words:
         """Two words of content for each edge, whatever its number is."""
@@ -221,27 +219,32 @@ class DocumentPaths:
 
     @property
     def nbytes(self) -> int:
-        made = self.made()
-        return sum(array.nbytes for array in made)
+        return sum(array.nbytes for array in self.made().values())
 
 
 def _all(value: int) -> Words:
     return np.array([value], np.int64)
 
 
-def fill_table(table: Words, entries: Words) -> None:
-    """Take entries (four words, and a number) into a table that has room for them."""
-    rows = np.ascontiguousarray(entries)
-    frame = frame_of(table, rows)
-    kernel.fill(address_of(frame), frame[2], len(rows))
+def empty_table(room: int) -> np.ndarray:
+    """A table of keys without any, with room for so many."""
+    table = np.zeros(room, Entry.dtype)
+    table["number"] = -1
+    return table
+
+
+def fill_table(table: np.ndarray, entries: np.ndarray) -> None:
+    """Add entries to a table that has room for them."""
+    frame = filled(KeyTable, entries=table)
+    fill(KeyTable.at(frame), Entry.at(entries), len(entries))
 
 
 def _table(known: dict[tuple[int, ...], int]) -> np.ndarray:
     room = 8
     while room < 2 * len(known) + 2:
         room *= 2
-    table = np.full((room, 5), -1, np.int64)
+    table = empty_table(room)
     if known:
         entries = [(*key, number) for key, number in known.items()]
-        fill_table(table, np.array(entries, np.int64))
+        fill_table(table, np.array(entries, Entry.dtype))
     return table

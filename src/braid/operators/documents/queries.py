@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.jit.memory import address_of
+from braid.jit.records import Words as WordPointer
+from braid.jit.records import filled
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
-from braid.operators.documents.kernels.frame import TEMPLATES, Queries, Ways, frame_of
+from braid.operators.documents.kernels.records import (
+    JoinFrame,
+    KnownList,
+    Label,
+    Route,
+    RouteCounts,
+    RouteList,
+    RouteQuery,
+    TrieCounts,
+)
 from braid.operators.documents.kernels.routes import LONGEST, NOT_SEEN
 from braid.operators.documents.kernels.state import add_queries
-from braid.operators.documents.paths import fill_table
+from braid.operators.documents.paths import empty_table, fill_table
 from braid.operators.documents.spec import ALONE, EQUALS, NEAR, Template
 
 
@@ -30,7 +40,8 @@ class DocumentQueries:
         self._added: list[tuple[int, Words, Words, Words]] = []
         self._dead = 0
         self._ordered: Words | None = None
-        self.ways = _no_ways()
+        #: Routes, by their names in the frame.
+        self.routes = _no_routes()
 
     # ---- templates ----
 
@@ -73,22 +84,23 @@ class DocumentQueries:
         self._insert(template, labels, nodes, windows)
 
     def _insert(self, template: int, labels: Words, nodes: Words, windows: Words) -> None:
-        self._forget_ways()
+        self._forget_routes()
         count, steps = len(labels), labels.shape[1] // 2
         most = int(self._counts[0]) + count * steps
         self._trie = grown(self._trie, most + 1)
         self._queries = grown(self._queries, int(self._counts[1]) + count)
         if 2 * most >= len(self._children):
             self._rehash(most)
-        made = self.made()
-        frame = frame_of(*made, first=TEMPLATES)
+        frame = filled(JoinFrame, **self.made())
         rows = [np.ascontiguousarray(part) for part in (labels, nodes, windows)]
-        given = frame_of(*rows, self._counts)
-        add_queries(address_of(frame), template, given[0], given[2], given[4], count, given[6])
+        add_queries(
+            JoinFrame.at(frame), template, Label.at(rows[0]), WordPointer.at(rows[1]),
+            WordPointer.at(rows[2]), count, TrieCounts.at(self._counts),
+        )  # fmt: skip
 
-    def _forget_ways(self) -> None:
-        self.ways.table[:, 1] = NOT_SEEN
-        self.ways.counts[:] = 0
+    def _forget_routes(self) -> None:
+        self.routes["known_lists"]["number"] = NOT_SEEN
+        self.routes["route_counts"][:] = 0
 
     def _rehash(self, most: int) -> None:
         room = len(self._children)
@@ -99,7 +111,7 @@ class DocumentQueries:
 
     def remove(self, nodes: Words) -> None:
         """Queries that nobody has any more are found by nothing."""
-        self._forget_ways()
+        self._forget_routes()
         count = int(self._counts[1])
         gone = np.isin(self._queries[:count, 0], nodes)
         self._queries[:count][gone, 1] = -1
@@ -183,55 +195,68 @@ class DocumentQueries:
     def template_of(self, leaves: Words) -> Words:
         return self._trie[leaves, 0]
 
-    def made(self) -> Queries:
+    def made(self) -> dict[str, np.ndarray]:
+        """The arrays of R_T, by their names in the frame."""
         alone = [k for k, t in enumerate(self.templates) if t.pairing == ALONE]
         scanning = [
             k
             for k, t in enumerate(self.templates)
             if t.pairing != ALONE and (not t.steps or t.steps[0][0] != EQUALS)
         ]
-        return Queries(
-            self._rows, self._steps, self._slots, self._trie, self._children, self._begins,
-            self._queries, np.array(alone, np.int64), np.array(scanning, np.int64),
-        )  # fmt: skip
+        return {
+            "templates": self._rows,
+            "steps": self._steps,
+            "slots": self._slots,
+            "trie": self._trie,
+            "children": self._children,
+            "begins": self._begins,
+            "queries": self._queries,
+            "alone": np.array(alone, np.int64),
+            "scanning": np.array(scanning, np.int64),
+        }
 
     @property
     def nbytes(self) -> int:
         arrays = (self._trie, self._children, self._begins, self._queries, self._steps)
-        return sum(array.nbytes for array in arrays) + self._way_bytes
+        return sum(array.nbytes for array in arrays) + self._route_bytes
 
     @property
     def way_count(self) -> int:
         """How many lists of facts are known."""
-        return int(self.ways.counts[0])
+        return int(self.routes["route_counts"]["lists"][0])
 
     @property
-    def _way_bytes(self) -> int:
-        ways = self.ways
-        parts = (ways.entries, ways.labels, ways.ways, ways.steps, ways.queries)
+    def _route_bytes(self) -> int:
+        names = ("route_lists", "labels", "routes", "route_steps", "route_queries")
+        counts = self.routes["route_counts"].tolist()[0]
         used = (
-            count * part[:1].nbytes for count, part in zip(ways.counts.tolist(), parts, strict=True)
+            count * self.routes[name].itemsize for count, name in zip(counts, names, strict=True)
         )
-        return ways.table.nbytes + sum(used)
+        return self.routes["known_lists"].nbytes + sum(used)
 
 
-def _no_ways() -> Ways:
+def _no_routes() -> dict[str, np.ndarray]:
     """Room that costs nothing until it is used, except for the table."""
-    return Ways(
-        np.full((2048, 2), NOT_SEEN, np.int64), np.empty((1024, 4), np.int64),
-        np.empty((1 << 14, 2), np.int64), np.empty((1 << 15, 5), np.int64),
-        np.empty(1 << 17, np.int64), np.empty((1 << 18, 2), np.int64),
-        np.zeros(LONGEST, np.int64), np.zeros(5, np.int64),
-    )  # fmt: skip
+    known = np.zeros(2048, KnownList.dtype)
+    known["number"] = NOT_SEEN
+    return {
+        "known_lists": known,
+        "route_lists": np.empty(1024, RouteList.dtype),
+        "labels": np.empty(1 << 14, Label.dtype),
+        "routes": np.empty(1 << 15, Route.dtype),
+        "route_steps": np.empty(1 << 17, np.int64),
+        "route_queries": np.empty(1 << 18, RouteQuery.dtype),
+        "order": np.zeros(LONGEST, np.int64),
+        "route_counts": np.zeros(1, RouteCounts.dtype),
+    }
 
 
-def _empty_tables() -> tuple[Words, Words]:
+def _empty_tables() -> tuple[np.ndarray, np.ndarray]:
     """Of children, and of what begins with an edge: a node may be noted there twice."""
-    return np.full((16, 5), -1, np.int64), np.full((32, 5), -1, np.int64)
+    return empty_table(16), empty_table(32)
 
 
-def _moved(table: Words, room: int) -> Words:
-    bigger = np.full((room, 5), -1, np.int64)
-    used = table[table[:, 4] >= 0]
-    fill_table(bigger, used)
+def _moved(table: np.ndarray, room: int) -> np.ndarray:
+    bigger = empty_table(room)
+    fill_table(bigger, table[table["number"] >= 0])
     return bigger

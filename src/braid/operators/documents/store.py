@@ -6,16 +6,19 @@ are passed over until there are as many of them as others; then the arrays are m
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from braid.algebra.documents import order_of
 from braid.distribution.hashing import shard_of
 from braid.errors import damaged
-from braid.jit.memory import address_of
+from braid.jit.records import Words as WordPointer
+from braid.jit.records import filled
 from braid.operators.core import checks
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Strings, Words
-from braid.operators.documents.kernels.frame import LONGEST_SLICE, State, Witnesses, frame_of
+from braid.operators.documents.kernels.records import JoinFrame, Witnesses
 from braid.operators.documents.kernels.state import FOREIGN, values_at
 from braid.operators.documents.kernels.views import index_rows
 
@@ -23,8 +26,8 @@ from braid.operators.documents.kernels.views import index_rows
 START, END, SOURCE, TEXT, ID = range(5)
 
 
-#: The bound of the view cache: so many slices.
-SLICES = 1024
+#: The bounds of the view cache: so many slices, and so many cells of each.
+SLICES, LONGEST_SLICE = 1024, 512
 
 
 class DocumentStore:
@@ -69,18 +72,30 @@ class DocumentStore:
         cached = int(self.slice_of[self.slice_of[:, 0] >= 0, 1].sum()) * 24
         return sum(array.nbytes for array in arrays) + self.slice_of.nbytes + cached
 
-    def arrays(self) -> State:
-        return State(
-            self.documents, self.rows, self.edge, self.place, self.chain, self.by_value,
-            self.kinds, self.orders, self.slice_of, self.cells, self.cache_counts,
-        )  # fmt: skip
+    def fields(self) -> dict[str, Any]:
+        """The arrays of documents, and what is known of them, by their names in the frame."""
+        return {
+            "documents": self.documents,
+            "rows": self.rows,
+            "edge": self.edge,
+            "place": self.place,
+            "chain": self.chain,
+            "by_value": self.by_value,
+            "kinds": self.kinds,
+            "orders": self.orders,
+            "slices": self.slice_of,
+            "cells": self.cells.reshape(-1, 3),
+            "slice_room": self.cells.shape[1],
+            "cache_counts": self.cache_counts[None],
+            "progress": self.progress[None],
+        }
 
     # ---- documents that come ----
 
     def add(self, about: Words, found: Witnesses) -> None:
         """Documents in order of time, with their witnesses; they are chained when they are joined."""
         new = len(about)
-        rows, bins, nodes = (int(count) for count in found.counts)
+        rows, bins, nodes = len(found.node), len(found.edge), len(found.chain)
         count, first = self.count, self.row_count
         self.about = grown(self.about, count + new)
         self.documents = grown(self.documents, count + new + 1)
@@ -91,18 +106,18 @@ class DocumentStore:
         self.chain = grown(self.chain, chained + nodes)
         self.about[count : count + new] = about
         self.documents[count : count + new, 0] = about[:, END]
-        self.documents[count : count + new + 1, 1] = found.start[: new + 1] + first
-        lengths = np.diff(found.start[: new + 1])
+        self.documents[count : count + new + 1, 1] = found.start + first
+        lengths = np.diff(found.start)
         self.rows[first : first + rows, 0] = np.repeat(np.arange(count, count + new), lengths)
-        self.rows[first : first + rows, 1] = found.node[:rows]
-        self.rows[first : first + rows, 2] = found.value[:rows]
+        self.rows[first : first + rows, 1] = found.node
+        self.rows[first : first + rows, 2] = found.value
         self.rows[first : first + rows, 4] = -1
-        self.rows[first : first + rows + 1, 3] = found.first[: rows + 1] + begin
+        self.rows[first : first + rows + 1, 3] = found.first + begin
         if not rows:
             self.rows[first, 3] = begin
-        self.edge[begin : begin + bins] = found.edge[:bins]
-        self.place[begin : begin + bins] = found.place[:bins] + chained
-        self.chain[chained : chained + nodes] = found.chain[:nodes]
+        self.edge[begin : begin + bins] = found.edge
+        self.place[begin : begin + bins] = found.place + chained
+        self.chain[chained : chained + nodes] = found.chain
         self._ends = chained + nodes
         self.count += new
         self._reserve_values()
@@ -207,15 +222,16 @@ class DocumentStore:
         codes = int(self.rows[: self.row_count, 2].max(initial=-1)) + 1
         self.by_value = np.full(max(8, codes), -1, np.int32)
         self.slice_of[:] = -1
-        frame = frame_of(*self.arrays())
-        index_rows(address_of(frame), 0, self.row_count)
+        frame = filled(JoinFrame, **self.fields())
+        index_rows(JoinFrame.at(frame), 0, self.row_count)
 
     def values_at(self, documents: Words, nodes: Words) -> Words:
         """The value of each node of a document, -1 where it is not held."""
         values = np.empty(len(documents), np.int64)
+        frame = filled(JoinFrame, **self.fields())
         rows = (np.ascontiguousarray(documents), np.ascontiguousarray(nodes), values)
-        frame, given = frame_of(*self.arrays()), frame_of(*rows)
-        values_at(address_of(frame), given[0], given[2], given[4], len(values))
+        given = (WordPointer.at(rows[0]), WordPointer.at(rows[1]), WordPointer.at(values))
+        values_at(JoinFrame.at(frame), *given, len(values))
         return values
 
     # ---- values in their order ----

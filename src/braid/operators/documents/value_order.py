@@ -9,14 +9,13 @@ it begins when more rows have been gone through for want of it than documents ar
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
 from braid.operators.core.values import Strings, Words
 from braid.operators.documents.join_rows import ranges
-from braid.operators.documents.kernels.frame import Sorted
 from braid.operators.documents.kernels.state import FOREIGN
 from braid.operators.documents.store import DocumentStore
 
@@ -41,7 +40,7 @@ class _Segment(NamedTuple):
 class DocumentOrder:
     def __init__(self) -> None:
         self._segments: list[_Segment] = []
-        self._made: Sorted | None = None
+        self._made: dict[str, Any] | None = None
         #: Whether values beside an equality are sorted.
         self._beside = False
 
@@ -80,7 +79,8 @@ class DocumentOrder:
         self._segments.append(_sorted(store, asked, strings, first, end))
         self._made = None
 
-    def made(self) -> Sorted:
+    def made(self) -> dict[str, Any]:
+        """The segments, by their names in the frame."""
         if self._made is None:
             self._made = _together(self._segments, self.until, self._beside)
         return self._made
@@ -164,7 +164,7 @@ def _ranks(values: Words, strings: Strings) -> Words:
     return ranks[inverse]
 
 
-def _together(segments: list[_Segment], until: int, beside: bool) -> Sorted:
+def _together(segments: list[_Segment], until: int, beside: bool) -> dict[str, Any]:
     table = np.zeros((len(segments), 4), np.int64)
     groups = [np.zeros((0, 6), np.int64)]
     texts, orders = [np.zeros((0, 3), np.int32)], [np.zeros((0, 3), np.int32)]
@@ -178,7 +178,12 @@ def _together(segments: list[_Segment], until: int, beside: bool) -> Sorted:
         orders.append(segment.by_order)
         count += len(segment.groups)
         places += len(segment.by_text)
-    return Sorted(
-        table, np.concatenate(groups), np.concatenate(texts), np.concatenate(orders),
-        np.array([until, beside, FEW], np.int64),
-    )  # fmt: skip
+    return {
+        "segments": table,
+        "groups": np.concatenate(groups),
+        "text_places": np.concatenate(texts),
+        "order_places": np.concatenate(orders),
+        "unsorted_from": until,
+        "sorts_beside": beside,
+        "few": FEW,
+    }

@@ -5,66 +5,9 @@ What is bound on the way are the nodes of the template (slots): two leaves below
 
 from __future__ import annotations
 
-from braid.jit.runtime import kernel, load_int, load_narrow, store_int
-from braid.operators.documents.kernels.frame import (
-    ASKED,
-    BOUND,
-    CHAIN,
-    CHILDREN,
-    CURSOR,
-    DOCUMENT_BYTES,
-    DOCUMENTS,
-    EDGE,
-    FACT_BYTES,
-    FACTS,
-    FIRST_BIN,
-    FIRST_QUERY,
-    FIRST_ROW,
-    FIRST_STEP,
-    FOUND_ROWS,
-    HEADS,
-    KIND,
-    LABEL_BIT,
-    LEADS,
-    LEFT_BIN,
-    LEFT_FROM,
-    LEFT_LABEL,
-    LEFT_TO,
-    NEXT_FACT,
-    NEXT_QUERY,
-    OPERATOR,
-    PAIRING,
-    PAIRS,
-    PATH,
-    PLACE,
-    QUERIES,
-    QUERY_BYTES,
-    QUERY_NODE,
-    RESULT_WORDS,
-    RESULTS,
-    RIGHT_BIN,
-    RIGHT_FROM,
-    RIGHT_LABEL,
-    RIGHT_TO,
-    ROOT,
-    ROW_BYTES,
-    ROW_VALUE,
-    ROWS,
-    SINCE,
-    SLOT_COUNT,
-    SLOTS,
-    STEP_BYTES,
-    STEP_COUNT,
-    STEPS,
-    TEMPLATE,
-    TEMPLATE_BYTES,
-    TEMPLATES,
-    TIME,
-    TRIE,
-    TRIE_BYTES,
-    WINDOW,
-)
-from braid.operators.documents.kernels.match import look
+from braid.jit.runtime import kernel
+from braid.operators.documents.kernels.key_table import look
+from braid.operators.documents.kernels.records import JoinFrame, Template
 from braid.operators.documents.kernels.state import (
     COMPARES,
     EQUALS,
@@ -77,160 +20,158 @@ from braid.operators.documents.kernels.value_order import compares
 
 
 @kernel()
-def release(f: int, slots: int, depth: int) -> None:
-    since, bound = load_int(f, SINCE), load_int(f, BOUND)
+def release(frame: JoinFrame, slots: int, depth: int) -> None:
+    since, bound = frame.since, frame.bound
     for slot in range(slots):
-        if load_int(since, slot) >= depth:
-            store_int(since, slot, -1)
-            store_int(bound, slot, -1)
+        if since[slot] >= depth:
+            since[slot] = -1
+            bound[slot] = -1
 
 
 @kernel()
-def _bind(f: int, begin: int, end: int, row: int, depth: int) -> bool:
+def _bind(frame: JoinFrame, begin: int, end: int, row: int, depth: int) -> bool:
     """Bind the slots of one side of a step to the nodes of a row of R_bin; False if they differ."""
-    since, bound, slots = load_int(f, SINCE), load_int(f, BOUND), load_int(f, SLOTS)
-    chain = load_int(f, CHAIN) + 4 * load_narrow(load_int(f, PLACE), row)
+    since, bound, slots = frame.since, frame.bound, frame.slots
+    chain = frame.chain.after(frame.place[row])
     for k in range(begin, end):
-        slot, node = load_int(slots, k), load_narrow(chain, k - begin)
-        if load_int(since, slot) >= 0:
-            if load_int(bound, slot) != node:
+        slot, node = slots[k], chain[k - begin]
+        if since[slot] >= 0:
+            if bound[slot] != node:
                 return False
         else:
-            store_int(bound, slot, node)
-            store_int(since, slot, depth)
+            bound[slot] = node
+            since[slot] = depth
     return True
 
 
 @kernel()
-def take(f: int, step: int, left: int, right: int, depth: int) -> bool:
+def take(frame: JoinFrame, step: int, left: int, right: int, depth: int) -> bool:
     """Bind what a step asks of a pair of rows (-1: none of that side)."""
-    own = load_int(f, STEPS) + STEP_BYTES * step
-    if left >= 0 and not _bind(f, load_int(own, LEFT_FROM), load_int(own, LEFT_TO), left, depth):
+    own = frame.steps[step]
+    if left >= 0 and not _bind(frame, own.left_from, own.left_to, left, depth):
         return False
-    return right < 0 or _bind(f, load_int(own, RIGHT_FROM), load_int(own, RIGHT_TO), right, depth)
+    return right < 0 or _bind(frame, own.right_from, own.right_to, right, depth)
 
 
 @kernel()
-def value_of(f: int, document: int, bin_row: int) -> int:
+def value_of(frame: JoinFrame, document: int, bin_row: int) -> int:
     """The value of the leaf of a row of R_bin."""
-    rows, own = load_int(f, ROWS), load_int(f, DOCUMENTS) + DOCUMENT_BYTES * document
-    low, high = load_int(own, FIRST_ROW), load_int(own + DOCUMENT_BYTES, FIRST_ROW)
+    rows, own = frame.rows, frame.documents[document]
+    low, high = own.first_row, own[1].first_row
     while high - low > 1:
         middle = (low + high) // 2
-        if load_narrow(rows + ROW_BYTES * middle, FIRST_BIN) <= bin_row:
+        if rows[middle].first_bin <= bin_row:
             low = middle
         else:
             high = middle
-    return load_narrow(rows + ROW_BYTES * low, ROW_VALUE)
+    return rows[low].value
 
 
 @kernel()
-def first_bin(f: int, document: int) -> int:
+def first_bin(frame: JoinFrame, document: int) -> int:
     """The first row of R_bin of a document."""
-    row = load_int(load_int(f, DOCUMENTS) + DOCUMENT_BYTES * document, FIRST_ROW)
-    return load_narrow(load_int(f, ROWS) + ROW_BYTES * row, FIRST_BIN)
+    row = frame.documents[document].first_row
+    return frame.rows[row].first_bin
 
 
 @kernel()
-def distance_of(f: int, pairing: int, earlier: int, current: int) -> int:
+def distance_of(frame: JoinFrame, pairing: int, earlier: int, current: int) -> int:
     """How far apart two documents are in time; -1 if they are not to be paired so."""
-    documents = load_int(f, DOCUMENTS)
-    distance = load_int(documents + DOCUMENT_BYTES * current, TIME) - load_int(
-        documents + DOCUMENT_BYTES * earlier, TIME
-    )
+    documents = frame.documents
+    distance = documents[current].time - documents[earlier].time
     if (pairing == FOLLOWED and distance <= 0) or (pairing == NEAR_MIRRORED and earlier == current):
         return -1
     return distance
 
 
 @kernel()
-def write_result(f: int, row: int, slots: int, leaf: int, earlier: int, current: int) -> None:
+def write_result(
+    frame: JoinFrame, row: int, slots: int, leaf: int, earlier: int, current: int
+) -> None:
     """A row for what is bound."""
-    own = load_int(f, FOUND_ROWS) + 8 * row * load_int(load_int(f, ASKED), RESULT_WORDS)
-    store_int(own, 0, leaf)
-    store_int(own, 1, earlier)
-    store_int(own, 2, current)
-    bound = load_int(f, BOUND)
+    own = frame.results.after(row * frame.result_width)
+    own[0] = leaf
+    own[1] = earlier
+    own[2] = current
+    bound = frame.bound
     for slot in range(slots):
-        store_int(own, 3 + slot, load_int(bound, slot))
+        own[3 + slot] = bound[slot]
 
 
 @kernel()
-def _emit(f: int, template: int, leaf: int, earlier: int, current: int) -> bool:
+def _emit(frame: JoinFrame, template: Template, leaf: int, earlier: int, current: int) -> bool:
     """A row for what is bound, and a pair for each query whose window is long enough."""
-    distance = distance_of(f, load_int(template, PAIRING), earlier, current)
+    distance = distance_of(frame, template.pairing, earlier, current)
     if distance < 0:
         return True
-    results, pairs, queries = load_int(f, RESULTS), load_int(f, PAIRS), load_int(f, QUERIES)
-    row, pair, written = load_int(results, 0), load_int(results, 1), False
-    number = load_int(load_int(f, TRIE) + TRIE_BYTES * leaf, FIRST_QUERY)
+    row, pair, written = frame.result_count, frame.pair_count, False
+    number = frame.trie[leaf].first_query
     while number >= 0:
-        query = queries + QUERY_BYTES * number
-        if distance <= load_int(query, WINDOW):
+        query = frame.queries[number]
+        if distance <= query.window:
             if not written:
-                if row >= load_int(f, FOUND_ROWS + 1):
+                if row >= frame.result_room:
                     return False
-                write_result(f, row, load_int(template, SLOT_COUNT), leaf, earlier, current)
-                store_int(results, 0, row + 1)
+                write_result(frame, row, template.slot_count, leaf, earlier, current)
+                frame.result_count = row + 1
                 written = True
-            if pair >= load_int(f, PAIRS + 1):
+            if pair >= frame.pairs_length:
                 return False
-            store_int(pairs, 2 * pair, row)
-            store_int(pairs, 2 * pair + 1, load_int(query, QUERY_NODE))
+            frame.pairs[pair].result, frame.pairs[pair].query = row, query.node
             pair += 1
-        number = load_int(query, NEXT_QUERY)
-    store_int(results, 1, pair)
+        number = query.next
+    frame.pair_count = pair
     return True
 
 
 @kernel()
-def _begin(f: int, template: int, depth: int, earlier: int, current: int) -> None:
+def _begin(frame: JoinFrame, template: Template, depth: int, earlier: int, current: int) -> None:
     """Set where a step begins to look."""
-    if depth == load_int(template, STEP_COUNT):
+    if depth == template.step_count:
         return
-    step = load_int(f, STEPS) + STEP_BYTES * (load_int(template, FIRST_STEP) + depth)
-    kind, begin = load_int(step, KIND), 0
+    step = frame.steps[template.first_step + depth]
+    kind, begin = step.kind, 0
     if kind == EQUALS:
-        begin = load_int(load_int(f, HEADS), earlier)
+        begin = frame.heads[earlier]
     elif kind == RIGHT:
-        begin = first_bin(f, current)
+        begin = first_bin(frame, current)
     elif kind == LEFT:
-        begin = first_bin(f, earlier)
-    store_int(load_int(f, CURSOR), depth, begin)
+        begin = first_bin(frame, earlier)
+    frame.cursor[depth] = begin
 
 
 @kernel()
-def descend(f: int, start: int, begun: int, earlier: int, current: int) -> bool:
+def descend(frame: JoinFrame, start: int, begun: int, earlier: int, current: int) -> bool:
     """Everything below a node of the trie; `begun` steps are bound already."""
-    trie, facts = load_int(f, TRIE), load_int(f, FACTS)
-    path, cursors, edges = load_int(f, PATH), load_int(f, CURSOR), load_int(f, EDGE)
-    own = load_int(trie + TRIE_BYTES * start, TEMPLATE)
-    template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * own
-    slots, steps = load_int(template, SLOT_COUNT), load_int(template, STEP_COUNT)
-    first = load_int(f, STEPS) + STEP_BYTES * load_int(template, FIRST_STEP)
-    left_begin, left_end = first_bin(f, earlier), first_bin(f, earlier + 1)
-    right_begin, right_end = first_bin(f, current), first_bin(f, current + 1)
+    trie, facts = frame.trie, frame.facts
+    path, cursors, edges = frame.path, frame.cursor, frame.edge
+    own = trie[start].template
+    template = frame.templates[own]
+    slots, steps = template.slot_count, template.step_count
+    first = frame.steps[template.first_step]
+    left_begin, left_end = first_bin(frame, earlier), first_bin(frame, earlier + 1)
+    right_begin, right_end = first_bin(frame, current), first_bin(frame, current + 1)
     wide = right_end - right_begin
     depth, node = begun, start
-    store_int(path, depth, node)
-    _begin(f, template, depth, earlier, current)
+    path[depth] = node
+    _begin(frame, template, depth, earlier, current)
     while True:
-        step, more = first + STEP_BYTES * depth, False
+        step, more = first[depth], False
         kind, cursor = EQUALS, -1
         left, right, a, b = -1, -1, -1, -1
         if depth == steps:
-            if not _emit(f, template, node, earlier, current):
+            if not _emit(frame, template, node, earlier, current):
                 return False
         else:
-            kind, cursor = load_int(step, KIND), load_int(cursors, depth)
+            kind, cursor = step.kind, cursors[depth]
             if kind == EQUALS:
-                leads = load_int(trie + TRIE_BYTES * node, LEADS)
+                leads = trie[node].leads
                 while cursor >= 0:
-                    fact = facts + FACT_BYTES * cursor
-                    cursor = load_int(fact, NEXT_FACT)
-                    if (leads >> load_int(fact, LABEL_BIT)) & 1:
-                        left, right = load_int(fact, LEFT_BIN), load_int(fact, RIGHT_BIN)
-                        a, b = load_int(fact, LEFT_LABEL), load_int(fact, RIGHT_LABEL)
+                    fact = facts[cursor]
+                    cursor = fact.next
+                    if (leads >> fact.bit) & 1:
+                        left, right = fact.left, fact.right
+                        a, b = fact.left_edge, fact.right_edge
                         more = True
                         break
             elif kind == LEFT:
@@ -245,43 +186,45 @@ def descend(f: int, start: int, begun: int, earlier: int, current: int) -> bool:
             depth -= 1
             if depth < begun:
                 return True
-            release(f, slots, depth)
-            node = load_int(path, depth)
+            release(frame, slots, depth)
+            node = path[depth]
             continue
         if kind != EQUALS:
             cursor += 1
-            a = load_narrow(edges, left) if left >= 0 else -1
-            b = load_narrow(edges, right) if right >= 0 else -1
-        store_int(cursors, depth, cursor)
-        child = look(f + 8 * CHILDREN, node, a, b, 0)
+            a = edges[left] if left >= 0 else -1
+            b = edges[right] if right >= 0 else -1
+        cursors[depth] = cursor
+        child = look(frame.children, node, a, b, 0)
         if child < 0:
             continue
         if kind == COMPARES:
-            mine, theirs = value_of(f, earlier, left), value_of(f, current, right)
-            if mine < 0 or theirs < 0 or not compares(f, load_int(step, OPERATOR), mine, theirs):
+            mine, theirs = value_of(frame, earlier, left), value_of(frame, current, right)
+            if mine < 0 or theirs < 0 or not compares(frame, step.operator, mine, theirs):
                 continue
-        if not take(f, load_int(template, FIRST_STEP) + depth, left, right, depth):
-            release(f, slots, depth)
+        if not take(frame, template.first_step + depth, left, right, depth):
+            release(frame, slots, depth)
             continue
         depth += 1
         node = child
-        store_int(path, depth, node)
-        _begin(f, template, depth, earlier, current)
+        path[depth] = node
+        _begin(frame, template, depth, earlier, current)
 
 
 @kernel()
-def start_at(f: int, start: int, left: int, right: int, earlier: int, current: int) -> bool:
+def start_at(
+    frame: JoinFrame, start: int, left: int, right: int, earlier: int, current: int
+) -> bool:
     """Everything below a node of the trie that one step by a pair of rows leads to."""
-    own = load_int(load_int(f, TRIE) + TRIE_BYTES * start, TEMPLATE)
-    template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * own
-    release(f, load_int(template, SLOT_COUNT), 0)
-    return not take(f, load_int(template, FIRST_STEP), left, right, 0) or descend(
-        f, start, 1, earlier, current
+    own = frame.trie[start].template
+    template = frame.templates[own]
+    release(frame, template.slot_count, 0)
+    return not take(frame, template.first_step, left, right, 0) or descend(
+        frame, start, 1, earlier, current
     )
 
 
 @kernel()
-def from_root(f: int, number: int, earlier: int, current: int) -> bool:
-    template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * number
-    release(f, load_int(template, SLOT_COUNT), 0)
-    return descend(f, load_int(template, ROOT), 0, earlier, current)
+def from_root(frame: JoinFrame, number: int, earlier: int, current: int) -> bool:
+    template = frame.templates[number]
+    release(frame, template.slot_count, 0)
+    return descend(frame, template.root, 0, earlier, current)

@@ -12,9 +12,8 @@ an equality, are in `compare.py`.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from braid.jit.runtime import kernel, load_int, store_int
+from braid.jit.runtime import kernel
 from braid.operators.documents.kernels.compare import beside_equal, compare
 from braid.operators.documents.kernels.descend import (
     descend,
@@ -25,272 +24,202 @@ from braid.operators.documents.kernels.descend import (
     take,
     write_result,
 )
-from braid.operators.documents.kernels.frame import (
-    ALONE,
-    ASKED,
-    BEGINS,
-    BEGINS_ALIKE,
-    BY_VIEWS,
-    DOCUMENT_BYTES,
-    DOCUMENTS,
-    ENTRIES,
-    FACT_BYTES,
-    FACTS,
-    FIRST_ROW,
-    FIRST_STEP,
-    FOUND_ROWS,
-    HEADS,
-    IS_BESIDE,
-    KIND,
-    LABEL_BIT,
-    LEADS,
-    LEFT_BIN,
-    LEFT_LABEL,
-    LIST_BYTES,
-    LONGEST_WINDOW,
-    NEAR_TOO,
-    NEXT_FACT,
-    ORDER,
-    PAIRING,
-    PAIRS,
-    PROGRESS,
-    RESULTS,
-    RIGHT_BIN,
-    RIGHT_LABEL,
-    ROOT,
-    SCANNING,
-    SLOT_COUNT,
-    STEP_BYTES,
-    STEP_COUNT,
-    STEPS,
-    STOP,
-    TEMPLATE,
-    TEMPLATE_BYTES,
-    TEMPLATES,
-    TIME,
-    TOUCHED,
-    TRIE,
-    TRIE_BYTES,
-    WAY_BYTES,
-    WAY_LENGTH,
-    WAY_NODE,
-    WAY_PLACE,
-    WAY_QUERIES,
-    WAY_QUERIES_FROM,
-    WAY_QUERIES_TO,
-    WAY_STEPS,
-    WAYS,
-    WAYS_FROM,
-    WAYS_TO,
-    WORK_COUNTS,
-)
-from braid.operators.documents.kernels.match import look
-from braid.operators.documents.kernels.routes import ways_of
+from braid.operators.documents.kernels.key_table import look
+from braid.operators.documents.kernels.records import Fact, JoinFrame, Route, Template
+from braid.operators.documents.kernels.routes import routes_of
 from braid.operators.documents.kernels.state import EQUALS, MANY
 from braid.operators.documents.kernels.views import forget_facts, gather_facts, index_rows
 
 
 @kernel()
-def _needs_fact(f: int, template: int) -> bool:
+def _needs_fact(frame: JoinFrame, template: Template) -> bool:
     """Whether the second step is a join by equal values, too."""
-    second = load_int(f, STEPS) + STEP_BYTES * (load_int(template, FIRST_STEP) + 1)
-    return load_int(template, STEP_COUNT) > 1 and load_int(second, KIND) == EQUALS
+    second = frame.steps[template.first_step + 1]
+    return template.step_count > 1 and second.kind == EQUALS
 
 
 @kernel()
-def _from_fact(f: int, fact: int, bits: int, earlier: int, current: int) -> bool:
+def _from_fact(frame: JoinFrame, fact: Fact, bits: int, earlier: int, current: int) -> bool:
     """The queries whose first join a fact is."""
-    left, right = load_int(fact, LEFT_BIN), load_int(fact, RIGHT_BIN)
-    a, b = load_int(fact, LEFT_LABEL), load_int(fact, RIGHT_LABEL)
-    start = look(f + 8 * BEGINS, a, b, 0, 0)
+    left, right = fact.left, fact.right
+    a, b = fact.left_edge, fact.right_edge
+    start = look(frame.begins, a, b, 0, 0)
     while start >= 0:
-        node = load_int(f, TRIE) + TRIE_BYTES * start
-        template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * load_int(node, TEMPLATE)
+        node = frame.trie[start]
+        template = frame.templates[node.template]
         if (
-            load_int(node, LEADS) & bits != 0
-            or load_int(template, STEP_COUNT) == 1
-            or not _needs_fact(f, template)
-        ) and not start_at(f, start, left, right, earlier, current):
+            node.leads & bits != 0 or template.step_count == 1 or not _needs_fact(frame, template)
+        ) and not start_at(frame, start, left, right, earlier, current):
             return False
-        start = load_int(node, BEGINS_ALIKE)
+        start = node.begins_alike
     return True
 
 
 @kernel()
-def _agrees(f: int, way: int, first: int) -> bool:
-    """Whether the facts of a way agree in the nodes above their leaves."""
-    steps, order = load_int(f, WAY_STEPS) + 8 * load_int(way, WAY_PLACE), load_int(f, ORDER)
-    for step in range(load_int(way, WAY_LENGTH)):
-        fact = load_int(f, FACTS) + FACT_BYTES * load_int(order, load_int(steps, step))
-        if not take(f, first + step, load_int(fact, LEFT_BIN), load_int(fact, RIGHT_BIN), step):
+def _agrees(frame: JoinFrame, route: Route, first: int) -> bool:
+    """Whether the facts of a route agree in the nodes above their leaves."""
+    steps, order = frame.route_steps.after(route.steps_from), frame.order
+    for step in range(route.length):
+        fact = frame.facts[order[steps[step]]]
+        if not take(frame, first + step, fact.left, fact.right, step):
             return False
     return True
 
 
 @kernel()
-def _by_ways(f: int, number: int, earlier: int, current: int) -> bool:
-    """All templates by the ways that are known for these facts."""
-    entry = load_int(f, ENTRIES) + LIST_BYTES * number
-    way = load_int(f, WAYS) + WAY_BYTES * load_int(entry, WAYS_FROM)
-    for _ in range(load_int(entry, WAYS_FROM), load_int(entry, WAYS_TO)):
-        leaf = load_int(way, WAY_NODE)
-        own = load_int(load_int(f, TRIE) + TRIE_BYTES * leaf, TEMPLATE)
-        template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * own
-        release(f, load_int(template, SLOT_COUNT), 0)
-        if _agrees(f, way, load_int(template, FIRST_STEP)):
-            if load_int(way, WAY_QUERIES_TO) < 0:
-                if not descend(f, leaf, load_int(way, WAY_LENGTH), earlier, current):
+def _by_routes(frame: JoinFrame, number: int, earlier: int, current: int) -> bool:
+    """All templates by the routes that are known for these facts."""
+    entry = frame.route_lists[number]
+    for k in range(entry.routes_from, entry.routes_to):
+        route = frame.routes[k]
+        leaf = route.node
+        own = frame.trie[leaf].template
+        template = frame.templates[own]
+        release(frame, template.slot_count, 0)
+        if _agrees(frame, route, template.first_step):
+            if route.queries_to < 0:
+                if not descend(frame, leaf, route.length, earlier, current):
                     return False
-            elif not _emit_way(f, way, template, earlier, current):
+            elif not _emit_route(frame, route, template, earlier, current):
                 return False
-        way += WAY_BYTES
     return True
 
 
 @kernel()
-def _emit_way(f: int, way: int, template: int, earlier: int, current: int) -> bool:
+def _emit_route(
+    frame: JoinFrame, route: Route, template: Template, earlier: int, current: int
+) -> bool:
     """As when going down the trie, with the queries side by side."""
-    distance = distance_of(f, load_int(template, PAIRING), earlier, current)
+    distance = distance_of(frame, template.pairing, earlier, current)
     if distance < 0:
         return True
-    results, pairs = load_int(f, RESULTS), load_int(f, PAIRS)
-    row, pair = load_int(results, 0), load_int(results, 1)
-    begin, end = load_int(way, WAY_QUERIES_FROM), load_int(way, WAY_QUERIES_TO)
-    if row >= load_int(f, FOUND_ROWS + 1) or pair + end - begin > load_int(f, PAIRS + 1):
+    row, pair = frame.result_count, frame.pair_count
+    begin, end = route.queries_from, route.queries_to
+    if row >= frame.result_room or pair + end - begin > frame.pairs_length:
         return False
-    queries = load_int(f, WAY_QUERIES)
-    for query in range(begin, end):
-        if distance <= load_int(queries, 2 * query + 1):
-            store_int(pairs, 2 * pair, row)
-            store_int(pairs, 2 * pair + 1, load_int(queries, 2 * query))
+    for k in range(begin, end):
+        query = frame.route_queries[k]
+        if distance <= query.window:
+            frame.pairs[pair].result, frame.pairs[pair].query = row, query.node
             pair += 1
-    if pair > load_int(results, 1):
-        slots, leaf = load_int(template, SLOT_COUNT), load_int(way, WAY_NODE)
-        write_result(f, row, slots, leaf, earlier, current)
-        store_int(results, 0, row + 1)
-        store_int(results, 1, pair)
+    if pair > frame.pair_count:
+        slots, leaf = template.slot_count, route.node
+        write_result(frame, row, slots, leaf, earlier, current)
+        frame.result_count = row + 1
+        frame.pair_count = pair
     return True
 
 
 @kernel()
-def _from_facts(f: int, current: int) -> bool:
+def _from_facts(frame: JoinFrame, current: int) -> bool:
     """All templates, with the facts of each pair of documents.
 
     Few facts say which queries they begin; of many, most templates have some use.
     """
-    for k in range(load_int(load_int(f, WORK_COUNTS), 1)):
-        earlier = load_int(load_int(f, TOUCHED), k)
-        entry = ways_of(f, earlier)
+    for k in range(frame.touched_count):
+        earlier = frame.touched[k]
+        entry = routes_of(frame, earlier)
         if entry >= 0:
-            if not _by_ways(f, entry, earlier, current):
+            if not _by_routes(frame, entry, earlier, current):
                 return False
-        elif not _from_all(f, earlier, current):
+        elif not _from_all(frame, earlier, current):
             return False
     return True
 
 
 @kernel()
-def _from_all(f: int, earlier: int, current: int) -> bool:
+def _from_all(frame: JoinFrame, earlier: int, current: int) -> bool:
     """All templates, with the facts of a document."""
-    facts, head = load_int(f, FACTS), load_int(load_int(f, HEADS), earlier)
+    facts, head = frame.facts, frame.heads[earlier]
     number, count = head, 0
     bits = np.int64(0)  # of all facts of this pair: what needs another has no use for it
     while number >= 0:
-        fact = facts + FACT_BYTES * number
-        bits |= np.int64(1) << np.int64(load_int(fact, LABEL_BIT))
-        number = load_int(fact, NEXT_FACT)
+        fact = facts[number]
+        bits |= np.int64(1) << np.int64(fact.bit)
+        number = fact.next
         count += 1
     if count >= MANY:
-        for template in range(load_int(f, TEMPLATES + 1)):
-            root = load_int(load_int(f, TEMPLATES) + TEMPLATE_BYTES * template, ROOT)
-            leads = load_int(load_int(f, TRIE) + TRIE_BYTES * root, LEADS)
-            if leads & bits != 0 and _is_equal(f, template):
-                if not from_root(f, template, earlier, current):
+        for template in range(frame.templates_length):
+            root = frame.templates[template].root
+            leads = frame.trie[root].leads
+            if leads & bits != 0 and _is_equal(frame, template):
+                if not from_root(frame, template, earlier, current):
                     return False
         return True
     number = head
     while number >= 0:
-        fact = facts + FACT_BYTES * number
-        if not _from_fact(f, fact, bits, earlier, current):
+        fact = facts[number]
+        if not _from_fact(frame, fact, bits, earlier, current):
             return False
-        number = load_int(fact, NEXT_FACT)
+        number = fact.next
     return True
 
 
 @kernel()
-def _is_equal(f: int, number: int) -> bool:
+def _is_equal(frame: JoinFrame, number: int) -> bool:
     """Whether the first step of a template is a join by equal values that are looked up as facts."""
-    template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * number
-    if load_int(template, STEP_COUNT) == 0 or load_int(template, IS_BESIDE) != 0:
+    template = frame.templates[number]
+    if template.step_count == 0 or template.is_beside != 0:
         return False
-    first = load_int(f, STEPS) + STEP_BYTES * load_int(template, FIRST_STEP)
-    return load_int(first, KIND) == EQUALS
+    first = frame.steps[template.first_step]
+    return first.kind == EQUALS
 
 
 @kernel()
-def _join_one(f: int, current: int, oldest: int, equal: bool, beside: bool) -> bool:
+def _join_one(frame: JoinFrame, current: int, oldest: int, equal: bool, beside: bool) -> bool:
     """`equal`: whether some template begins with equal values; `beside`: with an order beside them."""
-    asked = load_int(f, ASKED)
-    near, views = load_int(asked, NEAR_TOO) != 0, load_int(asked, BY_VIEWS) != 0
-    for k in range(load_int(f, ALONE + 1)):
-        if not from_root(f, load_int(load_int(f, ALONE), k), current, current):
+    near, views = frame.with_itself != 0, frame.by_views != 0
+    for k in range(frame.alone_length):
+        if not from_root(frame, frame.alone[k], current, current):
             return False
-    if load_int(f, SCANNING + 1) > 0 and not compare(f, current, oldest):
+    if frame.scanning_length > 0 and not compare(frame, current, oldest):
         return False
-    if beside and not beside_equal(f, current, oldest):
+    if beside and not beside_equal(frame, current, oldest):
         return False
     if not equal:
         return True
     if views:
-        return gather_facts(f, current, oldest, near, True, beside) and _from_facts(f, current)
-    for template in range(load_int(f, TEMPLATES + 1)):  # each joins for itself
-        if _is_equal(f, template):
-            forget_facts(f)
-            if not gather_facts(f, current, oldest, near, False, beside):
+        return gather_facts(frame, current, oldest, near, True, beside) and _from_facts(
+            frame, current
+        )
+    for template in range(frame.templates_length):  # each joins for itself
+        if _is_equal(frame, template):
+            forget_facts(frame)
+            if not gather_facts(frame, current, oldest, near, False, beside):
                 return False
-            for k in range(load_int(load_int(f, WORK_COUNTS), 1)):
-                if not from_root(f, template, load_int(load_int(f, TOUCHED), k), current):
+            for k in range(frame.touched_count):
+                if not from_root(frame, template, frame.touched[k], current):
                     return False
     return True
 
 
-@kernel((types.int64,))
-def join(f: int) -> bool:
+@kernel((JoinFrame.type,))
+def join(frame: JoinFrame) -> bool:
     """Join documents one after the other with all before them.
 
-    `progress`: the next document, how many are indexed, the oldest that is near enough. False if
-    there is not enough room: what the document that stopped it has put out is taken back.
+    False if there is not enough room: the results of the document that stopped it are taken back.
     """
-    progress, asked, results = load_int(f, PROGRESS), load_int(f, ASKED), load_int(f, RESULTS)
-    documents = load_int(f, DOCUMENTS)
+    progress, documents = frame.progress, frame.documents
     equal, beside = False, False
-    for number in range(load_int(f, TEMPLATES + 1)):
-        equal |= _is_equal(f, number)
-        template = load_int(f, TEMPLATES) + TEMPLATE_BYTES * number
-        beside |= load_int(template, IS_BESIDE) != 0
-    while load_int(progress, 0) < load_int(asked, STOP):
-        current = load_int(progress, 0)
-        document = documents + DOCUMENT_BYTES * current
-        if load_int(progress, 1) <= current:
-            first, end = (
-                load_int(document, FIRST_ROW),
-                load_int(document + DOCUMENT_BYTES, FIRST_ROW),
-            )
-            index_rows(f, first, end)
-            store_int(progress, 1, current + 1)
-        least, oldest = (
-            load_int(document, TIME) - load_int(asked, LONGEST_WINDOW),
-            load_int(progress, 2),
-        )
-        while oldest < current and load_int(documents + DOCUMENT_BYTES * oldest, TIME) < least:
+    for number in range(frame.templates_length):
+        equal |= _is_equal(frame, number)
+        template = frame.templates[number]
+        beside |= template.is_beside != 0
+    while progress.next < frame.stop:
+        current = progress.next
+        document = documents[current]
+        if progress.indexed <= current:
+            index_rows(frame, document.first_row, document[1].first_row)
+            progress.indexed = current + 1
+        least, oldest = document.time - frame.longest_window, progress.oldest
+        while oldest < current and documents[oldest].time < least:
             oldest += 1
-        store_int(progress, 2, oldest)
-        rows, pairs = load_int(results, 0), load_int(results, 1)
-        done = _join_one(f, current, oldest, equal, beside)
-        forget_facts(f)
+        progress.oldest = oldest
+        results, pairs = frame.result_count, frame.pair_count
+        done = _join_one(frame, current, oldest, equal, beside)
+        forget_facts(frame)
         if not done:
-            store_int(results, 0, rows)
-            store_int(results, 1, pairs)
+            frame.result_count, frame.pair_count = results, pairs
             return False
-        store_int(progress, 0, current + 1)
+        progress.next = current + 1
     return True

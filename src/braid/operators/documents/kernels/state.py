@@ -5,40 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import kernel, load_int, load_narrow, store_int
-from braid.operators.documents.kernels.frame import (
-    BEGINS,
-    BEGINS_ALIKE,
-    CHILDREN,
-    DOCUMENTS,
-    FIRST_QUERY,
-    FIRST_STEP,
-    IS_BESIDE,
-    KIND,
-    LEADS,
-    LEFT_EDGE,
-    NEXT_QUERY,
-    NODE_ABOVE,
-    ORDERED_STEPS,
-    QUERIES,
-    QUERY_BYTES,
-    QUERY_NODE,
-    ROOT,
-    ROW_BYTES,
-    ROW_NODE,
-    ROW_VALUE,
-    ROWS,
-    STEP_BYTES,
-    STEP_COUNT,
-    STEPS,
-    TEMPLATE,
-    TEMPLATE_BYTES,
-    TEMPLATES,
-    TRIE,
-    TRIE_BYTES,
-    WINDOW,
-)
-from braid.operators.documents.kernels.match import look, mixed, note
+from braid.jit.records import Words
+from braid.jit.runtime import kernel
+from braid.operators.documents.kernels.key_table import look, mixed, note
+from braid.operators.documents.kernels.records import JoinFrame, Label, TrieCounts
 
 #: What a step does: joins by equal values, compares values, or only binds a leaf of one side.
 EQUALS, COMPARES, LEFT, RIGHT = 0, 1, 2, 3
@@ -62,80 +32,90 @@ def bit_of(left: int, right: int) -> int:
 
 
 @kernel()
-def _begin_with(f: int, node: int, a: int, b: int, c: int) -> None:
+def _begin_with(frame: JoinFrame, number: int, a: int, b: int, c: int) -> None:
     """A node of the trie that some pair of edges leads to from outside."""
-    store_int(node, BEGINS_ALIKE, look(f + 8 * BEGINS, a, b, c, 0))
-    note(f + 8 * BEGINS, a, b, c, 0, (node - load_int(f, TRIE)) // TRIE_BYTES)
+    frame.trie[number].begins_alike = look(frame.begins, a, b, c, 0)
+    note(frame.begins, a, b, c, 0, number)
 
 
 @kernel()
-def _add_child(f: int, template: int, step: int, at: int, labels: int, child: int) -> None:
-    """A new node of the trie, for a step of a row of labels."""
-    own = load_int(f, TEMPLATES) + TEMPLATE_BYTES * template
-    first, beside = load_int(own, FIRST_STEP), load_int(own, IS_BESIDE)
-    left, right = load_int(labels, 2 * step), load_int(labels, 2 * step + 1)
-    node, above = load_int(f, TRIE) + TRIE_BYTES * child, load_int(f, TRIE) + TRIE_BYTES * at
-    store_int(node, TEMPLATE, template)
-    store_int(node, FIRST_QUERY, -1)
-    store_int(node, BEGINS_ALIKE, -1)
-    store_int(node, LEADS, 0)
-    store_int(node, LEFT_EDGE, left)
-    store_int(node, NODE_ABOVE, at)
-    store_int(above, LEADS, load_int(above, LEADS) | (np.int64(1) << bit_of(left, right)))
-    note(f + 8 * CHILDREN, at, left, right, 0, child)
-    steps = load_int(f, STEPS) + STEP_BYTES * first
-    if step == 0 and load_int(steps, KIND) == EQUALS:
-        _begin_with(f, node, left, right, beside)
-    elif step == 0 and load_int(own, ORDERED_STEPS):
-        _begin_with(f, node, ORDERED, right, 0)
-    elif step == 1 and beside:
-        _begin_with(f, node, ORDERED, right, load_int(labels, 1) + 1)
-    if load_int(steps + STEP_BYTES * step, KIND) == EQUALS:
-        note(f + 8 * BEGINS, BESIDE if beside else FACT, right, 0, 0, 0)
-
-
-@kernel((types.int64,) * 7)
-def add_queries(
-    f: int, template: int, labels: int, nodes: int, windows: int, count: int, counts: int
+def _add_child(
+    frame: JoinFrame, template: int, step: int, at: int, labels: Label, child: int
 ) -> None:
-    """Take queries into the trie; `counts`: nodes of the trie, queries."""
-    own = load_int(f, TEMPLATES) + TEMPLATE_BYTES * template
-    steps, trie = load_int(own, STEP_COUNT), load_int(f, TRIE)
+    """A new node of the trie, for a step of a row of labels."""
+    own = frame.templates[template]
+    first, beside = own.first_step, own.is_beside
+    left, right = labels[step].left, labels[step].right
+    node, above = frame.trie[child], frame.trie[at]
+    node.template = template
+    node.first_query = -1
+    node.begins_alike = -1
+    node.leads = 0
+    node.left_edge = left
+    node.above = at
+    above.leads |= np.int64(1) << bit_of(left, right)
+    note(frame.children, at, left, right, 0, child)
+    steps = frame.steps[first]
+    if step == 0 and steps.kind == EQUALS:
+        _begin_with(frame, child, left, right, beside)
+    elif step == 0 and own.ordered_steps:
+        _begin_with(frame, child, ORDERED, right, 0)
+    elif step == 1 and beside:
+        _begin_with(frame, child, ORDERED, right, labels[0].right + 1)
+    if steps[step].kind == EQUALS:
+        note(frame.begins, BESIDE if beside else FACT, right, 0, 0, 0)
+
+
+@kernel(
+    (JoinFrame.type, types.int64, Label.type, Words.type, Words.type, types.int64, TrieCounts.type)
+)
+def add_queries(
+    frame: JoinFrame,
+    template: int,
+    labels: Label,
+    nodes: Words,
+    windows: Words,
+    count: int,
+    counts: TrieCounts,
+) -> None:
+    """Take queries into the trie; each has a label for each step."""
+    own = frame.templates[template]
+    steps, trie = own.step_count, frame.trie
     for row in range(count):
-        at = load_int(own, ROOT)
+        at = own.root
         for step in range(steps):
-            left, right = load_int(labels, 2 * step), load_int(labels, 2 * step + 1)
-            child = look(f + 8 * CHILDREN, at, left, right, 0)
+            left, right = labels[step].left, labels[step].right
+            child = look(frame.children, at, left, right, 0)
             if child < 0:
-                child = load_int(counts, 0)
-                store_int(counts, 0, child + 1)
-                _add_child(f, template, step, at, labels, child)
+                child = counts.nodes
+                counts.nodes = child + 1
+                _add_child(frame, template, step, at, labels, child)
             at = child
-        number = load_int(counts, 1)
-        store_int(counts, 1, number + 1)
-        query, leaf = load_int(f, QUERIES) + QUERY_BYTES * number, trie + TRIE_BYTES * at
-        store_int(query, QUERY_NODE, load_int(nodes, row))
-        store_int(query, WINDOW, load_int(windows, row))
-        store_int(query, NEXT_QUERY, load_int(leaf, FIRST_QUERY))
-        store_int(leaf, FIRST_QUERY, number)
-        labels += 16 * steps
+        number = counts.queries
+        counts.queries = number + 1
+        query, leaf = frame.queries[number], trie[at]
+        query.node = nodes[row]
+        query.window = windows[row]
+        query.next = leaf.first_query
+        leaf.first_query = number
+        labels = labels[steps]
 
 
-@kernel((types.int64,) * 5)
-def values_at(f: int, documents: int, nodes: int, values: int, count: int) -> None:
+@kernel((JoinFrame.type, Words.type, Words.type, Words.type, types.int64))
+def values_at(frame: JoinFrame, documents: Words, nodes: Words, values: Words, count: int) -> None:
     """Write the value of each node of a document, -1 where it is not held."""
-    rows = load_int(f, ROWS)
+    rows = frame.rows
     for k in range(count):
-        document = load_int(f, DOCUMENTS) + 16 * load_int(documents, k)
-        node, low, high = load_int(nodes, k), load_int(document, 1), load_int(document, 3)
+        document = frame.documents[documents[k]]
+        node, low, high = nodes[k], document.first_row, document[1].first_row
         end = high
         while high > low:
             middle = (low + high) // 2
-            if load_narrow(rows + ROW_BYTES * middle, ROW_NODE) < node:
+            if rows[middle].node < node:
                 low = middle + 1
             else:
                 high = middle
-        row, value = rows + ROW_BYTES * low, np.int64(-1)
-        if low < end and load_narrow(row, ROW_NODE) == node:
-            value = load_narrow(row, ROW_VALUE)
-        store_int(values, k, value)
+        row, value = rows[low], np.int64(-1)
+        if low < end and row.node == node:
+            value = row.value
+        values[k] = value

@@ -8,48 +8,24 @@ has an equality beside the comparison, values are in order among documents that 
 
 from __future__ import annotations
 
-from braid.jit.runtime import kernel, load_byte, load_float, load_int, load_narrow
-from braid.operators.documents.kernels.frame import (
-    EQUAL_EDGE,
-    EQUAL_VALUE,
-    GROUP_BYTES,
-    GROUPS,
-    GROUPS_FROM,
-    GROUPS_TO,
-    KINDS,
-    ORDER_EDGE,
-    ORDER_KIND,
-    ORDER_PLACES,
-    ORDERS,
-    PLACE_BYTES,
-    PLACE_ROW,
-    PLACES_FROM,
-    PLACES_TO,
-    POOL,
-    ROW_BYTES,
-    ROW_VALUE,
-    ROWS,
-    SEGMENT_BYTES,
-    SEGMENTS,
-    STRINGS,
-    TEXT_PLACES,
-)
+from braid.jit.runtime import kernel
 from braid.operators.documents.kernels.match import AT_MOST, DIFFERENT, EQUAL, MORE, compared
+from braid.operators.documents.kernels.records import Group, JoinFrame
 
 #: Values are texts, numbers or times.
 KINDS_OF_VALUES = 3
 
 
 @kernel()
-def _text_order(f: int, a: int, b: int) -> int:
+def _text_order(frame: JoinFrame, a: int, b: int) -> int:
     """How two values compare as texts."""
     if a == b:
         return 0
-    strings, pool = load_int(f, STRINGS), load_int(f, POOL)
-    at, end = load_int(strings, a), load_int(strings, a + 1)
-    other, other_end = load_int(strings, b), load_int(strings, b + 1)
+    strings, pool = frame.string_offsets, frame.string_bytes
+    at, end = strings[a], strings[a + 1]
+    other, other_end = strings[b], strings[b + 1]
     while at < end and other < other_end:
-        first, second = load_byte(pool, at), load_byte(pool, other)
+        first, second = pool[at], pool[other]
         if first != second:
             return -1 if first < second else 1
         at += 1
@@ -58,66 +34,67 @@ def _text_order(f: int, a: int, b: int) -> int:
 
 
 @kernel()
-def _value_order(f: int, a: int, b: int) -> int:
+def _value_order(frame: JoinFrame, a: int, b: int) -> int:
     """How two numbers, or two times, compare."""
-    first, second = load_float(load_int(f, ORDERS), a), load_float(load_int(f, ORDERS), b)
+    first, second = frame.orders[a], frame.orders[b]
     return 0 if first == second else (-1 if first < second else 1)
 
 
 @kernel()
-def compares(f: int, operator: int, a: int, b: int) -> bool:
+def compares(frame: JoinFrame, operator: int, a: int, b: int) -> bool:
     """Whether two values compare so: as numbers, as times, or as texts. Whether they are equal is
     asked of their texts."""
     if operator == DIFFERENT:
         return a != b
     if operator == EQUAL:
         return a == b
-    kinds = load_int(f, KINDS)
-    kind = load_int(kinds, a)
-    if kind == load_int(kinds, b) and kind > 0:
-        return compared(operator, _value_order(f, a, b))
-    return compared(operator, _text_order(f, a, b))
+    kinds = frame.kinds
+    kind = kinds[a]
+    if kind == kinds[b] and kind > 0:
+        return compared(operator, _value_order(frame, a, b))
+    return compared(operator, _text_order(frame, a, b))
 
 
 @kernel()
-def _behind(group: int, equal: int, value: int, edge: int, kind: int) -> int:
+def _behind(group: Group, equal: int, value: int, edge: int, kind: int) -> int:
     """Below, at or above 0 as a group is before, at or behind a place among groups."""
-    if load_int(group, EQUAL_EDGE) != equal:
-        return load_int(group, EQUAL_EDGE) - equal
-    if load_int(group, EQUAL_VALUE) != value:
-        return load_int(group, EQUAL_VALUE) - value
-    if load_int(group, ORDER_EDGE) != edge:
-        return load_int(group, ORDER_EDGE) - edge
-    return load_int(group, ORDER_KIND) - kind
+    if group.equal_edge != equal:
+        return group.equal_edge - equal
+    if group.equal_value != value:
+        return group.equal_value - value
+    if group.order_edge != edge:
+        return group.order_edge - edge
+    return group.kind - kind
 
 
 @kernel()
-def group_of(f: int, segment: int, equal: int, value: int, edge: int, kind: int) -> int:
-    """Where the group of a segment is with the values of an edge that are of a kind, in documents
-    with a value at the edge `equal` (-1: in all); 0 if it has none."""
-    own, groups = load_int(f, SEGMENTS) + SEGMENT_BYTES * segment, load_int(f, GROUPS)
-    low, end = load_int(own, GROUPS_FROM), load_int(own, GROUPS_TO)
+def group_of(frame: JoinFrame, segment: int, equal: int, value: int, edge: int, kind: int) -> Group:
+    """The group of a segment with the values of an edge that are of a kind, in documents
+    with a value at the edge `equal` (-1: in all); a null pointer if it has none."""
+    own, groups = frame.segments[segment], frame.groups
+    low, end = own.groups_from, own.groups_to
     high = end
     while low < high:
         middle = (low + high) // 2
-        if _behind(groups + GROUP_BYTES * middle, equal, value, edge, kind) < 0:
+        if _behind(groups[middle], equal, value, edge, kind) < 0:
             low = middle + 1
         else:
             high = middle
-    group = groups + GROUP_BYTES * low
-    return group if low < end and _behind(group, equal, value, edge, kind) == 0 else 0
+    group = groups[low]
+    found = low < end and _behind(group, equal, value, edge, kind) == 0
+    return group if found else Group(0)
 
 
 @kernel()
-def _border(f: int, group: int, text: bool, value: int, after: bool) -> int:
+def _border(frame: JoinFrame, group: Group, text: bool, value: int, after: bool) -> int:
     """The first place of a group that is not before a value, or, if `after`, that is behind it."""
-    low, high = load_int(group, PLACES_FROM), load_int(group, PLACES_TO)
-    places, rows = load_int(f, TEXT_PLACES if text else ORDER_PLACES), load_int(f, ROWS)
+    low, high = group.places_from, group.places_to
+    places, rows = (frame.text_places if text else frame.order_places), frame.rows
     while low < high:
         middle = (low + high) // 2
-        row = load_narrow(places + PLACE_BYTES * middle, PLACE_ROW)
-        mine = load_narrow(rows + ROW_BYTES * row, ROW_VALUE)
-        order = _text_order(f, mine, value) if text else _value_order(f, mine, value)
+        row = places[middle].row
+        mine = rows[row].value
+        order = _text_order(frame, mine, value) if text else _value_order(frame, mine, value)
         if order < 0 or (after and order == 0):
             low = middle + 1
         else:
@@ -126,16 +103,16 @@ def _border(f: int, group: int, text: bool, value: int, after: bool) -> int:
 
 
 @kernel()
-def first_place(f: int, group: int, text: bool, operator: int, value: int) -> int:
+def first_place(frame: JoinFrame, group: Group, text: bool, operator: int, value: int) -> int:
     """Where those begin that compare so with a value."""
     if operator <= AT_MOST:
-        return load_int(group, PLACES_FROM)
-    return _border(f, group, text, value, operator == MORE)
+        return group.places_from
+    return _border(frame, group, text, value, operator == MORE)
 
 
 @kernel()
-def end_place(f: int, group: int, text: bool, operator: int, value: int) -> int:
+def end_place(frame: JoinFrame, group: Group, text: bool, operator: int, value: int) -> int:
     """Where those end that compare so with a value."""
     if operator >= MORE:
-        return load_int(group, PLACES_TO)
-    return _border(f, group, text, value, operator == AT_MOST)
+        return group.places_to
+    return _border(frame, group, text, value, operator == AT_MOST)

@@ -6,236 +6,194 @@ for so many; the one that was asked for longest ago gives way.
 
 from __future__ import annotations
 
-from braid.jit.runtime import kernel, load_int, load_narrow, store_half, store_int
-from braid.operators.documents.kernels.frame import (
-    BEGINS,
-    BY_VALUE,
-    CACHE_COUNTS,
-    CELL_BEGIN,
-    CELL_BYTES,
-    CELL_DOCUMENT,
-    CELL_END,
-    CELLS,
-    DOCUMENT_BYTES,
-    DOCUMENTS,
-    EDGE,
-    END_BIN,
-    FACT_BYTES,
-    FACTS,
-    FIRST_BIN,
-    FIRST_ROW,
-    HEADS,
-    LABEL_BIT,
-    LEFT_BIN,
-    LEFT_LABEL,
-    LONGEST_SLICE,
-    NEXT_FACT,
-    RIGHT_BIN,
-    RIGHT_LABEL,
-    ROW_BEFORE,
-    ROW_BYTES,
-    ROW_DOCUMENT,
-    ROW_VALUE,
-    ROWS,
-    SLICE_BYTES,
-    SLICE_CELLS,
-    SLICE_OF,
-    SLICE_USED,
-    SLICE_VALUE,
-    TOUCHED,
-    WORK_COUNTS,
-)
-from braid.operators.documents.kernels.match import look, mixed
+from braid.jit.runtime import kernel
+from braid.operators.documents.kernels.key_table import look, mixed
+from braid.operators.documents.kernels.records import JoinFrame, Row
 from braid.operators.documents.kernels.state import FACT, FOREIGN, WAYS_OF_SLICE, WORTH, bit_of
-
-_ALL_CELLS = LONGEST_SLICE * CELL_BYTES
 
 
 @kernel()
-def _slice(f: int, value: int, oldest: bool) -> int:
+def _slice(frame: JoinFrame, value: int, oldest: bool) -> int:
     """The slice of a value, -1 if it is not in the cache; or the one that would give way to it."""
-    slices = load_int(f, SLICE_OF + 1)
+    slices = frame.slices_length
     if slices == 0:
         return -1
     first = (mixed(value, 0, 0, 0) & (slices // WAYS_OF_SLICE - 1)) * WAYS_OF_SLICE
     chosen, used = -1, 0
     for way in range(first, first + WAYS_OF_SLICE):
-        own = load_int(f, SLICE_OF) + SLICE_BYTES * way
+        own = frame.slices[way]
         if oldest:
-            if chosen < 0 or load_int(own, SLICE_USED) < used:
-                chosen, used = way, load_int(own, SLICE_USED)
-        elif load_int(own, SLICE_VALUE) == value:
+            if chosen < 0 or own.used < used:
+                chosen, used = way, own.used
+        elif own.value == value:
             return way
     return chosen
 
 
 @kernel()
-def _write_cell(f: int, found: int, number: int, row: int) -> None:
-    cell = load_int(f, CELLS) + found * _ALL_CELLS + number * CELL_BYTES
-    store_int(cell, CELL_DOCUMENT, load_narrow(row, ROW_DOCUMENT))
-    store_int(cell, CELL_BEGIN, load_narrow(row, FIRST_BIN))
-    store_int(cell, CELL_END, load_narrow(row, END_BIN))
+def _write_cell(frame: JoinFrame, found: int, number: int, row: Row) -> None:
+    cell = frame.cells[found * frame.slice_room + number]
+    cell.document = row.document
+    cell.begin = row.first_bin
+    cell.end = row[1].first_bin
 
 
 @kernel()
-def _append(f: int, value: int, row: int) -> None:
+def _append(frame: JoinFrame, value: int, row: Row) -> None:
     """A new row of R_L in the slice of its value, if that is in the cache; one that is full leaves."""
-    found = _slice(f, value, False)
+    found = _slice(frame, value, False)
     if found < 0:
         return
-    own = load_int(f, SLICE_OF) + SLICE_BYTES * found
-    length = load_int(own, SLICE_CELLS)
-    if length == LONGEST_SLICE:
-        store_int(own, SLICE_VALUE, -1)
+    own = frame.slices[found]
+    length = own.cell_count
+    if length == frame.slice_room:
+        own.value = -1
         return
-    _write_cell(f, found, length, row)
-    store_int(own, SLICE_CELLS, length + 1)
+    _write_cell(frame, found, length, row)
+    own.cell_count = length + 1
 
 
 @kernel()
-def _materialised(f: int, value: int, oldest: int) -> int:
+def _materialised(frame: JoinFrame, value: int, oldest: int) -> int:
     """Put the slice of a value into the cache; -1 if that does not pay or there is no room."""
-    if load_int(f, SLICE_OF + 1) == 0:
+    if frame.slices_length == 0:
         return -1
-    rows, last = load_int(f, ROWS), load_narrow(load_int(f, BY_VALUE), value)
+    rows, last = frame.rows, frame.by_value[value]
     at, length = last, 0
-    while at >= 0 and load_narrow(rows + ROW_BYTES * at, ROW_DOCUMENT) >= oldest:
+    while at >= 0 and rows[at].document >= oldest:
         length += 1
-        at = load_narrow(rows + ROW_BYTES * at, ROW_BEFORE)
-    if length < WORTH or length > LONGEST_SLICE:
+        at = rows[at].before
+    if length < WORTH or length > frame.slice_room:
         return -1
-    chosen = _slice(f, value, True)
-    own = load_int(f, SLICE_OF) + SLICE_BYTES * chosen
-    store_int(own, SLICE_VALUE, value)
-    store_int(own, SLICE_CELLS, length)
+    chosen = _slice(frame, value, True)
+    own = frame.slices[chosen]
+    own.value = value
+    own.cell_count = length
     at = last
     for k in range(length - 1, -1, -1):
-        _write_cell(f, chosen, k, rows + ROW_BYTES * at)
-        at = load_narrow(rows + ROW_BYTES * at, ROW_BEFORE)
+        _write_cell(frame, chosen, k, rows[at])
+        at = rows[at].before
     return chosen
 
 
 @kernel()
-def index_rows(f: int, first: int, end: int) -> None:
+def index_rows(frame: JoinFrame, first: int, end: int) -> None:
     """Chain rows of R_doc by their values."""
-    by_value = load_int(f, BY_VALUE)
+    by_value = frame.by_value
     for number in range(first, end):
-        row = load_int(f, ROWS) + ROW_BYTES * number
-        if load_narrow(row, ROW_BEFORE) == FOREIGN:
+        row = frame.rows[number]
+        if row.before == FOREIGN:
             continue
-        value, before = load_narrow(row, ROW_VALUE), -1
+        value, before = row.value, -1
         if value >= 0:
-            before = load_narrow(by_value, value)
-            store_half(by_value, value, number)
-            _append(f, value, row)
-        store_half(row, ROW_BEFORE, before)
+            before = by_value[value]
+            by_value[value] = number
+            _append(frame, value, row)
+        row.before = before
 
 
 # ---- facts: R_L joined with R_R by value ----
 
 
 @kernel()
-def _has_use(f: int, begin: int, end: int) -> bool:
+def _has_use(frame: JoinFrame, begin: int, end: int) -> bool:
     """Whether some template asks for facts of rows of R_bin."""
     for right in range(begin, end):
-        if look(f + 8 * BEGINS, FACT, load_narrow(load_int(f, EDGE), right), 0, 0) >= 0:
+        if look(frame.begins, FACT, frame.edge[right], 0, 0) >= 0:
             return True
     return False
 
 
 @kernel()
-def gather_facts(f: int, current: int, oldest: int, near: bool, views: bool, some: bool) -> bool:
+def gather_facts(
+    frame: JoinFrame, current: int, oldest: int, near: bool, views: bool, some: bool
+) -> bool:
     """The facts of a document that comes with each one from `oldest` on; `near`: with itself, too.
     `views`: by the view cache. `some`: there may be leaves that are not joined by facts."""
-    document, rows = load_int(f, DOCUMENTS) + DOCUMENT_BYTES * current, load_int(f, ROWS)
-    begin, end = load_int(document, FIRST_ROW), load_int(document + DOCUMENT_BYTES, FIRST_ROW)
+    document, rows = frame.documents[current], frame.rows
+    begin, end = document.first_row, document[1].first_row
     for number in range(begin, end):
-        mine = rows + ROW_BYTES * number
-        value, before = load_narrow(mine, ROW_VALUE), load_narrow(mine, ROW_BEFORE)
+        mine = rows[number]
+        value, before = mine.value, mine.before
         if value < 0 or before == FOREIGN:
             continue
-        if some and not _has_use(f, load_narrow(mine, FIRST_BIN), load_narrow(mine, END_BIN)):
+        if some and not _has_use(frame, mine.first_bin, mine[1].first_bin):
             continue
         found = -1
         if views:
-            found = _slice(f, value, False)
-            counts, which = load_int(f, CACHE_COUNTS), 1 if found >= 0 else 2
-            store_int(counts, which, load_int(counts, which) + 1)
-            if found < 0:
-                found = _materialised(f, value, oldest)
+            found = _slice(frame, value, False)
+            if found >= 0:
+                frame.cache_counts.hits += 1
+            else:
+                frame.cache_counts.misses += 1
+                found = _materialised(frame, value, oldest)
         if found >= 0:
-            if not _from_slice(f, found, mine, current, oldest, near):
+            if not _from_slice(frame, found, mine, current, oldest, near):
                 return False
             continue
         # The last row of a value is of this document: it is the one that was indexed last.
-        at = load_narrow(load_int(f, BY_VALUE), value) if near else before
+        at = frame.by_value[value] if near else before
         while at >= 0:
-            row = rows + ROW_BYTES * at
-            earlier = load_narrow(row, ROW_DOCUMENT)
+            row = rows[at]
+            earlier = row.document
             if earlier < oldest:
                 break
             if (near or earlier != current) and not _pair(
-                f, earlier, load_narrow(row, FIRST_BIN), load_narrow(row, END_BIN), mine
+                frame, earlier, row.first_bin, row[1].first_bin, mine
             ):
                 return False
-            at = load_narrow(row, ROW_BEFORE)
+            at = row.before
     return True
 
 
 @kernel()
-def _from_slice(f: int, found: int, mine: int, current: int, oldest: int, near: bool) -> bool:
+def _from_slice(
+    frame: JoinFrame, found: int, mine: Row, current: int, oldest: int, near: bool
+) -> bool:
     """The facts of a row with a slice of the view cache, from the last document to the oldest."""
-    counts, own = load_int(f, CACHE_COUNTS), load_int(f, SLICE_OF) + SLICE_BYTES * found
-    store_int(counts, 0, load_int(counts, 0) + 1)
-    store_int(own, SLICE_USED, load_int(counts, 0))
-    cells = load_int(f, CELLS) + found * _ALL_CELLS
-    for k in range(load_int(own, SLICE_CELLS) - 1, -1, -1):
-        cell = cells + CELL_BYTES * k
-        document = load_int(cell, CELL_DOCUMENT)
+    counts, own = frame.cache_counts, frame.slices[found]
+    counts.uses += 1
+    own.used = counts.uses
+    cells = frame.cells[found * frame.slice_room]
+    for k in range(own.cell_count - 1, -1, -1):
+        cell = cells[k]
+        document = cell.document
         if document < oldest:
             break
-        if (near or document != current) and not _pair(
-            f, document, load_int(cell, CELL_BEGIN), load_int(cell, CELL_END), mine
-        ):
+        if (near or document != current) and not _pair(frame, document, cell.begin, cell.end, mine):
             return False
     return True
 
 
 @kernel()
-def _pair(f: int, document: int, begin: int, end: int, mine: int) -> bool:
+def _pair(frame: JoinFrame, document: int, begin: int, end: int, mine: Row) -> bool:
     """The facts of rows of R_bin of an earlier document with those of a row of this one."""
-    counts, heads, edges = load_int(f, WORK_COUNTS), load_int(f, HEADS), load_int(f, EDGE)
-    first, last = load_narrow(mine, FIRST_BIN), load_narrow(mine, END_BIN)
-    number, head = load_int(counts, 0), load_int(heads, document)
-    if number + (end - begin) * (last - first) > load_int(f, FACTS + 1):
+    heads, edges = frame.heads, frame.edge
+    first, last = mine.first_bin, mine[1].first_bin
+    number, head = frame.fact_count, heads[document]
+    if number + (end - begin) * (last - first) > frame.facts_length:
         return False
     if head < 0 and begin < end and first < last:
-        touched = load_int(counts, 1)
-        store_int(load_int(f, TOUCHED), touched, document)
-        store_int(counts, 1, touched + 1)
-    fact = load_int(f, FACTS) + FACT_BYTES * number
+        frame.touched[frame.touched_count] = document
+        frame.touched_count += 1
     for left in range(begin, end):
-        a = load_narrow(edges, left)
+        a = edges[left]
         for right in range(first, last):
-            b = load_narrow(edges, right)
-            store_int(fact, LEFT_BIN, left)
-            store_int(fact, RIGHT_BIN, right)
-            store_int(fact, NEXT_FACT, head)
-            store_int(fact, LEFT_LABEL, a)
-            store_int(fact, RIGHT_LABEL, b)
-            store_int(fact, LABEL_BIT, bit_of(a, b))
+            b = edges[right]
+            fact = frame.facts[number]
+            fact.left, fact.right, fact.next = left, right, head
+            fact.left_edge, fact.right_edge = a, b
+            fact.bit = bit_of(a, b)
             head = number
             number += 1
-            fact += FACT_BYTES
-    store_int(heads, document, head)
-    store_int(counts, 0, number)
+    heads[document] = head
+    frame.fact_count = number
     return True
 
 
 @kernel()
-def forget_facts(f: int) -> None:
-    counts, heads, touched = load_int(f, WORK_COUNTS), load_int(f, HEADS), load_int(f, TOUCHED)
-    for k in range(load_int(counts, 1)):
-        store_int(heads, load_int(touched, k), -1)
-    store_int(counts, 0, 0)
-    store_int(counts, 1, 0)
+def forget_facts(frame: JoinFrame) -> None:
+    for k in range(frame.touched_count):
+        frame.heads[frame.touched[k]] = -1
+    frame.fact_count = 0
+    frame.touched_count = 0
