@@ -107,6 +107,10 @@ class Stores(ProbedStores):
                     having = [set(edge.keys) <= set(self.lookups[index][1]) for index in own]
                     words[frames.EDGE_MASK] = sum(1 << k for k, has in enumerate(having) if has)
 
+    def bytes_and_time(self, rows: Words) -> float:
+        """What so many rows of each input hold if nothing lets them go: bytes, for as long as they stay."""
+        return float((rows * self.stores[:, stores.STRIDE] * self.stores[:, stores.STAYS]).sum())
+
     def is_only_way(self, edge: Edge) -> bool:
         """Whether nothing but the key of an edge leads from its first input to the second: the edge is
         on no cycle of the join graph. Inputs that share one key, however many, are no cycle.

@@ -39,6 +39,7 @@ from braid.operators.constraint_join.kernels.store import (
     NUMBER,
     SAMPLED,
     SIZE,
+    STAYS,
     STORE_WORDS,
     STRIDE,
     WIDTH,
@@ -72,8 +73,10 @@ def after_refusal(frame: int, index: int) -> int:
 
 @kernel()
 def still_to_come(frame: int, store: int, row: int) -> int:
-    """The bytes of a row, for the part of its window that has not passed yet."""
-    size, bytes_ = load_int(store, SIZE), load_int(store, STRIDE)
+    """What a row saves that leaves now: its bytes, for the time that it would have stayed. What is
+    held of an input is what comes of it for as long as that stays, so a row of a longer window
+    counts for more."""
+    size, bytes_ = load_int(store, SIZE), load_int(store, STRIDE) * load_int(store, STAYS)
     if size <= 0:
         return bytes_ if size < 0 else np.int64(0)
     if load_int(store, BY_ROWS) != 0:

@@ -12,8 +12,8 @@ from __future__ import annotations
 #: whether rows are put aside or dropped, and how many of 1024 are sampled; edges; watches and their
 #: number; the rows that may be looked at before it stops; results of rows that were only sampled;
 #: whether what is held should be gone through now; one key in so many is looked at, beside a join
-#: that is done elsewhere (0: it is done here); bytes of rows that came then, and of those that left
-#: early, for the part of their windows that was still to come; where rows are dropped, all results,
+#: that is done elsewhere (0: it is done here); what rows that left early have saved
+#: (`eviction.still_to_come`); where rows are dropped, all results,
 #: and where those of sampled rows are counted by what dropped the row (`eviction.py`).
 (
     INPUTS,
@@ -56,12 +56,11 @@ from __future__ import annotations
     LOST,
     DUE,
     LOOKING,
-    CAME,
     LEFT_EARLY,
     RESULTS,
     LOST_BY_AT,
     FRAME,
-) = range(45)
+) = range(44)
 
 #: What comes from an input: rows, their number, bytes of a row, how far it is read; what must hold
 #: of a row by itself (four words each: column, another column or -1, whether it is a float, whether

@@ -38,7 +38,6 @@ from braid.operators.constraint_join.kernels.frame import (
     AT_SLOT,
     BOUND_AT,
     BUDGET,
-    CAME,
     CHECKS,
     CHECKS_AT,
     CONSTANTS_AT,
@@ -94,6 +93,7 @@ from braid.operators.constraint_join.kernels.store import (
     ASIDE,
     BASE,
     BY_ROWS,
+    CAME,
     COLUMNS_AT,
     COUNT,
     COVERS,
@@ -513,7 +513,7 @@ def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
         note_keys(frame, store, record)
     before(frame, driver, record, joins)
     if joins:
-        store_int(frame, CAME, load_int(frame, CAME) + load_int(store, STRIDE))
+        store_int(store, CAME, load_int(store, CAME) + 1)
         if load_int(frame, DONE) > 0:
             _note_results(frame)
         if found == 0:

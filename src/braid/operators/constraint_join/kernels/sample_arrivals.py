@@ -1,8 +1,8 @@
 """A look at arrivals beside a join that is done elsewhere: of one key in so many the rows are held, and
 it is seen for how long they wait, in what order they come, and which could leave early.
 
-Nothing is joined here. What leaves is counted (`LEFT_EARLY`, of what came: `CAME`), so that it can be
-said beforehand what constraints would save.
+Nothing is joined here. What leaves is counted (`LEFT_EARLY`, of rows that came: `CAME`), so that it can
+be said beforehand what constraints would save.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from braid.jit.runtime import WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.arrivals import watch_columns, watch_waiting
 from braid.operators.constraint_join.kernels.eviction import leave
 from braid.operators.constraint_join.kernels.frame import (
-    CAME,
     DONE,
     DONE_AT,
     EDGE_INDEX,
@@ -48,6 +47,7 @@ from braid.operators.constraint_join.kernels.rejected_keys import is_in_vain, re
 from braid.operators.constraint_join.kernels.store import (
     ARRIVALS,
     BASE,
+    CAME,
     EDGES,
     FLAGS,
     INDEX_WORDS,
@@ -55,7 +55,6 @@ from braid.operators.constraint_join.kernels.store import (
     MARKS,
     NUMBER,
     RECORD,
-    STRIDE,
     WIDTH,
     add_row,
     find,
@@ -183,7 +182,7 @@ def _look_at(frame: int, driver: int, row: int) -> None:
     if not joins:
         refuse(frame, driver, record)
         return
-    store_int(frame, CAME, load_int(frame, CAME) + load_int(store, STRIDE))
+    store_int(store, CAME, load_int(store, CAME) + 1)
     if is_in_vain(frame, driver, record) != 0:
         leave(frame, store, record, np.int64(0), np.int64(0))
         refuse(frame, driver, record)

@@ -27,7 +27,8 @@ from braid.operators.join.kernels.store import same_value
 #: those that were, most rows held at once, rows that left memory early, those of them that came
 #: back; where rows wait to be put aside, how many, for how many there is room; the first of the
 #: watches of its columns, and how many there are; of a relation, notes among the rows that are aside
-#: that others of them have gone.
+#: that others of them have gone; rows that came and that WHERE keeps, and for how long a row stays if
+#: nothing lets it go (a part of the longest time of an input: of LONGEST_STAY).
 (
     COUNT,
     HIGH,
@@ -61,8 +62,12 @@ from braid.operators.join.kernels.store import same_value
     FIRST_WATCH,
     ITS_WATCHES,
     GONE_ASIDE,
+    CAME,
+    STAYS,
     STORE_WORDS,
-) = range(33)
+) = range(35)
+
+LONGEST_STAY = 1 << 16
 
 #: The words of a record after the row, and of a slot after the record.
 NUMBER, FLAGS, MARKS = range(3)

@@ -1,7 +1,7 @@
 """Which of the constraints that hold are worth using, by what each saves and what it costs.
 
 Both are measured while a join runs. What is *saved*: of the rows that left because of a constraint
-their bytes, each for the part of its window that was still to come; as a part of all bytes that came.
+their bytes, each for the time that it would have stayed; as a part of the same of all rows that came.
 What it *costs*: the time of its observations (their number, and how long one takes: it is tried on
 rows that are held) and of the walks over rows that it lets leave; as a part of the time that the join
 took. A constraint that saves less than it costs is given up, and tried again later.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from math import ceil
 from time import thread_time
 
 import numpy as np
@@ -63,6 +64,25 @@ class Paces:
         inside = self.inside(number, int(store[stores.SIZE]))
         came = int(store[stores.ARRIVALS])
         return came if inside is None else min(inside, came)
+
+    def _lasts(self, number: int, store: Words) -> float | None:
+        """In how much time a window passes; None if it does not, or if that is not known yet."""
+        size = int(store[stores.SIZE])
+        if size <= 0 or not store[stores.BY_ROWS]:
+            return size if size >= 0 else None
+        if len(self._times) < 2:
+            return None
+        came = int(self._arrivals[-1][number] - self._arrivals[0][number])
+        return size * (self._times[-1] - self._times[0]) / came if came else None
+
+    def set_stays(self, held: Stores) -> None:
+        """For how long rows of each input stay if nothing lets them go. Those of a window that does not
+        pass stay the longest."""
+        lasts = [self._lasts(number, store) for number, store in enumerate(held.stores)]
+        longest = max((time for time in lasts if time), default=1.0)
+        for store, time in zip(held.stores, lasts, strict=True):
+            part = 1.0 if time is None else time / longest
+            store[stores.STAYS] = ceil(stores.LONGEST_STAY * part)
 
     def set_thresholds(
         self, watches: Words, held: Stores, inputs: Sequence[int], part: float
@@ -144,7 +164,7 @@ class Choice:
         self._walked[:] = 0
 
     def _measure(self, watches: Words, counted: Words, came: Words) -> None:
-        bytes_ = float((came * self._held.stores[:, stores.STRIDE]).sum())
+        bytes_ = self._held.bytes_and_time(came)
         proving = (watches[:, kernel.PHASE] == kernel.PROVES) & (
             watches[:, kernel.K] < kernel.ENDLESS
         )

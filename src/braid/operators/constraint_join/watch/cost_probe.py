@@ -145,8 +145,8 @@ class Look:
     def _estimate(self, counts: Sequence[int]) -> float:
         """The part of memory that would be saved: by constraints and by rows that are refused, as
         seen, and by rows that leave after their only result."""
-        came, left = self._frame[[frames.CAME, frames.LEFT_EARLY]].tolist()
-        seen = left / came if came else 0.0
+        all_ = self._held.bytes_and_time(self._held.stores[:, stores.CAME])
+        seen = float(self._frame[frames.LEFT_EARLY]) / all_ if all_ else 0.0
         widths = self._held.stores[:, stores.STRIDE]
         total = float((widths * np.array(counts)).sum())
         arrived = self._held.stores[:, stores.ARRIVALS] - self._kept
@@ -202,12 +202,12 @@ class Look:
         """The rows that the plain join would hold now: those of the windows that WHERE keeps."""
         held = self._held.stores
         arrived = held[:, stores.ARRIVALS] - self._kept
-        came = float(self._frame[frames.CAME])
-        self._frame[[frames.CAME, frames.LEFT_EARLY]] = 0
+        kept = np.minimum(1.0, held[:, stores.CAME] / np.maximum(1, arrived))
+        self._frame[frames.LEFT_EARLY] = 0
         self._kept = held[:, stores.ARRIVALS].copy()
-        bytes_ = float((arrived * held[:, stores.STRIDE]).sum())
-        rows = sum(self._watch.paces.held(number, store) for number, store in enumerate(held))
-        return rows * min(1.0, came / bytes_) if bytes_ else 0.0
+        held[:, stores.CAME] = 0
+        rows = [self._watch.paces.held(number, store) for number, store in enumerate(held)]
+        return float((rows * kept).sum())
 
     # ---- state ----
 

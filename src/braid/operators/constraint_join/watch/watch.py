@@ -122,6 +122,7 @@ class Watch:
         self.breaks = Breaks(spec, held, keys, self._watches, self._found)
         self.graph = Graph(held, self.breaks)
         self.paces = Paces()
+        self.paces.set_stays(held)
         self.choice = Choice(held, len(self._what), watching.worth)
         self._results = OneResult(spec.mode, len(spec.inputs))
         #: Events after which it was last seen what comes of looking.
@@ -190,7 +191,8 @@ class Watch:
         self._look_from = int(self._arrivals.sum())
         self.make_tables()
         frame = self._held.frame
-        frame[[frames.SAMPLES, frames.SPILLS, frames.CAME, frames.LEFT_EARLY]] = 0
+        frame[[frames.SAMPLES, frames.SPILLS, frames.LEFT_EARLY]] = 0
+        self._held.stores[:, stores.CAME] = 0
         for number in range(len(self._watches)):
             kernel.watch_anew(frame, number, kernel.LOOKS)
         self.choice.forget()
@@ -216,7 +218,8 @@ class Watch:
         frame = self._held.frame
         frame[frames.SAMPLES] = round(1024 * self._watching.sample)
         frame[frames.SPILLS] = self._spec.mode is ConstraintMode.EXACT
-        frame[[frames.CAME, frames.LEFT_EARLY, frames.DUE]] = 0
+        frame[[frames.LEFT_EARLY, frames.DUE]] = 0
+        self._held.stores[:, stores.CAME] = 0
         for number, holds in enumerate(usable):
             kernel.watch_anew(frame, number, kernel.PROVES if holds else kernel.LOOKS)
         self._held.stores[:, stores.COVERS] = stores.WATCHED
@@ -465,6 +468,7 @@ class Watch:
         """`events`: after how many, where rows may have come back."""
         inputs = [input_ for _, input_, _ in self._what]
         self.paces.set_thresholds(self._watches, self._held, inputs, self._watching.threshold)
+        self.paces.set_stays(self._held)
         first = len(self._what) + len(self._spec.inputs)
         for index, record in enumerate(self._held.indexes):
             record[stores.IS_ONE] = self.graph.is_one(index, declared=False)
