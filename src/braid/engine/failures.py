@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from braid.engine.query_registry import Admitted
-from braid.engine.suspension import Stop
+from braid.engine.suspension import Suspension
 from braid.errors import CheckpointError
 from braid.operators.core.base import Logic
 from braid.operators.core.subscriber_index import ALWAYS
@@ -61,9 +61,9 @@ class Failures:
 
     def _dependents(self) -> Iterator[tuple[int, str]]:
         failed = dict(self.mops)
-        admitted = list(self._executor.census.living())
+        admitted = list(self._executor.registry.living())
         for number, reason in self.queries.items():
-            own = self._executor.census.of(number)
+            own = self._executor.registry.of(number)
             failed |= {f"{_PUBLISH}{point.stream}": reason for point in own.exits if point.stream}
         while True:
             before = len(failed)
@@ -77,9 +77,10 @@ class Failures:
             if len(failed) == before:
                 return
 
-    def stops(self) -> dict[int, Stop]:
+    def suspensions(self) -> dict[int, Suspension]:
         return {
-            number: Stop(int(ALWAYS), False, failure=why) for number, why in self.queries.items()
+            number: Suspension(int(ALWAYS), False, failure=why)
+            for number, why in self.queries.items()
         }
 
     def running(self) -> Iterator[Logic]:
@@ -96,18 +97,18 @@ class Failures:
     # ---- state ----
 
     def saved(self) -> dict[str, dict[str, str]]:
-        census = self._executor.census
+        registry = self._executor.registry
         return {
             "mops": dict(self.mops),
-            "queries": {census.id_of(number): why for number, why in self.queries.items()},
+            "queries": {registry.id_of(number): why for number, why in self.queries.items()},
         }
 
     def restore(self, saved: Mapping[str, Mapping[str, str]]) -> None:
         """What had failed when the state was saved has no state to go on from."""
-        census, known = self._executor.census, self._executor.logics
+        registry, known = self._executor.registry, self._executor.logics
         self.mops = {s: why for s, why in saved.get("mops", {}).items() if s in known}
-        ids = {name: why for name, why in saved.get("queries", {}).items() if census.has(name)}
-        self.queries = {n: ids[name] for name in ids for n in census.numbers_of_all([name])}
+        ids = {name: why for name, why in saved.get("queries", {}).items() if registry.has(name)}
+        self.queries = {n: ids[name] for name in ids for n in registry.numbers_of_all([name])}
         numbers = np.array(list(self.queries), np.int64)
         if len(numbers):
             self._executor.end(numbers, np.full(len(numbers), ALWAYS, np.int64))

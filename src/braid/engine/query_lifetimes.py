@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.engine.checksums import reading
-from braid.engine.query_registry import Census
+from braid.engine.query_registry import QueryRegistry
 from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
 
@@ -22,7 +22,7 @@ _ROSTER = pa.schema(
 )
 
 
-class Lives:
+class QueryLifetimes:
     """`pages`: the saved state to go on from, if there is one. `given`: births of queries that
     it does not know."""
 
@@ -51,7 +51,7 @@ class Lives:
             [known.get(name, given.get(name, default)) for name in ids.to_pylist()], np.int64
         )
 
-    def know(self, ids: pa.StringArray, births: Words) -> None:
+    def record(self, ids: pa.StringArray, births: Words) -> None:
         """Queries that came while the shard was running."""
         if self._known is not None:
             self._known.update(zip(ids.to_pylist(), births.tolist(), strict=True))
@@ -61,17 +61,17 @@ class Lives:
         if self._known is not None:
             self._known.pop(name, None)
 
-    def page(self, census: Census) -> bytes:
+    def page(self, registry: QueryRegistry) -> bytes:
         """Who is there and since when, to be saved; made anew only when it has changed."""
-        version = (census.count, census.version)
+        version = (registry.count, registry.version)
         if self._page is None or self._page[0] != version:
-            self._page = (version, _page(census))
+            self._page = (version, _page(registry))
         return self._page[1]
 
 
-def _page(census: Census) -> bytes:
+def _page(registry: QueryRegistry) -> bytes:
     ids, births = [], []
-    for admitted, rows in census.living():
+    for admitted, rows in registry.living():
         ids.append(admitted.ids.take(pa.array(rows, pa.int64())))
         births.append(admitted.births[rows])
     names = pa.concat_arrays(ids) if ids else pa.array([], pa.string())

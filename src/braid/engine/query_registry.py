@@ -98,7 +98,7 @@ class Admitted:
 MANY = 4_096
 
 
-class Census:
+class QueryRegistry:
     """All queries by number. Numbers of queries that are gone are given again."""
 
     def __init__(self) -> None:

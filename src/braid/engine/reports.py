@@ -31,7 +31,7 @@ class Reports:
         self._failures = failures
         self._notices = notices
         self._rejected = 0
-        self._said: set[str] = set()
+        self._notified: set[str] = set()
         self._reasons: Counter[str] = Counter()
         self._fresh: list[Notice] = []
 
@@ -47,26 +47,26 @@ class Reports:
 
     def _reject(self, stream: str, reason: str) -> None:
         message = f"stream {stream} rejects rows because {reason}"
-        if message in self._said:
+        if message in self._notified:
             return
         if self._reasons[stream] < _MOST_REASONS:
             self._reasons[stream] += 1
-            self._say("W211", message, "find them in `rejected`")
+            self._notify("W211", message, "find them in `rejected`")
         else:
             message = f"stream {stream} rejects rows for more reasons than are shown"
-            self._say("W211", message, "find them in `rejected`")
+            self._notify("W211", message, "find them in `rejected`")
 
     def late(self, stream: str) -> None:
-        self._say(
+        self._notify(
             "W213",
             f"events of stream {stream} come later than its LATENESS allows",
             "no query sees them, they are in `late`; declare a longer LATENESS",
         )
 
-    def _say(self, code: str, message: str, advice: str) -> None:
+    def _notify(self, code: str, message: str, advice: str) -> None:
         """The text before the colon tells two notices apart, here and between shards."""
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._notified:
+            self._notified.add(message)
             notice = Notice(code, "", f"{message}: {advice}")
             self._fresh.append(notice)
             self._notices.append(notice)
@@ -76,7 +76,7 @@ class Reports:
         failed, kinds = self._failures.take()
         for function, does, first in kinds:
             advice = f"its value is NULL for such events; the first time it was {first[:200]}"
-            self._say("W212", f"function {function} {does}", advice)
+            self._notify("W212", f"function {function} {does}", advice)
         counts = {"rejected": self._rejected, "failed_calls": failed}
         fresh, self._rejected, self._fresh = self._fresh, 0, []
         return counts, fresh
@@ -93,7 +93,7 @@ class NoticeList(list[Notice]):
         super().__init__()
         self._log = log
         self._logged: Counter[str] = Counter()
-        self._told: set[tuple[str, str, str]] = set()
+        self._added: set[tuple[str, str, str]] = set()
         self.extend(found)
 
     def append(self, notice: Notice, /) -> None:
@@ -111,10 +111,10 @@ class NoticeList(list[Notice]):
         for notice in found:
             self.append(notice)
 
-    def tell(self, found: Iterable[Notice]) -> None:
+    def add_new(self, found: Iterable[Notice]) -> None:
         """Add what was found while queries ran, if the same has not been told before: a plan that
         is made anew, and another shard, find it out again."""
         for notice in found:
-            if notice.about not in self._told:
-                self._told.add(notice.about)
+            if notice.about not in self._added:
+                self._added.add(notice.about)
                 self.append(notice)

@@ -19,19 +19,19 @@ from braid.engine.checksums import reading
 from braid.engine.clock_distance import ClockDistance
 from braid.engine.constraint_notices import constraint_notices
 from braid.engine.constraints import of_channels
-from braid.engine.executor import Executor, Found
+from braid.engine.executor import Executor, ExitBatch
 from braid.engine.io.ingest import END, START, Ends, plain
 from braid.engine.io.ordering import NEVER, Ordering, Part
 from braid.engine.io.results import Emission, Paired, ResultGroup
-from braid.engine.io.row_encoder import Arrivals
+from braid.engine.io.row_encoder import RowEncoder
 from braid.engine.options import ShardOptions
 from braid.engine.planner import Planner, read_shapes
-from braid.engine.query_lifetimes import Lives
+from braid.engine.query_lifetimes import QueryLifetimes
 from braid.engine.query_registry import ExitPoint
 from braid.engine.reports import Reports
 from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
-from braid.engine.unreadable import UnreadTexts, document_mops
+from braid.engine.unreadable import UnreadableTexts, document_mops
 from braid.errors import Notice
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
@@ -93,12 +93,12 @@ class Shard:
             watching=options.user.watching,
             share=options.share,
         )
-        self._arrivals = Arrivals(self._context.values)
+        self._encoder = RowEncoder(self._context.values)
         self.suspended: dict[str, str] = {}
         #: What was found while it ran that users should know.
         self.notices: list[Notice] = []
         self.reports = Reports(self._context.failures, self.notices)
-        self._unread = UnreadTexts()
+        self._unread = UnreadableTexts()
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
@@ -106,9 +106,9 @@ class Shard:
         self._units: dict[str, str] = {}
         #: How far time had come when windows were last told, by clock.
         self._seen_until: dict[str, int] = {}
-        self._fitting: dict[Template, bool] = {}
+        self._addable: dict[Template, bool] = {}
         self._read = set(shapes)
-        self._leaving: list[tuple[int, int]] = []
+        self._ending: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
@@ -116,13 +116,13 @@ class Shard:
         driver.constrains_at_once = not options.user.aside_above
         use = REGISTRY.constraints
         kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
-        named = meta.by_themselves if meta else ()
+        named = meta.dedicated_joins if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
         for members, _ in groups:
-            self._clocks.know(members)
-        self._lives = Lives(_pages, births)
+            self._clocks.add_queries(members)
+        self._lifetimes = QueryLifetimes(_pages, births)
         self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
         self._executor.restore(states)
@@ -133,12 +133,12 @@ class Shard:
         if self.options.whole_streams:
             return {name: Shape(stream.schema) for name, stream in self._streams.items()}
         shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
-        return {name: _together(shapes, self._sharable.get(name, (name,))) for name in shapes}
+        return {name: _merged_shape(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
         """Queries that the saved state does not know see what starts from now on."""
         now = self._ordering.bound(members.template.outputs[-1].node.unit)
-        return self._lives.births(members.ids, now)
+        return self._lifetimes.births(members.ids, now)
 
     # ---- queries that come and go ----
 
@@ -154,18 +154,18 @@ class Shard:
 
     def knows(self, query: str) -> bool:
         """Whether a query of this id is in the plan."""
-        return self._executor.census.has(query)
+        return self._executor.registry.has(query)
 
     def can_add(self, members: Members) -> bool:
         """Whether queries of this template ask only for what is read already."""
         template = members.template
-        if template not in self._fitting:
+        if template not in self._addable:
             sources, declared = self.plan.sources, self._declared
-            self._fitting[template] = all(
+            self._addable[template] = all(
                 name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
                 for name, shape in read_shapes([members], self._streams, declared).items()
             )
-        return self._fitting[template]
+        return self._addable[template]
 
     def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
         """Take on queries that see what starts at `birth` (of each) or later; nobody else
@@ -173,43 +173,43 @@ class Shard:
         births = np.full(len(members), birth, np.int64)
         self._planner.expect([members])
         self._planner.add(members, births, single=single)
-        self._lives.know(members.ids, births)
-        self._clocks.know(members)
+        self._lifetimes.record(members.ids, births)
+        self._clocks.add_queries(members)
         self._note_suspended()
 
     def drop(self, ids: Sequence[str], death: int) -> None:
         """These queries put out nothing that ends at `death` or later, and are forgotten then."""
-        census = self._executor.census
-        found = census.numbers_of_all(ids)
+        registry = self._executor.registry
+        found = registry.numbers_of_all(ids)
         numbers = np.array(found, np.int64)
         if any(death > self.bound(unit) for unit in self._units_of(numbers).values()):
             self._executor.end(numbers, np.full(len(numbers), death, np.int64))
-        leaving = {n: d for d, n in self._leaving}
+        leaving = {n: d for d, n in self._ending}
         leaving |= {n: min(death, leaving.get(n, death)) for n in found}
-        self._leaving = [(d, n) for n, d in leaving.items()]
-        self._bury()
+        self._ending = [(d, n) for n, d in leaving.items()]
+        self._remove_expired()
 
-    def _bury(self) -> None:
+    def _remove_expired(self) -> None:
         """Take those out whose time is over."""
-        if not self._leaving:
+        if not self._ending:
             return
-        units = self._units_of(np.array([n for _, n in self._leaving], np.int64))
-        over = sorted(n for death, n in self._leaving if death <= self.bound(units[n]))
+        units = self._units_of(np.array([n for _, n in self._ending], np.int64))
+        over = sorted(n for death, n in self._ending if death <= self.bound(units[n]))
         if over:
             numbers = np.array(over, np.int64)
-            names = self._executor.census.ids_of(numbers).to_pylist()
+            names = self._executor.registry.ids_of(numbers).to_pylist()
             for number, name in zip(over, names, strict=True):
                 self.suspended.pop(name, None)
                 self._suspended_at.pop(number, None)
-                self._lives.forget(name)
+                self._lifetimes.forget(name)
             self._executor.dismiss(numbers)
             gone = set(over)
-            self._leaving = [(d, n) for d, n in self._leaving if n not in gone]
+            self._ending = [(d, n) for d, n in self._ending if n not in gone]
 
     def _units_of(self, numbers: Words) -> dict[int, str]:
         """What the time of each of these queries counts."""
         found: dict[int, str] = {}
-        for admitted, rows in self._executor.census.grouped(np.sort(numbers)):
+        for admitted, rows in self._executor.registry.grouped(np.sort(numbers)):
             unit = self._unit(admitted.route.exits[-1].channel)
             found |= dict.fromkeys((admitted.first + rows).tolist(), unit)
         return found
@@ -293,7 +293,7 @@ class Shard:
 
     def _note_times(self, channel: str, ends: Ends) -> None:
         for name in channel.split(FEED):
-            self._clocks.saw(self._clocks.channels[name], ends.lowest, ends.highest)
+            self._clocks.observe(self._clocks.channels[name], ends.lowest, ends.highest)
 
     def _channels_of(self, channel: str) -> tuple[str, ...]:
         """Where events go that belong to these streams."""
@@ -336,7 +336,9 @@ class Shard:
         return self._run(released)
 
     def _run(self, released: dict[str, list[Part]], *, ended: bool = False) -> Emission:
-        sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
+        sources = {
+            channel: self._source_batch(channel, parts) for channel, parts in released.items()
+        }
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
         rejected: list[tuple[str, pa.Table]] = []
@@ -355,10 +357,10 @@ class Shard:
             self._executor.compact()
         notices += self._clocks.notices(self.knows, ended=ended)
         self.notices.extend(notices)
-        if self._leaving:
+        if self._ending:
             for group in groups:
                 group.settle()  # before anybody goes
-        self._bury()
+        self._remove_expired()
         self._context.documents.settle()
         late, self._late = self._late, []
         self.reports.count_rejected(sum(table.num_rows for _, table in rejected))
@@ -377,9 +379,9 @@ class Shard:
         self._seen_until.update(now)
         return passed
 
-    def _arrived(self, channel: str, parts: list[Part]) -> Rows | Columns:
+    def _source_batch(self, channel: str, parts: list[Part]) -> Rows | Columns:
         source = channel.split(FEED)[0]
-        return self._arrivals(source, parts, self.plan.sources[source])
+        return self._encoder(source, parts, self.plan.sources[source])
 
     def _bound(self, signature: str) -> int:
         """How far the clock of an m-op is: that of the streams it reads."""
@@ -393,7 +395,7 @@ class Shard:
             self._units[channel] = self._unit(mop.inputs[0])
         return self._units[channel]
 
-    def _group(self, found: Found) -> ResultGroup:
+    def _group(self, found: ExitBatch) -> ResultGroup:
         batch = found.batch.compact()
         table = self._table(found.exit, batch.rows)
         stream, subscribers = found.exit.stream, found.exit.subscribers
@@ -408,7 +410,7 @@ class Shard:
             kept = (queries != number) | (batch.rows[rows, 1] <= until)
             rows, queries = rows[kept], queries[kept]
         numbers, codes = _distinct(queries)
-        return Paired(rows, codes, self._executor.census.ids_of(numbers))
+        return Paired(rows, codes, self._executor.registry.ids_of(numbers))
 
     def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
         return point.table(rows, self.plan.channels[point.channel].layout, self._context.values)
@@ -435,14 +437,14 @@ class Shard:
 
     def _note_suspended(self) -> None:
         """A state that gave up takes along all queries whose results come through it."""
-        for number, stop in self._executor.stopped().items():
-            name = self._executor.census.id_of(number)
-            if not (stop.overflow or stop.failure):
+        for number, suspension in self._executor.suspensions().items():
+            name = self._executor.registry.id_of(number)
+            if not (suspension.overflow or suspension.failure):
                 # Where a sum does not fit, results of that instant and later are nobody's already.
-                until = min(stop.at, self._suspended_at.get(number, stop.at))
+                until = min(suspension.at, self._suspended_at.get(number, suspension.at))
                 self._suspended_at[number] = until
-                stop = replace(stop, at=until)
-            self.suspended[name] = stop.reason(self.options.user.instance_budget)
+                suspension = replace(suspension, at=until)
+            self.suspended[name] = suspension.reason(self.options.user.instance_budget)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -474,10 +476,10 @@ class Shard:
             self._context.values,
             self._executor.snapshots(),
             self.options.user.rules,
-            self._planner.by_themselves,
+            self._planner.dedicated_joins,
             self._clocks.to_json(),
             self._executor.failures.saved(),
-            self._lives.page(self._executor.census),
+            self._lifetimes.page(self._executor.registry),
         )
         return self._pages.delta()
 
@@ -489,7 +491,7 @@ class Shard:
         """
         meta = Meta.of(pages)
         strings = self._context.values.strings
-        if self.suspended or self._leaving or not self._is_like(pages, meta):
+        if self.suspended or self._ending or not self._is_like(pages, meta):
             return False
         constants = strings.constants
         texts = strings.array(constants, None)
@@ -515,7 +517,7 @@ class Shard:
             not any(meta.failed.values())
             and meta.rules == self.options.user.rules
             and set(meta.mops) == saving
-            and pages["roster"] == self._lives.page(self._executor.census)
+            and pages["roster"] == self._lifetimes.page(self._executor.registry)
         )
 
     def _restore(
@@ -547,7 +549,7 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
     return np.flatnonzero(occurs), places[numbers]
 
 
-def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
+def _merged_shape(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
     """The one shape of the streams of a channel: what is asked of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
     if len(known) == 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Stop:
+class Suspension:
     """A sum in it does not fit its type, it needs more memory than it was given, it has too many
     instances, or something raised (`failure`). `streams`: which of its outputs have ended, if it has others that go on."""
 
@@ -17,9 +17,9 @@ class Stop:
     streams: tuple[str | None, ...] = ()
     failure: str = ""
 
-    def with_earlier(self, other: Stop) -> Stop:
+    def with_earlier(self, other: Suspension) -> Suspension:
         """The first of two reasons, with the outputs that end for either."""
-        first = min(self, other, key=lambda stop: (stop.at, stop.overflow))
+        first = min(self, other, key=lambda suspension: (suspension.at, suspension.overflow))
         return replace(first, streams=tuple(dict.fromkeys((*self.streams, *other.streams))))
 
     def reason(self, budget: int) -> str:

@@ -81,7 +81,7 @@ class Driver:
     #: Whether joins look for constraints from the first event on, however little they hold.
     constrains_at_once: bool = False
     #: By what makes them: the names of published streams that readers do not read as they are.
-    made: dict[Node, str] = field(default_factory=dict)
+    published_names: dict[Node, str] = field(default_factory=dict)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
@@ -141,7 +141,7 @@ class _Walk:
 
     def stream_of(self, node: Node) -> str | None:
         """The stream that an expression is, declared or published, whoever makes it."""
-        return node.stream if isinstance(node, Read) else self.driver.made.get(node)
+        return node.stream if isinstance(node, Read) else self.driver.published_names.get(node)
 
     @property
     def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:

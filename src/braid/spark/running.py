@@ -228,7 +228,7 @@ class BatchWriter:
             for shard in stats:
                 self._suspended.update(shard["suspended"])
                 for code, query, message in shard["notices"]:
-                    self._notices.tell([Notice(code, query, message)])
+                    self._notices.add_new([Notice(code, query, message)])
             self._due = min((s["due"] for s in stats if s["due"] is not None), default=None)
             old = self._progress
             self._progress = replace(

@@ -314,7 +314,7 @@ def test_members_of_prepared_queries_are_dropped_and_stay_dropped() -> None:
     )
     cluster.batch(Stock=stock_rows(60, 300, seed=6))
     assert {k[0] for k in cluster.found if k[3] >= over} == {"jump", "jump2"}
-    shards = [hosted.shard.executor.census.count for hosted in cluster.hosted.values()]
+    shards = [hosted.shard.executor.registry.count for hosted in cluster.hosted.values()]
     assert shards == [2, 2]
 
 

@@ -11,7 +11,7 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.values import Words
 
 
-class ChannelExits:
+class OutputRouter:
     """The exits of one channel. An exit does not look at events that are nobody's there: queries
     that each publish a stream of their own would else look at each other's."""
 
@@ -26,7 +26,7 @@ class ChannelExits:
         if len(self.points) == 1 or batch.index is None or batch.members is None:
             yield from ((point, batch) for point in self.points)
             return
-        self._learn()
+        self._refresh()
         batch = batch.spelled()
         assert batch.index is not None
         assert batch.members is not None
@@ -41,7 +41,7 @@ class ChannelExits:
             part = pairs[order[ends[number] : ends[number + 1]]]
             yield self.points[number], Batch(batch.rows, batch.index[part], batch.members[part])
 
-    def _learn(self) -> None:
+    def _refresh(self) -> None:
         versions = [point.subscribers.version for point in self.points]
         if versions == self._versions:
             return

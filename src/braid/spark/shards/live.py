@@ -317,7 +317,7 @@ class Live:
         floors = (self._floors.get(_floor(n, placement.shard), NEVER) for n in names)
         return max(floors, default=NEVER)
 
-    def bury(self, shard: Shard) -> None:
+    def remove_expired(self, shard: Shard) -> None:
         """Forget queries whose death has been reached."""
         over = [n for n, (death, unit) in self.dying.items() if death <= shard.bound(unit)]
         for name in over:

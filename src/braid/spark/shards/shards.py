@@ -314,7 +314,7 @@ class Arrivals:
             self.outcome = live.apply(changes, self.shard)
         emission = self.shard.advance(now=self.now)
         if live is not None:
-            live.bury(self.shard)
+            live.remove_expired(self.shard)
         self.due = self.shard.due(now=self.now)
         return emission
 
