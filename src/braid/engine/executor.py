@@ -453,7 +453,7 @@ class Executor:
         return found | self.failures.suspensions()
 
     def broken(self) -> Iterator[tuple[str, ConstraintMode | None, BrokenConstraint]]:
-        """Declared constraints that were broken since this was last slots, with the queries that join
+        """Declared constraints that were broken since the last call, with the queries that join
         their streams, and what these may do if their joins have used them.
 
         What a join has seen is handed to whoever watches the streams, and told from there: once.
