@@ -76,7 +76,7 @@ def request(job: Job, change: Change) -> Change:
 
 
 def requested(job: Job) -> list[Change]:
-    """All changes that were asked for, in order."""
+    """All requested changes, in order."""
     folder = directory(job)
     found: list[Change] = []
     for name in places.names(folder):
@@ -106,7 +106,7 @@ class Log:
         self._read = {name: [] for name in self._names()}
 
     def of(self, change: Change) -> ChangeResult | None:
-        """What is known of a change; the last that was said."""
+        """The latest result of a change; None if the job has not logged it."""
         for name in self._names():
             if name not in self._read:
                 self._read[name] = _taken(f"{self._folder}/{name}")

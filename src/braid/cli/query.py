@@ -1,4 +1,4 @@
-"""`braid query add|drop|list`: changes of a job that is running, and what it has been asked for."""
+"""`braid query add|drop|list`: requests changes of a running job and lists them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _job(path: Path, checkpoint: str | None) -> Job:
 
 
 def _current_catalog(path: Path, checkpoint: str | None) -> tuple[Job, Catalog]:
-    """The job with the changes that have been asked for so far."""
+    """The job, and its catalog with all requested changes."""
     job = _job(path, checkpoint)
     directory(job)
     catalog = loaded_job(job, rows=True).catalog

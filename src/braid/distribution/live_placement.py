@@ -1,10 +1,9 @@
-"""Where a query fits that comes while the pipeline runs: the routes are what they are.
+"""Live placement: finds a place for a query that is added while the pipeline runs.
 
-Ingest runs what was decided when the pipeline started. A new query can be keyed by attributes
-that events are routed by already, ride on any channel if it has no state, or live whole on a
-shard that gets all events. What needs another route is a `PlacementRefused` that names it: the pipeline
-has to be started again with that route. The answer depends on the routes and on the queries
-that are there, so every shard finds the same.
+The routes are fixed when the pipeline starts. A new query can be keyed by attributes that events
+are already routed by, read any channel if it has no state, or run whole on a shard that gets all
+events. If it needs another route, `PlacementRefused` names the route, and the pipeline is restarted
+with it. The placement depends only on the routes and the registered queries, so all shards agree.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from braid.distribution.routing_options import Unkeyable
 
 
 class PlacementRefused(Exception):
-    """Why a query does not fit; `wanted` are the channels that it would need, none if it never can."""
+    """Why a query has no place. `wanted` are the channels that it needs, none if no route helps."""
 
     def __init__(self, reason: str, wanted: Iterable[Standing] = ()) -> None:
         super().__init__(reason)
@@ -49,7 +48,7 @@ class _PublishedAt:
 
 
 class LivePlacement:
-    """Finds places among the routes of a distribution, and knows who publishes where."""
+    """Places queries on the routes of a distribution, and tracks where streams are published."""
 
     def __init__(self, distribution: Distribution) -> None:
         self._routes = distribution.routes
@@ -60,7 +59,7 @@ class LivePlacement:
             self.add(members.template, placement)
 
     def add(self, template: Template, placement: Placement) -> None:
-        """A query has got a place."""
+        """Record where a query publishes its streams."""
         for output, routes in zip(template.outputs, placement.routes, strict=True):
             if output.publish is None:
                 continue
@@ -77,13 +76,13 @@ class LivePlacement:
             self._published.pop(name, None)
 
     def are_filled(self, placement: Placement, published: Iterable[str]) -> bool:
-        """Whether the channels of a placement are filled still."""
+        """Whether all channels of a placement are still filled."""
         own = set(published) | set(self._published)
         names = {n for routes in placement.routes for n in routes if n not in own}
         return all(self._is_filled(name, placement.shard) for name in names)
 
     def place(self, query_id: str, template: Template, constants: Sequence[Any] = ()) -> Placement:
-        """A place for a query, or a `PlacementRefused`."""
+        """Place a query; raises `PlacementRefused`."""
         pairs = zip(constants, template.types, strict=False)
         self._constants = tuple(pa.array([value], type_) for value, type_ in pairs)
         read = [name for name in template.reads if name not in template.publishes]
@@ -106,7 +105,7 @@ class LivePlacement:
     def _place_with_sources(
         self, template: Template, homes: set[_PublishedAt], streams: list[str]
     ) -> Placement:
-        """On the shard that has what it reads."""
+        """Place a query on the shard that publishes the streams it reads."""
         places = {(home.mode, home.shard) for home in homes}
         if len(places) > 1:
             raise PlacementRefused("it reads published streams that live on different shards")

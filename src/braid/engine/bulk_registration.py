@@ -1,9 +1,9 @@
-"""Queries of many templates that come together, admitted m-op by m-op instead of one by one.
+"""Bulk registration: admits queries of many templates m-op by m-op instead of one by one.
 
-Queries of many shapes have few shapes of a step: who asks for one of ten attributes in each of three
-steps makes a thousand templates and ten recipes. What it takes to admit members is the work of a
-recipe, hardly that of a member; so those that differ only in *which* parameters of their template they
-ask for are admitted at once.
+Many templates have few distinct steps: queries that test one of ten attributes in each of three
+steps have a thousand templates, but only ten recipes. Admission costs time per recipe and hardly
+any per member. Therefore recipes that differ only in *which* parameters of their template they use
+are admitted together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from braid.operators.core.values import Values, Words
 from braid.plan.predicates import Atom, Clause, Constant, Predicate
 from braid.plan.routes import Bound, Data, DataKind, Recipe, Route
 
-#: So many queries of a template, and more, are worth the work of admitting them by themselves.
+#: A template with at least this many queries is admitted separately.
 MANY = 64
 
 #: The parameters that a part of a recipe asks for, in order, and the places of these.
@@ -30,7 +30,7 @@ _Slots = dict[int, int]
 
 
 class PendingQueries(NamedTuple):
-    """Queries of one template on their way, and since when they see events."""
+    """Queries of one template that wait to be admitted, with their births."""
 
     route: Route
     members: Members
@@ -38,7 +38,7 @@ class PendingQueries(NamedTuple):
 
 
 def can_defer(route: Route, members: Members) -> bool:
-    """Whether queries can be admitted with others: they are few, and nobody reads them."""
+    """Whether queries can wait for bulk registration: they are few and publish no stream."""
     return (
         len(members) < MANY
         and all(stage.recipe.data is not None for stage in route.stages)
@@ -126,7 +126,7 @@ _FORMS: dict[DataKind, Callable[[Any, _Slots], Hashable]] = {
     DataKind.BOUNDS: _bounds_form,
 }
 
-# ---- the recipe of all of them ----
+# ---- the common recipe ----
 
 
 def renumbered(recipe: Recipe) -> Recipe:
@@ -190,7 +190,7 @@ class _Numbers:
         return Predicate(clauses, predicate.residual, self.constants(predicate.constants))
 
 
-# ---- their members ----
+# ---- the members ----
 
 
 def constants_of(parts: Sequence[tuple[Members, tuple[int, ...]]], values: Values) -> Constants:

@@ -1,4 +1,4 @@
-"""Streams whose clocks are further apart than any window of a query that combines them.
+"""Clock distance: finds streams whose times are further apart than the windows of their queries.
 
 A join of a stream with times of last year and one that is stamped on arrival is right, and has no
 row. That is seen in the times of both: if the events of two streams lie further apart than a
@@ -99,13 +99,13 @@ class ClockDistance:
     _cases: list[Case] = field(default_factory=list)
 
     def add_queries(self, members: Members) -> None:
-        """Queries that are there. Those that read one stream are of no interest."""
+        """Add queries to check. Queries that read one stream are ignored."""
         read = {self.channels[n] for n in members.template.reads if n in self.channels}
         if len(members) and len(read) > 1:
             self._groups.append(members)
 
     def observe(self, stream: str, lowest: int, highest: int) -> None:
-        """Events came, with these times."""
+        """Record the lowest and highest time of new events."""
         if stream not in self.spans:
             self.spans[stream] = Span(lowest, highest, highest)
         self.spans[stream].extend(lowest, highest)

@@ -83,7 +83,7 @@ class Engine:
         self._saved = SavedPages()
         #: Since when queries see events, of those that were given a time.
         self._births: dict[str, int] = {}
-        #: Changes that the running shard is told of before it runs the next time.
+        #: Changes that the running shard gets before its next run.
         self._pending_queries: dict[str, tuple[Query, int]] = {}
         self._pending_drops: list[str] = []
         self._resumed = False
@@ -204,7 +204,7 @@ class Engine:
             self._invalidate_plan()
 
     def _apply_changes(self) -> None:
-        """Queries that came and went since the last call, many at a time."""
+        """Apply the added and dropped queries since the last call to the running shard, in bulk."""
         shard = self._shard
         if shard is None or not (self._pending_queries or self._pending_drops):
             return
@@ -248,7 +248,7 @@ class Engine:
             self._remove_expired(shard)
 
     def _remove_expired(self, shard: Shard) -> None:
-        """Forget the queries whose time was over before what has just been answered."""
+        """Remove the queries from the catalog whose death has passed."""
         over = []
         for name, at in self._catalog.ending.items():
             unit = self._catalog.removable(name).outputs[-1].node.unit
@@ -373,7 +373,7 @@ class Engine:
         }
 
     def _forget(self) -> None:
-        """Let go of what the last call reported."""
+        """Forget the results of the last call."""
         self._emission = Emission()
         self.rejected = _NONE_REJECTED
 
@@ -444,7 +444,7 @@ class Engine:
         )
 
     def _invalidate_plan(self) -> None:
-        """The set of queries has changed: plan anew, and keep the state of those that stay."""
+        """Discard the shard and save its state: the next call plans again."""
         if self._shard is not None:
             self._saved.take(self._shard.save())
             self._shard = None

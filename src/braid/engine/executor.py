@@ -1,8 +1,8 @@
-"""Runs the m-ops of a shared plan, one after the other, each over a whole batch.
+"""The executor: runs the m-ops of a shared plan in order, each over a whole batch.
 
-Queries are members of m-ops: to add one is to give each m-op on its way a few words of data, and
-to let it see events from its birth on; nobody else notices. To drop one is to end its life at a
-time, and to take those words out again once that time has passed.
+Queries are members of m-ops. Adding a query gives each m-op on its route a few words of data, and
+does not affect other queries. Dropping a query ends it at an event time; when that time has
+passed, the executor removes its data from the m-ops.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ from braid.plan.plan import Plan, channel_owner, last_uses, moved_by_time, order
 from braid.plan.routes import Exit, Route, Stage
 from braid.plan.specs import Shape
 
-#: Compact the tables of values when they have grown so much beyond what was alive the last time.
+#: Compact the tables of values when they have grown by this factor since the last compaction.
 GROWTH = 2
 COMPACT_FROM = 1 << 20
 
 
 @dataclass(frozen=True)
 class ExitBatch:
-    """Results of one form: the events of a channel, and how many results they are in all."""
+    """The events of a batch for one exit, and the number of results that they make."""
 
     exit: ExitPoint
     batch: Batch
@@ -73,15 +73,15 @@ class ExitBatch:
 
 
 class Executor:
-    """The running plan of one shard: knows nothing of time beyond the bound of each batch."""
+    """The running plan of one shard. The caller gives the watermark of each batch."""
 
     def __init__(self, plan: Plan, context: Context) -> None:
         self.plan = plan
         self.context = context
         self.logics: dict[str, Logic] = {}
-        #: Those that use constraints, which may turn out not to hold.
+        #: The joins that rely on constraints, by m-op.
         self._constraint_joins: dict[str, UsesConstraints] = {}
-        #: Where it is seen whether those that were declared hold.
+        #: The m-ops that check declared constraints.
         self._watches: dict[str, WatchesConstraint] = {}
         self.registry = QueryRegistry()
         self.failures = Failures(self)
@@ -93,7 +93,7 @@ class Executor:
         self._moved: tuple[str, ...] = ()
         self._overflowed: dict[str, int] = {}
         self._last_use: dict[str, list[str]] = {}
-        #: What is read by others than the channel of several streams.
+        #: The streams that some m-op reads directly, not through a shared channel.
         self._direct: set[str] = set()
         #: How many m-ops read each channel.
         self._readers: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class Executor:
     # ---- members ----
 
     def admit(self, route: Route, members: Members, births: Words | None = None) -> Admitted:
-        """Take on queries of one template; without births they see everything."""
+        """Admit queries of one template; without births they see all events."""
         constants = Constants(members.ids, members.values, self.context.values)
         count = len(members.ids)
         origins: list[Origin] = []
@@ -115,7 +115,7 @@ class Executor:
         return self._enter(PendingQueries(route, members, births), origins, constants)
 
     def admit_bulk(self, pending: Sequence[PendingQueries]) -> list[Admitted]:
-        """Take on queries of many templates, those of a form at once: see `bulk_registration.py`."""
+        """Admit queries of many templates, one form at a time: see `bulk_registration.py`."""
         forms, origins = Forms(), [list[Origin]() for _ in pending]
         for place in range(max((len(entry.route.stages) for entry in pending), default=0)):
             groups: dict[Hashable, list[tuple[int, tuple[int, ...]]]] = {}
@@ -143,7 +143,8 @@ class Executor:
         place: int,
         group: Sequence[tuple[int, tuple[int, ...]]],
     ) -> None:
-        """Let an m-op take on those who ask the same of it; `origins` get their nodes."""
+        """Admit the queries whose recipes have the same form to one m-op, and append their nodes to
+        `origins`."""
         stages = [pending[n].route.stages[place] for n, _ in group]
         parts = [(pending[n].members, slots) for n, slots in group]
         given: list[Origin | None] = []
@@ -168,7 +169,7 @@ class Executor:
     def _enter(
         self, entry: PendingQueries, origins: Sequence[Origin], constants: Constants
     ) -> Admitted:
-        """Queries that all m-ops of their route know are there, and have results from now on."""
+        """Register queries that all m-ops of their route have admitted: they have results from now on."""
         route, members, births = entry
         count = len(members.ids)
         first = self.registry.new_numbers(count)
@@ -194,7 +195,7 @@ class Executor:
         return admitted
 
     def prepare(self, route: Route) -> list[ExitPoint]:
-        """The m-ops of a route that nobody takes yet, for those who read what it publishes."""
+        """Build the m-ops of a route without queries, for the readers of what it publishes."""
         for stage in route.stages:
             self._logic(stage)
         points = [self._exit(e) for e in route.exits]
@@ -226,11 +227,11 @@ class Executor:
         logic.sources = [point.subscribers for point in sources]
 
     def changed(self) -> None:
-        """m-ops read other channels than before."""
+        """Forget the cached order: the inputs of an m-op have changed."""
         self._order = None
 
     def end(self, numbers: Words, deaths: Words) -> None:
-        """These queries put out nothing from a time on."""
+        """End the results of these queries at the given times."""
         points: dict[int, tuple[ExitPoint, list[Words]]] = {}
         order = np.argsort(numbers, kind="stable")
         numbers, deaths = numbers[order], deaths[order]
@@ -242,10 +243,9 @@ class Executor:
             point.subscribers.end(numbers[places], deaths[places])
 
     def dismiss(self, numbers: Words) -> None:
-        """Take queries out of every m-op on their way, and free what only they needed.
+        """Remove queries from every m-op on their routes, and free what only they needed.
 
-        All together, whatever ways they took: what an m-op or an exit has to look through for one
-        that leaves, it looks through once.
+        All queries are removed together, so that each m-op and each exit scans its tables once.
         """
         points: dict[int, tuple[ExitPoint, list[Words]]] = {}
         nodes: dict[str, dict[str, list[Words]]] = {}
@@ -257,7 +257,7 @@ class Executor:
                 ports.setdefault(stage.recipe.node_port, []).append(own[rows].astype(np.int64))
         for point, leaving in points.values():
             point.subscribers.remove(np.unique(np.concatenate(leaving)))
-        for signature in reversed(self.order):  # what reads before what is read
+        for signature in reversed(self.order):  # readers first
             for port, found in nodes.get(signature, {}).items():
                 self._dismiss(signature, port, np.concatenate(found))
         self.failures.forget_queries(numbers.tolist())
@@ -268,7 +268,7 @@ class Executor:
         logic: Any = self.logics[signature]
         self._users[signature] -= len(nodes)
         if signature in self.failures.mops:
-            return  # it goes with the last of them
+            return  # the m-op is removed with its last query
         if isinstance(logic, NodesByPort):
             logic.leave(port, nodes)
         else:
@@ -298,8 +298,7 @@ class Executor:
                 self._order = None
 
     def _is_used(self, signature: str) -> bool:
-        """Whether queries go through an m-op, whoever reads it. What a prepared query without
-        members would use is kept for it."""
+        """Whether an m-op has queries. The m-ops of a prepared query without members are kept."""
         if isinstance(self.logics[signature], Publishes):
             return False
         return self._users.get(signature, 1) > 0
@@ -320,7 +319,7 @@ class Executor:
 
     @property
     def moved_by_time(self) -> tuple[str, ...]:
-        """The m-ops that have to be run when only time passes."""
+        """The m-ops to run when time passes without events."""
         return self._moved if self.order else ()
 
     def run(
@@ -329,11 +328,11 @@ class Executor:
         bounds: Callable[[str], int],
         feeds: Sequence[tuple[tuple[str, ...], Rows]] = (),
     ) -> list[ExitBatch]:
-        """What comes out of every exit for whole epochs of input.
+        """Run a batch of whole epochs and return the events of every exit.
 
-        `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
-        several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
-        Without any input, only time has passed: what it does not move is left alone.
+        `sources` has the rows of each stream in order of `end`. `feeds` has the rows that belong to
+        several streams of a channel. `bounds` gives the watermark that the clock of an m-op
+        advances to. Without input, only the m-ops that depend on time are run.
         """
         channels: dict[str, Batch | Later] = {}
         order = self.order if sources else self.moved_by_time
@@ -363,7 +362,7 @@ class Executor:
         ]
 
     def _source_batch(self, name: str, shape: Shape, events: Rows | Columns | None) -> Batch:
-        """What a source has: columns as they are for a reader that is alone, rows for several."""
+        """The batch of a source: columns in place if it has one reader, rows if it has several."""
         if events is None:
             return Batch(np.empty((0, shape.layout.width), np.int64))
         if not isinstance(events, Columns):
@@ -380,7 +379,7 @@ class Executor:
         return self._output_routers
 
     def _materialized(self, channel: str, channels: dict[str, Batch | Later]) -> Batch | None:
-        """What is in a channel, if anything was put there."""
+        """The batch of a channel, computed now if it is lazy; None if the channel has none."""
         found = channels.get(channel)
         if not callable(found):
             return found
@@ -425,7 +424,7 @@ class Executor:
         self.events_out[signature] = self.events_out.get(signature, 0) + count
 
     def _empty_batch(self, channel: str) -> Batch:
-        """A port that exists but has had no event yet."""
+        """A batch without events, of the channel's width."""
         width = self.plan.channels[channel].layout.width
         none = np.empty(0, np.int32)
         return Batch(np.empty((0, width), np.int64), none, none)
@@ -435,7 +434,7 @@ class Executor:
         return ExitBatch(point, batch, count) if count else None
 
     def suspensions(self) -> dict[int, Suspension]:
-        """Queries that gave up, when, and why."""
+        """The suspended queries by number."""
         found: dict[int, Suspension] = {}
         for signature, logic in self.logics.items():
             if signature in self.failures.mops or not logic.stopped:
@@ -456,8 +455,8 @@ class Executor:
         """Declared constraints that were broken since the last call, with the queries that join
         their streams, and what these may do if their joins have used them.
 
-        What a join has seen is handed to whoever watches the streams, and told from there: once.
-        What was seen there is not used by any join any more."""
+        A violation that a join sees is passed to the m-op that checks the constraint, which reports
+        it once. No join relies on a constraint that was reported."""
         for join in (
             self._constraint_joins[s] for s in self._constraint_joins if s not in self.failures.mops
         ):
@@ -474,11 +473,11 @@ class Executor:
 
     @property
     def watches_constraints(self) -> bool:
-        """Whether there may be anything to tell of constraints."""
+        """Whether any m-op uses or checks constraints."""
         return bool(self._constraint_joins or self._watches)
 
     def unused(self) -> Iterator[tuple[str, Constraint, str]]:
-        """Queries whose joins don't use a declared constraint and that have not been told: why."""
+        """The queries whose joins don't use a declared constraint, with the reason; each once."""
         for watch in self._watches.values():
             for query, why in watch.unused(self.registry.has):
                 yield query, watch.constraint, why
@@ -547,7 +546,7 @@ class Executor:
         }
 
     def restore(self, states: Mapping[str, State]) -> None:
-        """Give m-ops what m-ops of the same signatures saved; their members are there already."""
+        """Restore the state of the m-ops by signature; their members are already admitted."""
         for signature, state in states.items():
             logic = self.logics.get(signature)
             if logic is not None:
@@ -571,7 +570,7 @@ class Executor:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of what is known of the queries."""
+        """Bytes of the indexes of queries."""
         exits = sum(point.subscribers.nbytes for point in self.exits.values())
         return exits + sum(logic.index_bytes for logic in self.logics.values())
 
@@ -580,7 +579,7 @@ class Executor:
         return values.strings.size + sum(c.values.nbytes for c in values.carried.values())
 
     def compact(self) -> None:
-        """Forget strings and carried values that no instance refers to, if that may pay."""
+        """Remove strings and carried values that no instance refers to, if the tables have grown."""
         values = self.context.values
         if self._values_size() < GROWTH * self._live_bytes:
             return
@@ -596,7 +595,7 @@ def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
 
 
 def _understands(logic: Logic, batch: Batch) -> bool:
-    """Whether a logic takes the members of a batch as they are written."""
+    """Whether a logic accepts the encoding of the members of a batch."""
     return logic.takes_bits if isinstance(batch.sets, BitSets) else logic.takes_sets
 
 

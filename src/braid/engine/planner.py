@@ -1,4 +1,4 @@
-"""Templates into the running plan: routes are made once for each, queries are admitted to them."""
+"""The planner: computes the route of each template once, and admits queries to the routes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from braid.plan.specs import Shape
 
 
 def inlined(node: Node, known: Mapping[str, Node]) -> Node:
-    """The expression with every read of a known stream replaced by what makes it."""
+    """The expression with every read of a known stream replaced by its definition."""
     if not known or known.keys().isdisjoint(algebra.reads(node)):
         return node
     match node:
@@ -94,7 +94,7 @@ def _constraint_columns(
 
 
 def _collect_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> None:
-    """Gather the attributes that an expression asks of the streams below it."""
+    """Collect the attributes that an expression reads from its streams."""
     match node:
         case Read():
             used.setdefault(node.stream, set()).update(wanted)
@@ -174,7 +174,7 @@ def _named(*expressions: Expression) -> set[str]:
 
 #: A template, since when it sees events, and the versions of the streams that it reads.
 _RouteKey = tuple[Template, int | None, tuple[int, ...]]
-#: Of so many queries that come together each is looked at by itself.
+#: Up to this many queries of a group are checked one by one for a dedicated join.
 _MAX_INSPECTED = 16
 
 
@@ -188,27 +188,27 @@ class Planner:
         saved: frozenset[str] = frozenset(),
         dedicated_joins: Iterable[str] = (),
     ) -> None:
-        """`saved`: the m-ops of joins by themselves whose state there is to go on from;
-        `dedicated_joins`: the queries that had them."""
+        """`saved`: the m-ops of dedicated joins in the saved state. `dedicated_joins`: the queries
+        that had them."""
         self._saved = saved
-        #: Whether queries come that have no state yet: only these can choose.
+        #: Whether the added queries have no saved state: only these can get a dedicated join.
         self.fresh = True
-        #: Queries that have a join by themselves, and their templates.
+        #: Queries that don't share their join, and the templates of these.
         self.dedicated_joins = set(dedicated_joins)
         self._dedicated_templates: set[Template] = set()
-        #: How many queries join the same streams: where there are several they share their joins.
+        #: How many queries join the same streams: several queries share their joins.
         self._joining: Counter[frozenset[str]] = Counter()
         self._executor = executor
         self._driver = driver
         assert isinstance(driver.published, dict)
         self._published: dict[str, Published] = driver.published
         self._routes: dict[_RouteKey, Route | None] = {}
-        #: Those of them that tell why declared constraints are not used.
+        #: The routes that report why declared constraints are not used.
         self._routes_with_reasons: dict[_RouteKey, Route] = {}
         self._inlined: dict[str, Node] = {}
         self._versions: dict[str, int] = {}
         self._exits: dict[str, list[ExitPoint]] = {}
-        #: Queries of many templates that are to be admitted together, while these come.
+        #: Queries that wait for bulk registration; None outside `add_all`.
         self._pending: list[PendingQueries] | None = None
 
     def add(self, members: Members, births: Words | None = None, *, single: bool = False) -> None:
@@ -244,16 +244,16 @@ class Planner:
             self._pending = []
 
     def _forget(self, stream: str) -> None:
-        """Whoever was inlined under this name before is not who publishes it now."""
+        """Forget the inlined definition of a stream: another query publishes it now."""
         node = self._inlined.pop(stream, None)
         if node is not None:
             self._driver.published_names.pop(node, None)
             self._versions[stream] = 1 + self._versions.get(stream, 0)
 
     def _inline(self, template: Template, members: Members) -> None:
-        """Let those who read what this query publishes read what makes it."""
+        """Inline the published streams of this query into their readers."""
         if depends_on_birth(template.outputs):
-            return  # a reader that comes later would see it differently
+            return  # a reader that is added later would have other results
         whole = Template(self._outputs(template), template.types)
         for output in whole.instantiate(members.row(0)):
             if output.publish is not None:
@@ -288,7 +288,7 @@ class Planner:
             self._admit_single(members, row, births, birth)
 
     def expect(self, groups: Iterable[Members]) -> None:
-        """These queries come next, together."""
+        """Announce the queries that are added next."""
         for members in groups:
             template = members.template
             if self._driver.may_use_constraints(template.outputs, template.mode):
@@ -297,10 +297,10 @@ class Planner:
     def _admit_dedicated(
         self, members: Members, births: Words | None, birth: int | None
     ) -> tuple[Members, Words | None]:
-        """Admit the queries that have joins by themselves; those that are left.
+        """Admit the queries that get a dedicated join, and return the others.
 
-        That is a query that joins its streams as the only one when it comes, and it stays so: one
-        whose join is there, or whose state was saved, keeps it whoever comes later.
+        A query gets a dedicated join if it is the only one that joins its streams when it is
+        added. It keeps the join, also after a restart, when other queries are added later.
         """
         template = members.template
         known = template in self._dedicated_templates
@@ -325,7 +325,7 @@ class Planner:
     def _with_reasons(
         self, key: _RouteKey, route: Route, members: Members, birth: int | None
     ) -> Route:
-        """The route with what its queries are told of declared constraints; found once."""
+        """The route with the reasons why declared constraints are not used; computed once."""
         use = REGISTRY.constraints
         if use is None or not use.is_watched(route):
             return route
@@ -338,7 +338,7 @@ class Planner:
         return self._routes_with_reasons[key]
 
     def _with_unused_reasons(self, route: Route, own: Route | None, template: Template) -> Route:
-        """Nobody is told what was said by themselves: that constraints are off, or their rule."""
+        """The route with reasons, unless the user has turned constraints or their rule off."""
         use = REGISTRY.constraints
         if use is None or not self._driver.uses_constraints(template.mode):
             return route
@@ -348,7 +348,7 @@ class Planner:
         )
 
     def _dedicated_candidates(self, members: Members) -> list[int]:
-        """The queries for which it is worth looking: all of a few, of many those that had one."""
+        """The rows to check for a dedicated join: all of a small group, else those that had one."""
         if len(members) <= _MAX_INSPECTED:
             return list(range(len(members)))
         names = pa.array(sorted(self.dedicated_joins), pa.string())
@@ -362,7 +362,7 @@ class Planner:
         return self._driver.route(outputs, name, birth, members.template.mode)
 
     def _outputs(self, template: Template) -> tuple[Output, ...]:
-        """With every published stream that can be inlined replaced; a query's own always are."""
+        """The outputs with inlined streams replaced; a query's own streams always are."""
         known = {name: self._inlined[name] for name in template.reads if name in self._inlined}
         outputs = []
         for output in template.outputs:
@@ -411,7 +411,7 @@ class Planner:
         one = Members(Template(outputs), pa.array([name], pa.string()), ())
         self._admit(route, one, births, np.array([row]) if births is not None else np.zeros(1, int))
 
-    # ---- published streams that are read as they are ----
+    # ---- published streams that are not inlined ----
 
     def _ensure_readable(self, stream: str) -> None:
         """Make sure that a published stream which is not inlined can be read."""

@@ -1,4 +1,4 @@
-"""Tells the user of rows that no query sees, and of function calls without a value.
+"""Reports: notices and counts of rejected rows, late rows and failed function calls.
 
 A shard counts them and makes one notice for each reason. `NoticeList` also writes notices to the
 log of `braid`, which Python shows on the screen unless the program says otherwise.
@@ -24,10 +24,10 @@ _MOST_LOGGED = 20
 
 
 class Reports:
-    """What a shard has to say of its input: counts since they were last taken, and notices."""
+    """The counts of a shard since the last `take`, and its notices."""
 
     def __init__(self, failures: Failures, notices: list[Notice]) -> None:
-        """`notices`: all that the shard has said; what is said here is added to it."""
+        """`notices`: the list of the shard, to which new notices are appended."""
         self._failures = failures
         self._notices = notices
         self._rejected = 0
@@ -42,7 +42,7 @@ class Reports:
             self._reject(kind["stream"], kind["reason"])
 
     def count_rejected(self, rows: int) -> None:
-        """Rows that were rejected and told of elsewhere."""
+        """Count rejected rows that are reported elsewhere."""
         self._rejected += rows
 
     def _reject(self, stream: str, reason: str) -> None:
@@ -112,8 +112,7 @@ class NoticeList(list[Notice]):
             self.append(notice)
 
     def add_new(self, found: Iterable[Notice]) -> None:
-        """Add what was found while queries ran, if the same has not been told before: a plan that
-        is made anew, and another shard, find it out again."""
+        """Add notices that are not in the list yet: a new plan and other shards repeat them."""
         for notice in found:
             if notice.about not in self._added:
                 self._added.add(notice.about)

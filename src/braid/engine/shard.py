@@ -1,4 +1,4 @@
-"""One shard: ordering, execution and state, behind an interface that knows nothing of Spark."""
+"""A shard: ordering, execution and state of a set of queries, independent of Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from braid.plan.specs import Shape
 
 
 class Shard:
-    """Takes events in any order, gives results in the order of time, can be saved at any moment."""
+    """Accepts events in any order, returns results in order of time, can be saved at any time."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Shard:
         )
         self._encoder = RowEncoder(self._context.values)
         self.suspended: dict[str, str] = {}
-        #: What was found while it ran that users should know.
+        #: Notices for the user from running queries.
         self.notices: list[Notice] = []
         self.reports = Reports(self._context.failures, self.notices)
         self._unread = UnreadableTexts()
@@ -104,7 +104,7 @@ class Shard:
         self._late: list[tuple[str, pa.Table]] = []
         self._counts = {"events": 0, "late": 0}
         self._units: dict[str, str] = {}
-        #: How far time had come when windows were last told, by clock.
+        #: The watermark of the last run, by clock.
         self._seen_until: dict[str, int] = {}
         self._addable: dict[Template, bool] = {}
         self._read = set(shapes)
@@ -136,18 +136,18 @@ class Shard:
         return {name: _merged_shape(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
-        """Queries that the saved state does not know see what starts from now on."""
+        """The births of queries: those that the saved state does not contain are born now."""
         now = self._ordering.bound(members.template.outputs[-1].node.unit)
         return self._lifetimes.births(members.ids, now)
 
-    # ---- queries that come and go ----
+    # ---- adding and dropping queries ----
 
     def bound(self, unit: str) -> int:
-        """How far a clock is: no event that ends before this can come any more."""
+        """The watermark of a clock: events that end before it are late."""
         return self._ordering.bound(unit)
 
     def highest(self, unit: str) -> int | None:
-        """The latest `end` that any stream of a clock has had; None before the first."""
+        """The latest `end` of any stream of a clock; None before the first event."""
         streams, known = self._ordering.streams, self._ordering.progress
         ends = [p.highest for n, p in known.items() if n in streams and streams[n].unit == unit]
         return max((end for end in ends if end is not None), default=None)
@@ -157,7 +157,7 @@ class Shard:
         return self._executor.registry.has(query)
 
     def can_add(self, members: Members) -> bool:
-        """Whether queries of this template ask only for what is read already."""
+        """Whether the plan already reads all columns that queries of this template need."""
         template = members.template
         if template not in self._addable:
             sources, declared = self.plan.sources, self._declared
@@ -168,8 +168,8 @@ class Shard:
         return self._addable[template]
 
     def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
-        """Take on queries that see what starts at `birth` (of each) or later; nobody else
-        notices."""
+        """Add queries that see the events that start at `birth` (of each) or later. Other queries
+        are not affected."""
         births = np.full(len(members), birth, np.int64)
         self._planner.expect([members])
         self._planner.add(members, births, single=single)
@@ -178,7 +178,7 @@ class Shard:
         self._note_suspended()
 
     def drop(self, ids: Sequence[str], death: int) -> None:
-        """These queries put out nothing that ends at `death` or later, and are forgotten then."""
+        """End queries at `death`: they have no results that end then or later, and are removed."""
         registry = self._executor.registry
         found = registry.numbers_of_all(ids)
         numbers = np.array(found, np.int64)
@@ -190,7 +190,7 @@ class Shard:
         self._remove_expired()
 
     def _remove_expired(self) -> None:
-        """Take those out whose time is over."""
+        """Remove the queries whose death has passed."""
         if not self._ending:
             return
         units = self._units_of(np.array([n for _, n in self._ending], np.int64))
@@ -207,7 +207,7 @@ class Shard:
             self._ending = [(d, n) for d, n in self._ending if n not in gone]
 
     def _units_of(self, numbers: Words) -> dict[int, str]:
-        """What the time of each of these queries counts."""
+        """The time unit of each of these queries."""
         found: dict[int, str] = {}
         for admitted, rows in self._executor.registry.grouped(np.sort(numbers)):
             unit = self._unit(admitted.route.exits[-1].channel)
@@ -215,7 +215,7 @@ class Shard:
         return found
 
     def unit(self, channel: str) -> str:
-        """What the time of a channel or m-op counts."""
+        """The time unit of a channel or m-op."""
         return self._unit(channel)
 
     @property
@@ -245,7 +245,7 @@ class Shard:
         resumed: bool = False,
         births: Mapping[str, int] | None = None,
     ) -> Shard:
-        """Go on from saved pages; queries may have come and gone, the others keep their state.
+        """Resume from saved pages. Queries may have been added or dropped; the others keep their state.
 
         `resumed`: nothing ran meanwhile, so that the time that has passed makes no stream idle.
         """
@@ -306,12 +306,12 @@ class Shard:
         return (shared,)
 
     def observe(self, stream: str, highest: int | None, *, now: int) -> None:
-        """Learn how far a declared stream is, wherever its events went."""
+        """Record the highest time of a declared stream, whichever shard its events went to."""
         if stream in self._ordering.streams:
             self._ordering.observe(stream, highest, now)
 
     def due(self, *, now: int) -> int | None:
-        """When, in processing time, another `advance` runs something though no event comes."""
+        """The processing time at which `advance` would release something without new events."""
         return self._ordering.due(now)
 
     def listening_since(self, began: int) -> None:
@@ -323,7 +323,7 @@ class Shard:
         return self._run(self._ordering.release(now))
 
     def finish(self) -> Emission:
-        """Run everything: the input has ended. What waits for time sees all of it pass."""
+        """Run all held events: the input has ended, and all windows expire."""
         ended = {self._unit(signature) for signature in self._executor.moved_by_time}
         return self._run(self._ordering.release_all(ended), ended=True)
 
@@ -359,7 +359,7 @@ class Shard:
         self.notices.extend(notices)
         if self._ending:
             for group in groups:
-                group.settle()  # before anybody goes
+                group.settle()  # before queries are removed
         self._remove_expired()
         self._context.documents.settle()
         late, self._late = self._late, []
@@ -370,7 +370,7 @@ class Shard:
         return Emission(groups, late, counts, dict(self.suspended), [*notices, *told], rejected)
 
     def _has_time_passed(self) -> bool:
-        """Whether something may leave a window though nothing has come."""
+        """Whether rows may expire from windows without new events."""
         moved = self._executor.moved_by_time
         if not moved:
             return False
@@ -384,7 +384,7 @@ class Shard:
         return self._encoder(source, parts, self.plan.sources[source])
 
     def _bound(self, signature: str) -> int:
-        """How far the clock of an m-op is: that of the streams it reads."""
+        """The watermark of an m-op: that of the streams it reads."""
         return self._ordering.bound(self._unit(signature))
 
     def _unit(self, channel: str) -> str:
@@ -417,16 +417,16 @@ class Shard:
 
     @property
     def exits(self) -> tuple[ExitPoint, ...]:
-        """Every form in which results come out."""
+        """The exits of the plan."""
         return tuple(self._executor.exits.values())
 
     def empty(self, point: ExitPoint) -> pa.Table:
-        """A result of no rows, in the form that the exit's results have."""
+        """An empty result with the schema of an exit."""
         width = self.plan.channels[point.channel].layout.width
         return self._table(point, np.empty((0, width), np.int64))
 
     def _shown(self, channel: str, events: pa.RecordBatch) -> pa.Table:
-        """Late events as a user knows them."""
+        """Late events as a table for the user."""
         stream = self._streams[channel.split(FEED)[0]]
         type_ = pa.int64() if stream.unit == TICKS else stream.time_type
         type_ = type_ if pa.types.is_timestamp(type_) or stream.unit == TICKS else TIMESTAMP
@@ -436,7 +436,7 @@ class Shard:
         return pa.table(columns, names=list(shown_names(attributes)))
 
     def _note_suspended(self) -> None:
-        """A state that gave up takes along all queries whose results come through it."""
+        """Suspend the queries whose results depend on a state that was given up."""
         for number, suspension in self._executor.suspensions().items():
             name = self._executor.registry.id_of(number)
             if not (suspension.overflow or suspension.failure):
@@ -448,7 +448,7 @@ class Shard:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What is held now: every m-op is asked, so only whoever wants to know asks."""
+        """Sizes of the current state. Computing them visits every m-op."""
         return {
             "instances": self._executor.instances,
             "state_bytes": self._executor.state_bytes,
@@ -458,18 +458,18 @@ class Shard:
 
     @property
     def held(self) -> int:
-        """Events that wait for their time."""
+        """The number of events that wait for the watermark."""
         return self._ordering.held
 
     @property
     def watermark(self) -> dict[str, int]:
-        """How far each clock has come."""
+        """The watermark of each clock."""
         return dict(self._ordering.bounds)
 
     # ---- state ----
 
     def save(self) -> Delta:
-        """What changed since the last save, or since the pages that this shard was loaded from."""
+        """The changes since the last save, or since the pages that this shard was loaded from."""
         state.save(
             self._pages,
             self._ordering,
@@ -550,7 +550,7 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
 
 
 def _merged_shape(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
-    """The one shape of the streams of a channel: what is asked of any of them."""
+    """The shape of a channel of several streams: the columns that are read of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
     if len(known) == 1:
         return known[0]

@@ -1,4 +1,4 @@
-"""Texts that queries read as documents and that are none: rows of `rejected`, and a notice.
+"""Unreadable documents: reports texts that a query cannot parse, in `rejected` and as a notice.
 
 Ingest checks the documents of declared streams before they come in. What a query publishes, and
 what a column of plain text holds, is seen only where it is read.

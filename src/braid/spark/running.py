@@ -1,4 +1,4 @@
-"""A pipeline at work: what it has done so far, how to wait for it and how to stop it."""
+"""A running pipeline: its progress, how to wait for it and how to stop it."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class BatchWriter:
             self._on_progress(self.progress)
 
     def _log_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> list[ChangeResult]:
-        """What became of the changes of a batch, written down before any sink shows an effect."""
+        """Log the results of the changes of a batch before any sink shows an effect."""
         said = [one for shard in stats for one in shard.get("changes", {}).pop("taken", ())]
         taken = [replace(ChangeResult.from_json(one), batch=batch_id) for one in said]
         if taken and self._run_files is not None:

@@ -1,4 +1,4 @@
-"""What is in a running plan, gathered for `explain` and `stats`: m-ops, channels, exits, members.
+"""The overview of a running plan for `explain` and `stats`: m-ops, channels, exits, members.
 
 Everything is counted from the members' ways through the plan, group by group: a plan of a
 hundred thousand queries of one template is gathered as fast as a plan of one.
@@ -26,7 +26,7 @@ NAMED = 3
 
 @dataclass
 class QuerySample:
-    """How many queries, and a few of their ids."""
+    """The number of queries, and a few of their ids."""
 
     count: int = 0
     some: list[str] = field(default_factory=list)
@@ -152,7 +152,7 @@ def _sources(
 
 
 class _Collector:
-    """Counts who goes where."""
+    """Counts the queries of each m-op, channel and exit."""
 
     def __init__(self, mops: dict[str, MopView]) -> None:
         self.mops = mops

@@ -1,4 +1,4 @@
-"""Which events of a channel are for which exit: only those of nodes that have queries there."""
+"""The output router: sends the events of a channel to the exits whose queries they match."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from braid.operators.core.values import Words
 
 
 class OutputRouter:
-    """The exits of one channel. An exit does not look at events that are nobody's there: queries
-    that each publish a stream of their own would else look at each other's."""
+    """The exits of one channel.
+
+    An exit gets only the events of nodes that have queries there. Otherwise queries that each
+    publish their own stream would scan each other's events.
+    """
 
     def __init__(self, points: Sequence[ExitPoint]) -> None:
         self.points = list(points)
@@ -22,7 +25,7 @@ class OutputRouter:
         self._exits: Words = np.empty(0, np.int64)
 
     def split(self, batch: Batch) -> Iterator[tuple[ExitPoint, Batch]]:
-        """The part of a batch that concerns each exit."""
+        """The events of a batch for each exit."""
         if len(self.points) == 1 or batch.index is None or batch.members is None:
             yield from ((point, batch) for point in self.points)
             return

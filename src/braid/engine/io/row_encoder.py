@@ -1,4 +1,4 @@
-"""Events that were held back become rows of words when their time has come."""
+"""The row encoder: turns released events into rows of words, or into columns read in place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _ColumnMap(NamedTuple):
 
 
 class RowEncoder:
-    """The way from held events to rows, for all sources of a shard.
+    """Encodes the events of all sources of a shard.
 
     Where columns are words is found out once for a source, and all addresses of a batch are read
     together: an object for each column of a small batch would cost more than all the rest of it.

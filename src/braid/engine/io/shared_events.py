@@ -1,4 +1,4 @@
-"""Events that belong to several streams at once, for those who read one of these by itself."""
+"""Shared events: events that belong to several streams, for m-ops that read one of these streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SharedEvents = tuple[tuple[str, ...], Rows]
 def with_shared_events(
     sources: Mapping[str, Rows | Columns], feeds: Sequence[SharedEvents], direct: Collection[str]
 ) -> dict[str, Rows]:
-    """Of the streams that some m-op reads as they are: all their events, in order of `end`."""
+    """All events of the streams in `direct` that have shared events, in order of `end`."""
     found: dict[str, list[Rows]] = {}
     for streams, rows in feeds:
         for stream in streams:

@@ -109,8 +109,8 @@ class _Pending:
 
 @dataclass(frozen=True)
 class _ChannelNames:
-    """The channels that the events of a source go by, where each event travels once for all
-    streams that are routed alike."""
+    """The channels of the events of a source. An event is sent once for all streams that are routed
+    alike."""
 
     #: By the route.
     keys: Mapping[str, str]
@@ -142,7 +142,7 @@ class _ChannelNames:
 
 
 class _Task:
-    """One source partition on its way."""
+    """Ingests one partition of a source."""
 
     def __init__(self, job: IngestJob) -> None:
         self._job = job

@@ -1,19 +1,18 @@
-"""Queries that come and go on a running shard.
+"""Live changes: adds and drops queries on a running shard.
 
-Every shard gets every change and decides about it alone, from what all shards have alike: the
-queries that are there, the routes, and how far time was when the batch began. All of these are
-part of the state that the batch before has committed, and Spark has written down which batch has
-which change before that batch runs. So shards agree without asking each other, and a batch that
-is run again decides the same, also after a crash, however much time has passed since. What was
-decided is part of the shard's state.
+Every shard gets every change and decides about it from data that all shards share: the registered
+queries, the routes, and the watermark when the batch began. These are part of the state that the
+previous batch committed, and Spark records which batch has which change before the batch runs. So
+all shards agree without communication, and a batch that is replayed after a crash decides the same.
+The decisions are part of the shard's state.
 
-- *added*: text, birth and place of each query that came; a restart binds the texts again.
-- *ending*: queries that were dropped and whose death has not been reached.
-- *dead*: queries of the session itself that were dropped; they stay dropped after a restart.
-- *waiting*: changes that need a route which is not in place. The pipeline has to be started
-  again with it; then they are tried again.
-- *floors*: since when each channel has been filled. A query on a channel that is new is born no
-  earlier than that, so that it sees all that it should.
+- *added*: text, birth and placement of each added query; a restart binds the texts again.
+- *ending*: dropped queries whose death has not been reached.
+- *dropped*: queries of the session that were dropped; they stay dropped after a restart.
+- *waiting*: changes that need a route that does not exist. They are retried after the pipeline has
+  restarted with the route.
+- *floors*: since when each channel has been filled. A query on a new channel is born no earlier, so
+  that it sees all its events.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ SEGMENT = 256
 
 @dataclass(frozen=True)
 class Added:
-    """A query that came while the pipeline ran."""
+    """A query that was added while the pipeline ran."""
 
     text: str
     birth: int
@@ -72,7 +71,7 @@ class Added:
 
 @dataclass
 class Outcome:
-    """What became of the changes of a batch."""
+    """The outcome of the changes of a batch."""
 
     refused: list[tuple[Change, str]] = field(default_factory=list)
     applied: int = 0
@@ -89,7 +88,7 @@ class _Refusal(Exception):
 
 
 class Live:
-    """The queries of one shard beyond those that it was started with."""
+    """The changes of one shard since it was started: added, ending, dropped and waiting queries."""
 
     def __init__(
         self,
@@ -177,7 +176,7 @@ class Live:
         return self._placed(query, added.placement) if self._runs_here(added.placement) else None
 
     def begin(self, shard: Shard) -> None:
-        """The shard stands: what is being dropped goes on ending, and new channels begin now."""
+        """Start with a new shard: continue pending drops, and record where new channels begin."""
         for name, (death, _) in self.ending.items():
             if name in self._catalog.prepared or shard.knows(name):
                 shard.drop([name], death)
@@ -192,7 +191,7 @@ class Live:
     # ---- changes ----
 
     def apply(self, changes: Sequence[Change], shard: Shard) -> Outcome:
-        """All changes of a batch, after its events have come and before they are run."""
+        """Apply all changes of a batch, after its events were accepted and before they are run."""
         outcome = Outcome(lost=self.lost)
         self.lost = {}
         waited = self.waiting
@@ -318,7 +317,7 @@ class Live:
         return max(floors, default=NEVER)
 
     def remove_expired(self, shard: Shard) -> None:
-        """Forget queries whose death has been reached."""
+        """Remove the queries whose death has been reached."""
         over = [n for n, (death, unit) in self.ending.items() if death <= shard.bound(unit)]
         for name in over:
             del self.ending[name]
@@ -384,7 +383,7 @@ class Live:
 
 
 class _PendingAdds:
-    """Queries to be taken on: those of one template and birth together, in the order of templates."""
+    """Queries to add, grouped by template and birth, in the order of templates."""
 
     def __init__(self) -> None:
         self._queries: dict[str, tuple[Query, int]] = {}
@@ -407,7 +406,7 @@ class _PendingAdds:
 
 
 class _PendingDrops:
-    """Queries to be dropped: those of one death together."""
+    """Queries to drop, grouped by death."""
 
     def __init__(self) -> None:
         self._names: dict[int, list[str]] = {}
