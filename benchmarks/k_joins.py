@@ -208,8 +208,8 @@ def _joins(engine: Any, query: str) -> list[Any]:
     from braid.operators.registry import REGISTRY
 
     executor = engine._running().executor
-    (number,) = executor.census.numbers_of(query)
-    stages = executor.census.of(number).route.stages
+    (number,) = executor.registry.numbers_of(query)
+    stages = executor.registry.of(number).route.stages
     mops = dict.fromkeys(stage.mop for stage in stages if "join" in REGISTRY.name_of(stage.spec))
     return [executor.logics[mop] for mop in mops]
 

@@ -137,8 +137,8 @@ def test_list_knows_from_the_figures_what_was_applied(job: Terminal) -> None:
     add(job, "new", NEW)
     add(job, "later", "FROM Stock")
     drop(job, "big/y")
-    fate = {"added": ["new"], "dropped": ["big/y"], "waiting": ["later"]}
-    job.file("state/braid-stats.json", json.dumps({"totals": {}, "changes": fate}))
+    job_changes = {"added": ["new"], "dropped": ["big/y"], "waiting": ["later"]}
+    job.file("state/braid-stats.json", json.dumps({"totals": {}, "changes": job_changes}))
     found = listed(job)
     assert "applied" in found["new"]
     assert "applied" in found["big/y"]

@@ -26,14 +26,14 @@ from braid.algebra.streams import Stream
 from braid.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP
 from braid.distribution.distribution import (
     Distribution,
-    Kept,
+    EarlierPlacements,
     Placement,
     channels_for,
     distribute,
     explain,
 )
 from braid.distribution.keys import leaves
-from braid.distribution.live_placement import Fitter, Misfit
+from braid.distribution.live_placement import LivePlacement, PlacementRefused
 from braid.errors import CheckpointError
 
 COLUMNS = Schema.of(
@@ -237,7 +237,7 @@ def test_whole_components_that_become_linked_on_two_shards_are_refused():
     link = query("link", following(reading(a), reading(b)))
     with pytest.raises(CheckpointError, match="one shard"):
         distribute([a, b, link], STREAMS, 2, before.kept)
-    kept = Kept.of([(pa.array(["a"]), replace(placement(before, "a"), shard=1))])
+    kept = EarlierPlacements.of([(pa.array(["a"]), replace(placement(before, "a"), shard=1))])
     assert distribute([a, b, link], STREAMS, 2, kept).components[0].shard == 1
 
 
@@ -268,11 +268,11 @@ def test_whole_queries_of_one_template_are_split_by_their_ids_for_ever():
 
 def test_a_query_fits_into_the_routes_in_place_or_says_what_it_needs():
     jump = query("jump", following(read(), read(), ("Name", "Name")), "Jump")
-    fitter = Fitter(distribute([jump], STREAMS, 2))
+    placement = LivePlacement(distribute([jump], STREAMS, 2))
     keyed = Template((Output(following(reading(jump), read(), ("Name", "Name")), None),))
-    assert fitter.fit("a", keyed).routes == (("Jump", "Stock@Name"),)
+    assert placement.place("a", keyed).routes == (("Jump", "Stock@Name"),)
     plain = Template((Output(Select(read(), TRUE), None),))
-    assert fitter.fit("b", plain).routes == (("Stock@Name",),)
+    assert placement.place("b", plain).routes == (("Stock@Name",),)
     for name, node, wanted in (
         ("other key", following(read(), read(), ("Lot", "Lot")), {"Stock@Lot"}),
         ("whole", following(read(), read()), {"Stock@*"}),
@@ -280,11 +280,11 @@ def test_a_query_fits_into_the_routes_in_place_or_says_what_it_needs():
         # What is divided over the shards cannot be put together again.
         ("impossible", following(reading(jump), read()), set()),
     ):
-        with pytest.raises(Misfit) as misfit:
-            fitter.fit(name, Template((Output(node, None),)))
-        assert {channel for channel, _ in misfit.value.wanted} == wanted, name
-    with_all = Fitter(distribute([jump, query("w", following(read(), read()))], STREAMS, 2))
-    assert with_all.fit("whole", PAIR).shard == 0
+        with pytest.raises(PlacementRefused) as refusal:
+            placement.place(name, Template((Output(node, None),)))
+        assert {channel for channel, _ in refusal.value.wanted} == wanted, name
+    with_all = LivePlacement(distribute([jump, query("w", following(read(), read()))], STREAMS, 2))
+    assert with_all.place("whole", PAIR).shard == 0
     # All events of Stock are on the shard: what could be keyed otherwise is content with that.
     lot = Template((Output(following(read(), read(), ("Lot", "Lot")), None),))
-    assert with_all.fit("lot", lot).mode == "whole"
+    assert with_all.place("lot", lot).mode == "whole"

@@ -39,8 +39,8 @@ def mops_of(made: braid.Engine, query: str) -> list[str]:
     executor = made._running().executor
     return [
         stage.mop
-        for number in executor.census.numbers_of(query)
-        for stage in executor.census.of(number).route.stages
+        for number in executor.registry.numbers_of(query)
+        for stage in executor.registry.of(number).route.stages
     ]
 
 

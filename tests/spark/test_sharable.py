@@ -76,7 +76,7 @@ class Cluster:
                 self.distribution, self._labels, ShardOptions(Options(idle_timeout=None)), saved
             )
         )
-        hosting._LIVE = OrderedDict()
+        hosting._ENGINES = OrderedDict()
 
     def envelopes(self, streams: tuple[str, ...], rows: list[Row]) -> list[Any]:
         table = pa.table(
@@ -172,7 +172,7 @@ def test_events_of_streams_that_are_routed_alike_travel_once() -> None:
             sent[name] += count
     assert sent == {f"A@k{FEED}B@k": 3, "C@x": 3}
     cluster.batch({("A", "B", "C"): [(1, 1, 1)]})
-    kept = next(iter(hosting._LIVE.values())).hosted.shard
+    kept = next(iter(hosting._ENGINES.values())).hosted.shard
     specs = [mop.spec for mop in kept.plan.mops.values() if isinstance(mop.spec, EncodeSpec)]
     assert [spec.streams for spec in specs] == [("A@k", "B@k"), ("C@x",)]
 

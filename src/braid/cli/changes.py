@@ -47,7 +47,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Taken:
+class ChangeResult:
     """What the job made of a change: "applied" at an event time, "waiting", "refused"."""
 
     op: str
@@ -66,7 +66,7 @@ def directory(job: Job) -> str:
     return job.control
 
 
-def ask(job: Job, change: Change) -> Change:
+def request(job: Job, change: Change) -> Change:
     """Leave a change where the running job finds it. Names of files are in order of time."""
     now = time.time_ns()
     line = {"seq": now, "op": change.op, "id": change.id, "text": change.text, "at": change.at}
@@ -75,8 +75,8 @@ def ask(job: Job, change: Change) -> Change:
     return replace(change, seq=now)
 
 
-def asked(job: Job) -> list[Change]:
-    """All changes that were asked for, in order."""
+def requested(job: Job) -> list[Change]:
+    """All requested changes, in order."""
     folder = directory(job)
     found: list[Change] = []
     for name in places.names(folder):
@@ -99,14 +99,14 @@ class Log:
 
     def __init__(self, job: Job) -> None:
         self._folder = None if job.checkpoint is None else f"{job.checkpoint.rstrip('/')}/{LOG}"
-        self._read: dict[str, list[Taken]] = {}
+        self._read: dict[str, list[ChangeResult]] = {}
 
     def skip(self) -> None:
         """Pass over what is there: it is about changes that were asked for before."""
         self._read = {name: [] for name in self._names()}
 
-    def of(self, change: Change) -> Taken | None:
-        """What is known of a change; the last that was said."""
+    def of(self, change: Change) -> ChangeResult | None:
+        """The latest result of a change; None if the job has not logged it."""
         for name in self._names():
             if name not in self._read:
                 self._read[name] = _taken(f"{self._folder}/{name}")
@@ -122,12 +122,14 @@ class Log:
         return [] if self._folder is None else places.names(self._folder)
 
 
-def _taken(where: str) -> list[Taken]:
+def _taken(where: str) -> list[ChangeResult]:
     found = []
     for line in (places.read_text(where) or "").splitlines():
         try:
             data = json.loads(line)
-            found.append(Taken(**{field.name: data[field.name] for field in fields(Taken)}))
+            found.append(
+                ChangeResult(**{field.name: data[field.name] for field in fields(ChangeResult)})
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError("E463", f"{where} is no log of changes: {error!r}") from None
     return found

@@ -1,4 +1,4 @@
-"""`braid query add|drop|list`: changes of a job that is running, and what it has been asked for."""
+"""`braid query add|drop|list`: requests changes of a running job and lists them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from braid.cli import show
 from braid.cli.catalog import loaded_job
 from braid.cli.changes import (
     Change,
+    ChangeResult,
     Log,
-    Taken,
     apply,
-    ask,
-    asked,
     directory,
     event_time,
     replay,
+    request,
+    requested,
     unit_of,
 )
 from braid.cli.job import Job, load_job
@@ -54,10 +54,10 @@ def add_query(
 ) -> int:
     """Check a query as the job would, and ask the running job to take it."""
     written = _text(text, file)
-    job, catalog = _now(path, checkpoint)
+    job, catalog = _current_catalog(path, checkpoint)
     change = Change("add", query, written, event_time(at, unit_of(catalog)))
     show.notices(apply(change, catalog))
-    _ask(job, change, wait)
+    _request(job, change, wait)
     published = catalog.queries[query].template.publishes
     if published:
         said = (
@@ -71,10 +71,10 @@ def add_query(
 def drop_query(
     path: Path, query: str, at: str | None, *, wait: float = WAIT, checkpoint: str | None = None
 ) -> int:
-    job, catalog = _now(path, checkpoint)
+    job, catalog = _current_catalog(path, checkpoint)
     change = Change("drop", query, at=event_time(at, unit_of(catalog)))
     apply(change, catalog)
-    _ask(job, change, wait)
+    _request(job, change, wait)
     return 0
 
 
@@ -85,12 +85,12 @@ def _job(path: Path, checkpoint: str | None) -> Job:
     return replace(job, checkpoint=str(Path(checkpoint).resolve()))
 
 
-def _now(path: Path, checkpoint: str | None) -> tuple[Job, Catalog]:
-    """The job with the changes that have been asked for so far."""
+def _current_catalog(path: Path, checkpoint: str | None) -> tuple[Job, Catalog]:
+    """The job, and its catalog with all requested changes."""
     job = _job(path, checkpoint)
     directory(job)
     catalog = loaded_job(job, rows=True).catalog
-    replay(asked(job), catalog)
+    replay(requested(job), catalog)
     return job, catalog
 
 
@@ -105,11 +105,11 @@ def _text(text: str | None, file: Path | None) -> str:
         raise ConfigError("E456", f"cannot read {file}: {error}") from None
 
 
-def _ask(job: Job, change: Change, wait: float) -> None:
+def _request(job: Job, change: Change, wait: float) -> None:
     """Ask, and say from which event time on the change holds as soon as the job has written it."""
     log = Log(job)
     log.skip()
-    change = ask(job, change)
+    change = request(job, change)
     when = "" if change.at is None else f", from {change.at} on"
     show.out.out(f"asked the job to {change.op} '{change.id}'{when}", highlight=False)
     if wait <= 0 or read_figures(job, needed=False) is None:
@@ -128,10 +128,10 @@ def _ask(job: Job, change: Change, wait: float) -> None:
         what = f"the job refused to {change.op} '{change.id}': {taken.reason}"
         raise ConfigError("E470", what, hint)
     else:
-        show.out.out(_told(change, taken), highlight=False)
+        show.out.out(_result_text(change, taken), highlight=False)
 
 
-def _told(change: Change, taken: Taken) -> str:
+def _result_text(change: Change, taken: ChangeResult) -> str:
     if taken.state == WAITING:
         return f"'{change.id}' waits until the job has started again with a route for its events"
     if change.op == "add":
@@ -149,40 +149,40 @@ def list_queries(path: Path, *, checkpoint: str | None = None) -> int:
     """The queries of the job file, the changes asked for, and what became of these if known."""
     job = _job(path, checkpoint)
     catalog = loaded_job(job, rows=True).catalog
-    changes = asked(job) if job.control is not None else []
+    changes = requested(job) if job.control is not None else []
     table = Table(box=None, padding=(0, 2))
     for column in ("id", "where", "from", "state", "text"):
         table.add_column(column, overflow="fold")
     for name, roster in catalog.prepared.items():
         count = show.plural(len(roster), "member")
-        table.add_row(Text(f"{name}/..."), "job file", "", count, _short(roster.statement.text))
+        table.add_row(Text(f"{name}/..."), "job file", "", count, _one_line(roster.statement.text))
     for query in catalog.queries.single.values():
-        table.add_row(Text(query.id), "job file", "", "", _short(query.text))
-    fate, log = _fate(job), Log(job)
+        table.add_row(Text(query.id), "job file", "", "", _one_line(query.text))
+    job_changes, log = _job_changes(job), Log(job)
     refused = replay(changes, catalog)
     for change in changes:
         taken = log.of(change)
         when = str((change.at if taken is None or taken.at is None else taken.at) or "")
         word = f"{change.op} asked for"
-        state = _state(change, fate, refused) if taken is None else _logged(taken)
-        table.add_row(Text(change.id), word, when, state, _short(change.text or ""))
+        state = _state(change, job_changes, refused) if taken is None else _logged(taken)
+        table.add_row(Text(change.id), word, when, state, _one_line(change.text or ""))
     show.out.print(table)
     return 0
 
 
-def _short(text: str) -> Text:
+def _one_line(text: str) -> Text:
     line = " ".join(text.split())
     return Text(line if len(line) <= LETTERS else line[: LETTERS - 1] + "…")
 
 
-def _fate(job: Job) -> dict[str, Any]:
+def _job_changes(job: Job) -> dict[str, Any]:
     """What the running job says became of changes; the newest of them."""
     figures = read_figures(job, needed=False)
-    fate = None if figures is None else figures.get("changes")
-    return fate if isinstance(fate, dict) else {}
+    job_changes = None if figures is None else figures.get("changes")
+    return job_changes if isinstance(job_changes, dict) else {}
 
 
-def _logged(taken: Taken) -> str:
+def _logged(taken: ChangeResult) -> str:
     if taken.state == REFUSED:
         return f"rejected: {taken.reason}"
     if taken.state == WAITING:
@@ -190,11 +190,11 @@ def _logged(taken: Taken) -> str:
     return "applied, from the beginning" if taken.at is None else "applied"
 
 
-def _state(change: Change, fate: dict[str, Any], refused: dict[Change, str]) -> str:
+def _state(change: Change, job_changes: dict[str, Any], refused: dict[Change, str]) -> str:
     if change in refused:
         return f"rejected: {refused[change]}"
-    if change.id in fate.get("waiting", ()):
+    if change.id in job_changes.get("waiting", ()):
         return "waits for the job to start again"
-    if change.id in fate.get("added" if change.op == "add" else "dropped", ()):
+    if change.id in job_changes.get("added" if change.op == "add" else "dropped", ()):
         return "applied"
     return "asked for"

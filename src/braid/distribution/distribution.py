@@ -42,7 +42,7 @@ from braid.distribution.placement import (
     WHOLE_MODE,
     Component,
     Distribution,
-    Kept,
+    EarlierPlacements,
     LeafRoutes,
     Placement,
     Routes,
@@ -57,7 +57,7 @@ from braid.errors import CheckpointError
 __all__ = [
     "Component",
     "Distribution",
-    "Kept",
+    "EarlierPlacements",
     "Placement",
     "Routes",
     "ShardPlan",
@@ -78,11 +78,11 @@ def distribute(
     queries: Sequence[Query] | Sequence[Members],
     streams: Mapping[str, Stream],
     shards: int,
-    kept: Kept | None = None,
+    kept: EarlierPlacements | None = None,
     standing: frozenset[Standing] = frozenset(),
 ) -> Distribution:
     """Place queries; those in `kept` stay where they are, or it is a `CheckpointError`."""
-    planner = _Planner(_grouped(queries), shards, kept or Kept.of(()))
+    planner = _Planner(_grouped(queries), shards, kept or EarlierPlacements.of(()))
     return Distribution(dict(streams), planner.components(), shards, standing)
 
 
@@ -154,7 +154,7 @@ class _Draft:
 class _Planner:
     """Keyed components first: the others can then ride on the channels that exist."""
 
-    def __init__(self, groups: Sequence[Members], shards: int, kept: Kept) -> None:
+    def __init__(self, groups: Sequence[Members], shards: int, kept: EarlierPlacements) -> None:
         parts = [part for members in groups for part in kept.split(members)]
         self._drafts = [
             _Draft(tuple(parts[i][0] for i in found), tuple(parts[i][1] for i in found))

@@ -1,10 +1,9 @@
-"""Where a query fits that comes while the pipeline runs: the routes are what they are.
+"""Live placement: finds a place for a query that is added while the pipeline runs.
 
-Ingest runs what was decided when the pipeline started. A new query can be keyed by attributes
-that events are routed by already, ride on any channel if it has no state, or live whole on a
-shard that gets all events. What needs another route is a `Misfit` that names it: the pipeline
-has to be started again with that route. The answer depends on the routes and on the queries
-that are there, so every shard finds the same.
+The routes are fixed when the pipeline starts. A new query can be keyed by attributes that events
+are already routed by, read any channel if it has no state, or run whole on a shard that gets all
+events. If it needs another route, `PlacementRefused` names the route, and the pipeline is restarted
+with it. The placement depends only on the routes and the registered queries, so all shards agree.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from braid.distribution.placement import (
 from braid.distribution.routing_options import Unkeyable
 
 
-class Misfit(Exception):
-    """Why a query does not fit; `wanted` are the channels that it would need, none if it never can."""
+class PlacementRefused(Exception):
+    """Why a query has no place. `wanted` are the channels that it needs, none if no route helps."""
 
     def __init__(self, reason: str, wanted: Iterable[Standing] = ()) -> None:
         super().__init__(reason)
@@ -40,7 +39,7 @@ class Misfit(Exception):
 
 
 @dataclass(frozen=True)
-class _Home:
+class _PublishedAt:
     """Where the events of a published stream are, and by which attributes."""
 
     mode: str
@@ -48,19 +47,19 @@ class _Home:
     located: frozenset[str]
 
 
-class Fitter:
-    """Finds places among the routes of a distribution, and knows who publishes where."""
+class LivePlacement:
+    """Places queries on the routes of a distribution, and tracks where streams are published."""
 
     def __init__(self, distribution: Distribution) -> None:
         self._routes = distribution.routes
         self._shards = distribution.shards
-        self._published: dict[str, _Home] = {}
+        self._published: dict[str, _PublishedAt] = {}
         self._constants: tuple[pa.Array, ...] = ()
         for members, placement in distribution.placed():
-            self.take(members.template, placement)
+            self.add(members.template, placement)
 
-    def take(self, template: Template, placement: Placement) -> None:
-        """A query has got a place."""
+    def add(self, template: Template, placement: Placement) -> None:
+        """Record where a query publishes its streams."""
         for output, routes in zip(template.outputs, placement.routes, strict=True):
             if output.publish is None:
                 continue
@@ -70,29 +69,29 @@ class Fitter:
             known = self._published.get(output.publish)
             if known is not None:
                 located &= known.located
-            self._published[output.publish] = _Home(placement.mode, placement.shard, located)
+            self._published[output.publish] = _PublishedAt(placement.mode, placement.shard, located)
 
-    def leave(self, template: Template) -> None:
+    def remove(self, template: Template) -> None:
         for name in template.publishes:
             self._published.pop(name, None)
 
-    def has(self, placement: Placement, published: Iterable[str]) -> bool:
-        """Whether the channels of a placement are filled still."""
+    def are_filled(self, placement: Placement, published: Iterable[str]) -> bool:
+        """Whether all channels of a placement are still filled."""
         own = set(published) | set(self._published)
         names = {n for routes in placement.routes for n in routes if n not in own}
         return all(self._is_filled(name, placement.shard) for name in names)
 
-    def fit(self, query_id: str, template: Template, constants: Sequence[Any] = ()) -> Placement:
-        """A place for a query, or a `Misfit`."""
+    def place(self, query_id: str, template: Template, constants: Sequence[Any] = ()) -> Placement:
+        """Place a query; raises `PlacementRefused`."""
         pairs = zip(constants, template.types, strict=False)
         self._constants = tuple(pa.array([value], type_) for value, type_ in pairs)
         read = [name for name in template.reads if name not in template.publishes]
         homes = {self._published[name] for name in read if name in self._published}
         streams = [name for name in read if name not in self._published]
         if any(home.mode == WHOLE_MODE for home in homes):
-            return self._beside(template, homes, streams)
+            return self._place_with_sources(template, homes, streams)
         try:
-            return self._divided(template, self._allowed())
+            return self._place_keyed(template, self._allowed())
         except Unkeyable as refusal:
             reason = str(refusal)
         shared = set(range(self._shards))
@@ -100,23 +99,25 @@ class Fitter:
             routes = self._routes.get(name)
             shared &= set(routes.whole) if routes is not None else set()
         if shared and not homes:
-            return self._whole(template, self._pick(query_id, sorted(shared)))
-        raise self._misfit(query_id, template, streams, bool(homes), reason)
+            return self._place_whole(template, self._hashed_shard(query_id, sorted(shared)))
+        raise self._placement_refused(query_id, template, streams, bool(homes), reason)
 
-    def _beside(self, template: Template, homes: set[_Home], streams: list[str]) -> Placement:
-        """On the shard that has what it reads."""
+    def _place_with_sources(
+        self, template: Template, homes: set[_PublishedAt], streams: list[str]
+    ) -> Placement:
+        """Place a query on the shard that publishes the streams it reads."""
         places = {(home.mode, home.shard) for home in homes}
         if len(places) > 1:
-            raise Misfit("it reads published streams that live on different shards")
+            raise PlacementRefused("it reads published streams that live on different shards")
         ((_, shard),) = places
         assert shard is not None, "split queries publish nothing"
         wanted = [(channel(name, WHOLE), shard) for name in streams]
         missing = [w for w in wanted if not self._is_filled(*w)]
         if missing:
-            raise Misfit(_needs(missing), missing)
-        return self._whole(template, shard)
+            raise PlacementRefused(_needs(missing), missing)
+        return self._place_whole(template, shard)
 
-    def _divided(
+    def _place_keyed(
         self, template: Template, allowed: Mapping[str, frozenset[str]] | None
     ) -> Placement:
         keys = {key for routes in self._routes.values() for key in routes.keys}
@@ -130,33 +131,33 @@ class Fitter:
         stateless = all(is_stateless(output.node) for output in template.outputs)
         return Placement(SPREAD_MODE if stateless else KEYED_MODE, routes)
 
-    def _misfit(
+    def _placement_refused(
         self, query_id: str, template: Template, streams: list[str], bound: bool, reason: str
-    ) -> Misfit:
+    ) -> PlacementRefused:
         try:
-            routes = self._divided(template, None).routes
+            routes = self._place_keyed(template, None).routes
         except Unkeyable as refusal:
             if bound:
-                return Misfit(f"what it reads is divided over the shards, and {refusal}")
-            shard = self._pick(query_id, list(range(self._shards)))
+                return PlacementRefused(f"what it reads is divided over the shards, and {refusal}")
+            shard = self._hashed_shard(query_id, list(range(self._shards)))
             wanted: list[Standing] = [(channel(name, WHOLE), shard) for name in streams]
         else:
             wanted = [(name, None) for name in self._declared(template, routes)]
             if all(is_stateless(output.node) for output in template.outputs):
                 wanted = [(channel(name, SPREAD), None) for name in streams]
         missing = [w for w in wanted if not self._is_filled(*w)]
-        return Misfit(_needs(missing) if missing else reason, missing)
+        return PlacementRefused(_needs(missing) if missing else reason, missing)
 
     def _declared(self, template: Template, routes: LeafRoutes) -> list[str]:
         own = set(template.publishes) | set(self._published)
         names = (name for output in routes for name in output if name not in own)
         return list(dict.fromkeys(names))
 
-    def _whole(self, template: Template, shard: int) -> Placement:
+    def _place_whole(self, template: Template, shard: int) -> Placement:
         (routes,) = whole_routes([template], self._published)
         return Placement(WHOLE_MODE, routes, shard)
 
-    def _pick(self, query_id: str, shards: list[int]) -> int:
+    def _hashed_shard(self, query_id: str, shards: list[int]) -> int:
         return shards[int(shard_of(pa.array([query_id]), len(shards))[0])]
 
     def _located(self) -> dict[str, frozenset[str]]:

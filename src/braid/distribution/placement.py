@@ -104,7 +104,7 @@ class Routes:
         return self.spread if route == SPREAD else route in self.keys
 
 
-class Kept:
+class EarlierPlacements:
     """Placements of an earlier run, by query."""
 
     def __init__(
@@ -118,14 +118,14 @@ class Kept:
         self._placements = placements
 
     @staticmethod
-    def of(placed: Iterable[tuple[pa.StringArray, Placement]]) -> Kept:
+    def of(placed: Iterable[tuple[pa.StringArray, Placement]]) -> EarlierPlacements:
         known: dict[Placement, int] = {}
         ids, numbers = [pa.array([], pa.string())], [np.empty(0, np.int64)]
         for names, placement in placed:
             ids.append(names)
             number = known.setdefault(placement, len(known))
             numbers.append(np.full(len(names), number, np.int64))
-        return Kept(pa.concat_arrays(ids), np.concatenate(numbers), list(known))
+        return EarlierPlacements(pa.concat_arrays(ids), np.concatenate(numbers), list(known))
 
     def split(self, members: Members) -> Iterator[tuple[Members, Placement | None]]:
         """The queries by where they were; None for those that are new."""
@@ -163,9 +163,11 @@ class Distribution:
                 yield members, component.placement(number)
 
     @cached_property
-    def kept(self) -> Kept:
+    def kept(self) -> EarlierPlacements:
         """What a later run has to keep to."""
-        return Kept.of((members.ids, placement) for members, placement in self.placed())
+        return EarlierPlacements.of(
+            (members.ids, placement) for members, placement in self.placed()
+        )
 
     @cached_property
     def filled(self) -> frozenset[Standing]:
@@ -195,7 +197,7 @@ class Distribution:
         return {name: _routes(name, found) for name, found in by_stream.items()}
 
     @cached_property
-    def along(self) -> dict[str, tuple[str, ...]]:
+    def aliases(self) -> dict[str, tuple[str, ...]]:
         """Channels that are read under other names too: where every shard gets all documents of a
         stream, those that go by their values have come already, and do not travel again."""
         found = {}

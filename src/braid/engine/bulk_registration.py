@@ -1,9 +1,9 @@
-"""Queries of many templates that come together, admitted m-op by m-op instead of one by one.
+"""Bulk registration: admits queries of many templates m-op by m-op instead of one by one.
 
-Queries of many shapes have few shapes of a step: who asks for one of ten attributes in each of three
-steps makes a thousand templates and ten recipes. What it takes to admit members is the work of a
-recipe, hardly that of a member; so those that differ only in *which* parameters of their template they
-ask for are admitted at once.
+Many templates have few distinct steps: queries that test one of ten attributes in each of three
+steps have a thousand templates, but only ten recipes. Admission costs time per recipe and hardly
+any per member. Therefore recipes that differ only in *which* parameters of their template they use
+are admitted together.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from braid.operators.core.values import Values, Words
 from braid.plan.predicates import Atom, Clause, Constant, Predicate
 from braid.plan.routes import Bound, Data, DataKind, Recipe, Route
 
-#: So many queries of a template, and more, are worth the work of admitting them by themselves.
+#: A template with at least this many queries is admitted separately.
 MANY = 64
 
 #: The parameters that a part of a recipe asks for, in order, and the places of these.
-_Asked = dict[int, int]
+_Slots = dict[int, int]
 
 
-class Comer(NamedTuple):
-    """Queries of one template on their way, and since when they see events."""
+class PendingQueries(NamedTuple):
+    """Queries of one template that wait to be admitted, with their births."""
 
     route: Route
     members: Members
     births: Words | None
 
 
-def can_wait(route: Route, members: Members) -> bool:
-    """Whether queries can be admitted with others: they are few, and nobody reads them."""
+def can_defer(route: Route, members: Members) -> bool:
+    """Whether queries can wait for bulk registration: they are few and publish no stream."""
     return (
         len(members) < MANY
         and all(stage.recipe.data is not None for stage in route.stages)
@@ -50,7 +50,7 @@ class Forms:
     """What recipes have in common, whichever parameters they ask for.
 
     Templates that have a predicate in common have the same object: what is found out about one is
-    known by that. So a form must not be asked for longer than the recipes live.
+    known by that. So a form must not be slots for longer than the recipes live.
     """
 
     def __init__(self) -> None:
@@ -60,73 +60,73 @@ class Forms:
     def of(self, recipe: Recipe) -> tuple[Hashable, tuple[int, ...]]:
         """The form of a recipe, and the parameters that it asks for, in order."""
         forms: list[Hashable] = []
-        asked: list[int] = []
+        slots: list[int] = []
         for kind, value in recipe.data or ():
             if kind is DataKind.FIXED:
                 forms.append(value)
                 continue
             form, own = self._part(value, _FORMS[kind])
             forms.append(form)
-            asked += own
-        return tuple(forms), tuple(asked)
+            slots += own
+        return tuple(forms), tuple(slots)
 
     def _part(
-        self, part: Any, form_of: Callable[[Any, _Asked], Hashable]
+        self, part: Any, form_of: Callable[[Any, _Slots], Hashable]
     ) -> tuple[int, tuple[int, ...]]:
         known = self._known.get(id(part))
         if known is None:
-            asked: _Asked = {}
-            form = (form_of.__name__, form_of(part, asked))
+            slots: _Slots = {}
+            form = (form_of.__name__, form_of(part, slots))
             number = self._numbers.setdefault(form, len(self._numbers))
-            known = self._known[id(part)] = (number, tuple(asked))
+            known = self._known[id(part)] = (number, tuple(slots))
         return known
 
 
-def _constant_form(constant: Constant | int | None, asked: _Asked) -> Hashable:
+def _constant_form(constant: Constant | int | None, slots: _Slots) -> Hashable:
     """A parameter is told by its place among those of its part: `=` has the same one twice."""
     if isinstance(constant, Parameter):
-        return ("parameter", asked.setdefault(constant.index, len(asked)), constant.type)
+        return ("parameter", slots.setdefault(constant.index, len(slots)), constant.type)
     return constant
 
 
-def _constants_form(constants: Sequence[Constant], asked: _Asked) -> Hashable:
-    return tuple([_constant_form(c, asked) for c in constants])
+def _constants_form(constants: Sequence[Constant], slots: _Slots) -> Hashable:
+    return tuple([_constant_form(c, slots) for c in constants])
 
 
-def _bounds_form(bounds: Sequence[Bound], asked: _Asked) -> Hashable:
-    return tuple([(_constant_form(b.constant, asked), b.strict) for b in bounds])
+def _bounds_form(bounds: Sequence[Bound], slots: _Slots) -> Hashable:
+    return tuple([(_constant_form(b.constant, slots), b.strict) for b in bounds])
 
 
-def _clause_form(clause: Clause, asked: _Asked) -> Hashable:
+def _clause_form(clause: Clause, slots: _Slots) -> Hashable:
     return tuple(
         [
             (
                 atom.kind,
                 atom.key,
-                _constant_form(atom.low, asked),
-                _constant_form(atom.high, asked),
+                _constant_form(atom.low, slots),
+                _constant_form(atom.high, slots),
                 atom.low_open,
                 atom.high_open,
-                _constants_form(atom.among, asked),
+                _constants_form(atom.among, slots),
             )
             for atom in clause
         ]
     )
 
 
-def _predicate_form(predicate: Predicate, asked: _Asked) -> Hashable:
-    clauses = tuple([_clause_form(clause, asked) for clause in predicate.clauses])
-    return clauses, predicate.residual, _constants_form(predicate.constants, asked)
+def _predicate_form(predicate: Predicate, slots: _Slots) -> Hashable:
+    clauses = tuple([_clause_form(clause, slots) for clause in predicate.clauses])
+    return clauses, predicate.residual, _constants_form(predicate.constants, slots)
 
 
-_FORMS: dict[DataKind, Callable[[Any, _Asked], Hashable]] = {
+_FORMS: dict[DataKind, Callable[[Any, _Slots], Hashable]] = {
     DataKind.PREDICATE: _predicate_form,
     DataKind.CLAUSE: _clause_form,
     DataKind.CONSTANTS: _constants_form,
     DataKind.BOUNDS: _bounds_form,
 }
 
-# ---- the recipe of all of them ----
+# ---- the common recipe ----
 
 
 def renumbered(recipe: Recipe) -> Recipe:
@@ -140,11 +140,11 @@ class _Numbers:
 
     def __init__(self) -> None:
         self._first = 0
-        self._asked: _Asked = {}
+        self._slots: _Slots = {}
 
     def next_part(self) -> _Numbers:
-        self._first += len(self._asked)
-        self._asked = {}
+        self._first += len(self._slots)
+        self._slots = {}
         return self
 
     def part(self, data: Data) -> Any:
@@ -163,7 +163,7 @@ class _Numbers:
     def constant(self, constant: Any) -> Any:
         if not isinstance(constant, Parameter):
             return constant
-        place = self._asked.setdefault(constant.index, len(self._asked))
+        place = self._slots.setdefault(constant.index, len(self._slots))
         return Parameter(self._first + place, constant.type)
 
     def constants(self, constants: Sequence[Constant]) -> tuple[Constant, ...]:
@@ -190,20 +190,20 @@ class _Numbers:
         return Predicate(clauses, predicate.residual, self.constants(predicate.constants))
 
 
-# ---- their members ----
+# ---- the members ----
 
 
 def constants_of(parts: Sequence[tuple[Members, tuple[int, ...]]], values: Values) -> Constants:
     """The constants of some queries one after the other: of each those that it asks for."""
     ids = pa.concat_arrays([members.ids for members, _ in parts])
     columns = [
-        pa.concat_arrays([members.values[asked[k]] for members, asked in parts])
+        pa.concat_arrays([members.values[slots[k]] for members, slots in parts])
         for k in range(len(parts[0][1]))
     ]
     return Constants(ids, columns, values)
 
 
-def joined(origins: Sequence[Origin]) -> Origin:
+def concatenated(origins: Sequence[Origin]) -> Origin:
     return Origin(
         np.concatenate([origin.numbers for origin in origins]),
         np.concatenate([origin.signatures for origin in origins]),

@@ -1,4 +1,4 @@
-"""Streams whose clocks are further apart than any window of a query that combines them.
+"""Clock distance: finds streams whose times are further apart than the windows of their queries.
 
 A join of a stream with times of last year and one that is stamped on arrival is right, and has no
 row. That is seen in the times of both: if the events of two streams lie further apart than a
@@ -98,19 +98,19 @@ class ClockDistance:
     _groups: list[Members] = field(default_factory=list)
     _cases: list[Case] = field(default_factory=list)
 
-    def know(self, members: Members) -> None:
-        """Queries that are there. Those that read one stream are of no interest."""
+    def add_queries(self, members: Members) -> None:
+        """Add queries to check. Queries that read one stream are ignored."""
         read = {self.channels[n] for n in members.template.reads if n in self.channels}
         if len(members) and len(read) > 1:
             self._groups.append(members)
 
-    def saw(self, stream: str, lowest: int, highest: int) -> None:
-        """Events came, with these times."""
+    def observe(self, stream: str, lowest: int, highest: int) -> None:
+        """Record the lowest and highest time of new events."""
         if stream not in self.spans:
             self.spans[stream] = Span(lowest, highest, highest)
         self.spans[stream].extend(lowest, highest)
 
-    def notices(self, is_there: Callable[[str], bool], *, ended: bool = False) -> list[Notice]:
+    def notices(self, is_registered: Callable[[str], bool], *, ended: bool = False) -> list[Notice]:
         """What is to be said after a batch, once for a query; `ended`: after the last one."""
         for span in self.spans.values():
             span.end_batch()
@@ -123,7 +123,7 @@ class ClockDistance:
         return [
             Notice("W208", query, self._message(a, b, reach, others))
             for query, others, a, b, reach in judged
-            if is_there(query)
+            if is_registered(query)
         ]
 
     def _cases_of(self, members: Members) -> Iterator[Case]:

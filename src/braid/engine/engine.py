@@ -83,9 +83,9 @@ class Engine:
         self._saved = SavedPages()
         #: Since when queries see events, of those that were given a time.
         self._births: dict[str, int] = {}
-        #: Changes that the running shard is told of before it runs the next time.
-        self._coming: dict[str, tuple[Query, int]] = {}
-        self._going: list[str] = []
+        #: Changes that the running shard gets before its next run.
+        self._pending_queries: dict[str, tuple[Query, int]] = {}
+        self._pending_drops: list[str] = []
         self._resumed = False
         self.notices = NoticeList()
         self.suspended: dict[str, str] = {}
@@ -143,7 +143,7 @@ class Engine:
             within=within,
         )
         self._catalog.add_constraint(found)
-        self._change()
+        self._invalidate_plan()
 
     @property
     def constraints(self) -> Mapping[str, Constraint]:
@@ -170,7 +170,7 @@ class Engine:
             self._births[id] = at
         if self._shard is not None:
             now = self._shard.bound(registered.query.template.outputs[-1].node.unit)
-            self._coming[id] = (registered.query, now if at is None else at)
+            self._pending_queries[id] = (registered.query, now if at is None else at)
 
     def _prepare(self, id: str, text: str, rows: Any, ids: str | None, at: int | None) -> None:
         prepared = prepare(text, rows, self._catalog, name=id, ids=ids, origin=Origin(query=id))
@@ -201,25 +201,25 @@ class Engine:
         if shard.can_add(members):
             shard.add(members, births, single=single)
         else:
-            self._change()
+            self._invalidate_plan()
 
-    def _make_changes(self) -> None:
-        """Queries that came and went since the last call, many at a time."""
+    def _apply_changes(self) -> None:
+        """Apply the added and dropped queries since the last call to the running shard, in bulk."""
         shard = self._shard
-        if shard is None or not (self._coming or self._going):
+        if shard is None or not (self._pending_queries or self._pending_drops):
             return
         self._emission.settle()
-        coming, self._coming = self._coming, {}
-        going, self._going = self._going, []
-        if going:
-            shard.drop(going, -(2**63))
-        groups = members_of(query for query, _ in coming.values())
+        added, self._pending_queries = self._pending_queries, {}
+        dropped, self._pending_drops = self._pending_drops, []
+        if dropped:
+            shard.drop(dropped, -(2**63))
+        groups = members_of(query for query, _ in added.values())
         if not all(shard.can_add(members) for members in groups):
-            self._births |= {name: birth for name, (_, birth) in coming.items()}
-            self._change()
+            self._births |= {name: birth for name, (_, birth) in added.items()}
+            self._invalidate_plan()
             return
         for members in groups:
-            births = np.array([coming[name][1] for name in members.ids.to_pylist()], np.int64)
+            births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
             shard.add(members, births, single=len(members) == 1)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
@@ -230,8 +230,8 @@ class Engine:
             return
         self._catalog.remove_query(id)
         self._forget_births(id)
-        if self._shard is not None and self._coming.pop(id, None) is None:
-            self._going.append(id)
+        if self._shard is not None and self._pending_queries.pop(id, None) is None:
+            self._pending_drops.append(id)
 
     def _forget_births(self, id: str) -> None:
         if self._births:
@@ -245,10 +245,10 @@ class Engine:
             shard = self._running()
             self._emission.settle()
             shard.drop([id], at)
-            self._bury(shard)
+            self._remove_expired(shard)
 
-    def _bury(self, shard: Shard) -> None:
-        """Forget the queries whose time was over before what has just been answered."""
+    def _remove_expired(self, shard: Shard) -> None:
+        """Remove the queries from the catalog whose death has passed."""
         over = []
         for name, at in self._catalog.ending.items():
             unit = self._catalog.removable(name).outputs[-1].node.unit
@@ -263,10 +263,10 @@ class Engine:
         """Run statements (CREATE and DROP of all kinds, bare queries), ended by ';'."""
         loaded = load(text, self._catalog, name=name)
         if self._shard is not None:
-            self._going += loaded.dropped
+            self._pending_drops += loaded.dropped
             self._running()
         self.notices.extend(loaded.notices)
-        self._change()
+        self._invalidate_plan()
 
     def load(self, path: str | Path) -> None:
         """Run the statements of a file, of the files of a folder (and of the folders in it), or of
@@ -284,7 +284,7 @@ class Engine:
     ) -> None:
         """Register a Python function that queries may call; it is called once for each event."""
         self._catalog.functions.register(name, call, arguments, returns)
-        self._change()
+        self._invalidate_plan()
 
     @property
     def streams(self) -> Mapping[str, Stream]:
@@ -310,7 +310,7 @@ class Engine:
         shard = self._running()
         self._take(shard, tables, now)
         found = self._emit(shard, shard.advance(now=now))
-        self._bury(shard)
+        self._remove_expired(shard)
         return found
 
     def finish(self) -> Tables:
@@ -318,7 +318,7 @@ class Engine:
         self._forget()
         shard = self._running()
         found = self._emit(shard, shard.finish())
-        self._bury(shard)
+        self._remove_expired(shard)
         return found
 
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
@@ -360,7 +360,7 @@ class Engine:
         for name in _TOTALS:
             self.totals[name] += emission.stats.get(name, 0)
         self.suspended = emission.suspended
-        self.notices.tell(emission.notices)
+        self.notices.add_new(emission.notices)
         self.rejected = pa.concat_tables([self.rejected, *(t for _, t in emission.rejected)])
         found: dict[str, list[pa.Table]] = {}
         for group in emission.groups:
@@ -373,7 +373,7 @@ class Engine:
         }
 
     def _forget(self) -> None:
-        """Let go of what the last call reported."""
+        """Forget the results of the last call."""
         self._emission = Emission()
         self.rejected = _NONE_REJECTED
 
@@ -406,14 +406,14 @@ class Engine:
         """Tables of different attributes in one form: names, start, end, payload."""
         types = {point.time_type for point in self._running().exits}
         clock = types.pop() if len(types) == 1 else pa.int64()
-        nothing = _nothing_described(columns, clock)
+        nothing = _empty_described(columns, clock)
         parts = [_described(names, table, nothing.schema) for names, table in tables]
         return pa.concat_tables(parts) if parts else nothing
 
     # ---- state ----
 
     def _running(self) -> Shard:
-        self._make_changes()
+        self._apply_changes()
         if self._shard is None:
             queries, streams = self._catalog.members(), self._catalog.streams
             options = self._shard_options()
@@ -432,7 +432,7 @@ class Engine:
             for name, at in self._catalog.ending.items():
                 self._shard.drop([name], at)
         if self._shard.executor.watches_constraints:
-            self.notices.tell(unused_notices(self._shard.executor))
+            self.notices.add_new(unused_notices(self._shard.executor))
         return self._shard
 
     def _shard_options(self) -> ShardOptions:
@@ -443,8 +443,8 @@ class Engine:
             declared=tuple(self._catalog.constraints.values()),
         )
 
-    def _change(self) -> None:
-        """The set of queries has changed: plan anew, and keep the state of those that stay."""
+    def _invalidate_plan(self) -> None:
+        """Discard the shard and save its state: the next call plans again."""
         if self._shard is not None:
             self._saved.take(self._shard.save())
             self._shard = None
@@ -507,7 +507,7 @@ class Engine:
 
 
 @lru_cache(16)
-def _nothing_described(columns: tuple[str, ...], clock: pa.DataType) -> pa.Table:
+def _empty_described(columns: tuple[str, ...], clock: pa.DataType) -> pa.Table:
     """The one form without rows: most batches have nothing that is late."""
     fields = [(c, clock if c in ("start", "end") else pa.string()) for c in columns]
     return pa.schema(fields).empty_table()

@@ -1,8 +1,8 @@
-"""Runs the m-ops of a shared plan, one after the other, each over a whole batch.
+"""The executor: runs the m-ops of a shared plan in order, each over a whole batch.
 
-Queries are members of m-ops: to add one is to give each m-op on its way a few words of data, and
-to let it see events from its birth on; nobody else notices. To drop one is to end its life at a
-time, and to take those words out again once that time has passed.
+Queries are members of m-ops. Adding a query gives each m-op on its route a few words of data, and
+does not affect other queries. Dropping a query ends it at an event time; when that time has
+passed, the executor removes its data from the m-ops.
 """
 
 from __future__ import annotations
@@ -18,14 +18,20 @@ import pyarrow as pa
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
-from braid.engine.bulk_registration import Comer, Forms, constants_of, joined, renumbered
+from braid.engine.bulk_registration import (
+    Forms,
+    PendingQueries,
+    concatenated,
+    constants_of,
+    renumbered,
+)
 from braid.engine.checksums import reading
 from braid.engine.compaction import compact_values
 from braid.engine.failures import Failures
-from braid.engine.io.output_router import ChannelExits
-from braid.engine.io.shared_events import with_feeds
-from braid.engine.query_registry import Admitted, Census, ExitPoint
-from braid.engine.suspension import Stop
+from braid.engine.io.output_router import OutputRouter
+from braid.engine.io.shared_events import with_shared_events
+from braid.engine.query_registry import Admitted, ExitPoint, QueryRegistry
+from braid.engine.suspension import Suspension
 from braid.operators.core.base import Context, Logic, State
 from braid.operators.core.batch import Batch, Later
 from braid.operators.core.bit_sets import BitSets
@@ -52,14 +58,14 @@ from braid.plan.plan import Plan, channel_owner, last_uses, moved_by_time, order
 from braid.plan.routes import Exit, Route, Stage
 from braid.plan.specs import Shape
 
-#: Compact the tables of values when they have grown so much beyond what was alive the last time.
+#: Compact the tables of values when they have grown by this factor since the last compaction.
 GROWTH = 2
 COMPACT_FROM = 1 << 20
 
 
 @dataclass(frozen=True)
-class Found:
-    """Results of one form: the events of a channel, and how many results they are in all."""
+class ExitBatch:
+    """The events of a batch for one exit, and the number of results that they make."""
 
     exit: ExitPoint
     batch: Batch
@@ -67,17 +73,17 @@ class Found:
 
 
 class Executor:
-    """The running plan of one shard: knows nothing of time beyond the bound of each batch."""
+    """The running plan of one shard. The caller gives the watermark of each batch."""
 
     def __init__(self, plan: Plan, context: Context) -> None:
         self.plan = plan
         self.context = context
         self.logics: dict[str, Logic] = {}
-        #: Those that use constraints, which may turn out not to hold.
-        self._watching: dict[str, UsesConstraints] = {}
-        #: Where it is seen whether those that were declared hold.
+        #: The joins that rely on constraints, by m-op.
+        self._constraint_joins: dict[str, UsesConstraints] = {}
+        #: The m-ops that check declared constraints.
         self._watches: dict[str, WatchesConstraint] = {}
-        self.census = Census()
+        self.registry = QueryRegistry()
         self.failures = Failures(self)
         self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
         self.events_in: dict[str, int] = {}
@@ -85,19 +91,19 @@ class Executor:
         self._users: dict[str, int] = {}
         self._order: tuple[str, ...] | None = None
         self._moved: tuple[str, ...] = ()
-        self._overflown: dict[str, int] = {}
+        self._overflowed: dict[str, int] = {}
         self._last_use: dict[str, list[str]] = {}
-        #: What is read by others than the channel of several streams.
+        #: The streams that some m-op reads directly, not through a shared channel.
         self._direct: set[str] = set()
         #: How many m-ops read each channel.
         self._readers: Counter[str] = Counter()
-        self._alive = COMPACT_FROM
-        self._channel_exits: list[ChannelExits] | None = None
+        self._live_bytes = COMPACT_FROM
+        self._output_routers: list[OutputRouter] | None = None
 
     # ---- members ----
 
     def admit(self, route: Route, members: Members, births: Words | None = None) -> Admitted:
-        """Take on queries of one template; without births they see everything."""
+        """Admit queries of one template; without births they see all events."""
         constants = Constants(members.ids, members.values, self.context.values)
         count = len(members.ids)
         origins: list[Origin] = []
@@ -106,40 +112,41 @@ class Executor:
             given = [None if o is None else origins[o] for o in stage.origins]
             origins.append(logic.admit(stage.recipe, constants, given))
             self._users[stage.mop] = self._users.get(stage.mop, 0) + count
-        return self._enter(Comer(route, members, births), origins, constants)
+        return self._enter(PendingQueries(route, members, births), origins, constants)
 
-    def admit_together(self, comers: Sequence[Comer]) -> list[Admitted]:
-        """Take on queries of many templates, those of a form at once: see `bulk_registration.py`."""
-        forms, origins = Forms(), [list[Origin]() for _ in comers]
-        for place in range(max((len(comer.route.stages) for comer in comers), default=0)):
+    def admit_bulk(self, pending: Sequence[PendingQueries]) -> list[Admitted]:
+        """Admit queries of many templates, one form at a time: see `bulk_registration.py`."""
+        forms, origins = Forms(), [list[Origin]() for _ in pending]
+        for place in range(max((len(entry.route.stages) for entry in pending), default=0)):
             groups: dict[Hashable, list[tuple[int, tuple[int, ...]]]] = {}
-            for n, (route, members, _) in enumerate(comers):
+            for n, (route, members, _) in enumerate(pending):
                 if place < len(route.stages):
                     stage = route.stages[place]
                     self._logic(stage)
                     self._users[stage.mop] = self._users.get(stage.mop, 0) + len(members)
-                    form, asked = forms.of(stage.recipe)
+                    form, slots = forms.of(stage.recipe)
                     known = tuple([o is None for o in stage.origins])
-                    groups.setdefault((stage.mop, form, known), []).append((n, asked))
+                    groups.setdefault((stage.mop, form, known), []).append((n, slots))
             for group in groups.values():
-                self._admit_form(comers, origins, place, group)
+                self._admit_form(pending, origins, place, group)
         return [
             self._enter(
-                comer, own, Constants(comer.members.ids, comer.members.values, self.context.values)
+                entry, own, Constants(entry.members.ids, entry.members.values, self.context.values)
             )
-            for comer, own in zip(comers, origins, strict=True)
+            for entry, own in zip(pending, origins, strict=True)
         ]
 
     def _admit_form(
         self,
-        comers: Sequence[Comer],
+        pending: Sequence[PendingQueries],
         origins: list[list[Origin]],
         place: int,
         group: Sequence[tuple[int, tuple[int, ...]]],
     ) -> None:
-        """Let an m-op take on those who ask the same of it; `origins` get their nodes."""
-        stages = [comers[n].route.stages[place] for n, _ in group]
-        parts = [(comers[n].members, asked) for n, asked in group]
+        """Admit the queries whose recipes have the same form to one m-op, and append their nodes to
+        `origins`."""
+        stages = [pending[n].route.stages[place] for n, _ in group]
+        parts = [(pending[n].members, slots) for n, slots in group]
         given: list[Origin | None] = []
         for k, origin in enumerate(stages[0].origins):
             if origin is None:
@@ -147,7 +154,7 @@ class Executor:
                 continue
             read = [stage.origins[k] for stage in stages]
             given.append(
-                joined([origins[n][r or 0] for (n, _), r in zip(group, read, strict=True)])
+                concatenated([origins[n][r or 0] for (n, _), r in zip(group, read, strict=True)])
             )
         logic = self.logics[stages[0].mop]
         found = logic.admit(
@@ -159,11 +166,13 @@ class Executor:
             origins[n].append(Origin(found.numbers[own], found.signatures[own]))
             first += len(members)
 
-    def _enter(self, comer: Comer, origins: Sequence[Origin], constants: Constants) -> Admitted:
-        """Queries that all m-ops of their route know are there, and have results from now on."""
-        route, members, births = comer
+    def _enter(
+        self, entry: PendingQueries, origins: Sequence[Origin], constants: Constants
+    ) -> Admitted:
+        """Register queries that all m-ops of their route have admitted: they have results from now on."""
+        route, members, births = entry
         count = len(members.ids)
-        first = self.census.new_numbers(count)
+        first = self.registry.new_numbers(count)
         admitted = Admitted(
             route,
             members.ids,
@@ -180,13 +189,13 @@ class Executor:
             point.subscribers.add(
                 nodes, admitted.numbers, admitted.births, _longest(exit_, constants)
             )
-        self.census.add(admitted)
+        self.registry.add(admitted)
         if self.failures.mops or self.failures.queries:
             self.failures.spread()
         return admitted
 
     def prepare(self, route: Route) -> list[ExitPoint]:
-        """The m-ops of a route that nobody takes yet, for those who read what it publishes."""
+        """Build the m-ops of a route without queries, for the readers of what it publishes."""
         for stage in route.stages:
             self._logic(stage)
         points = [self._exit(e) for e in route.exits]
@@ -198,7 +207,7 @@ class Executor:
         if self.plan.add(stage):
             logic = self.logics[stage.mop] = REGISTRY.build(stage.spec, self.context, stage.inputs)
             if isinstance(logic, UsesConstraints):
-                self._watching[stage.mop] = logic
+                self._constraint_joins[stage.mop] = logic
             if isinstance(logic, WatchesConstraint):
                 self._watches[stage.mop] = logic
             self._order = None
@@ -208,7 +217,7 @@ class Executor:
         key = (exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
         if key not in self.exits:
             self.exits[key] = ExitPoint(exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
-            self._channel_exits = None
+            self._output_routers = None
         return self.exits[key]
 
     def publish(self, stage: Stage, sources: Iterable[ExitPoint]) -> None:
@@ -218,15 +227,15 @@ class Executor:
         logic.sources = [point.subscribers for point in sources]
 
     def changed(self) -> None:
-        """m-ops read other channels than before."""
+        """Forget the cached order: the inputs of an m-op have changed."""
         self._order = None
 
     def end(self, numbers: Words, deaths: Words) -> None:
-        """These queries put out nothing from a time on."""
+        """End the results of these queries at the given times."""
         points: dict[int, tuple[ExitPoint, list[Words]]] = {}
         order = np.argsort(numbers, kind="stable")
         numbers, deaths = numbers[order], deaths[order]
-        for admitted, rows in self.census.grouped(numbers):
+        for admitted, rows in self.registry.grouped(numbers):
             for point in admitted.exits:
                 points.setdefault(id(point), (point, []))[1].append(admitted.first + rows)
         for point, leaving in points.values():
@@ -234,14 +243,13 @@ class Executor:
             point.subscribers.end(numbers[places], deaths[places])
 
     def dismiss(self, numbers: Words) -> None:
-        """Take queries out of every m-op on their way, and free what only they needed.
+        """Remove queries from every m-op on their routes, and free what only they needed.
 
-        All together, whatever ways they took: what an m-op or an exit has to look through for one
-        that leaves, it looks through once.
+        All queries are removed together, so that each m-op and each exit scans its tables once.
         """
         points: dict[int, tuple[ExitPoint, list[Words]]] = {}
         nodes: dict[str, dict[str, list[Words]]] = {}
-        for admitted, rows in self.census.grouped(np.sort(numbers)):
+        for admitted, rows in self.registry.grouped(np.sort(numbers)):
             for point in admitted.exits:
                 points.setdefault(id(point), (point, []))[1].append(admitted.first + rows)
             for stage, own in zip(admitted.route.stages, admitted.nodes, strict=True):
@@ -249,18 +257,18 @@ class Executor:
                 ports.setdefault(stage.recipe.node_port, []).append(own[rows].astype(np.int64))
         for point, leaving in points.values():
             point.subscribers.remove(np.unique(np.concatenate(leaving)))
-        for signature in reversed(self.order):  # what reads before what is read
+        for signature in reversed(self.order):  # readers first
             for port, found in nodes.get(signature, {}).items():
                 self._dismiss(signature, port, np.concatenate(found))
         self.failures.forget_queries(numbers.tolist())
-        self.census.forget(numbers.tolist())
+        self.registry.forget(numbers.tolist())
         self._remove_unused()
 
     def _dismiss(self, signature: str, port: str, nodes: Words) -> None:
         logic: Any = self.logics[signature]
         self._users[signature] -= len(nodes)
         if signature in self.failures.mops:
-            return  # it goes with the last of them
+            return  # the m-op is removed with its last query
         if isinstance(logic, NodesByPort):
             logic.leave(port, nodes)
         else:
@@ -273,7 +281,7 @@ class Executor:
             if not point.subscribers.count and not point.stays:
                 point.gone = True
                 del self.exits[key]
-                self._channel_exits = None
+                self._output_routers = None
         while True:
             read = {channel_owner(c) for mop in self.plan.mops.values() for c in mop.inputs}
             unused = [s for s in self.logics if s not in read and not self._is_used(s)]
@@ -282,16 +290,15 @@ class Executor:
             for signature in unused:
                 self.plan.remove(signature)
                 del self.logics[signature]
-                self._watching.pop(signature, None)
+                self._constraint_joins.pop(signature, None)
                 self._watches.pop(signature, None)
                 self._users.pop(signature, None)
-                self._overflown.pop(signature, None)
+                self._overflowed.pop(signature, None)
                 self.failures.forget(signature)
                 self._order = None
 
     def _is_used(self, signature: str) -> bool:
-        """Whether queries go through an m-op, whoever reads it. What a prepared query without
-        members would use is kept for it."""
+        """Whether an m-op has queries. The m-ops of a prepared query without members are kept."""
         if isinstance(self.logics[signature], Publishes):
             return False
         return self._users.get(signature, 1) > 0
@@ -312,7 +319,7 @@ class Executor:
 
     @property
     def moved_by_time(self) -> tuple[str, ...]:
-        """The m-ops that have to be run when only time passes."""
+        """The m-ops to run when time passes without events."""
         return self._moved if self.order else ()
 
     def run(
@@ -320,19 +327,19 @@ class Executor:
         sources: Mapping[str, Rows | Columns],
         bounds: Callable[[str], int],
         feeds: Sequence[tuple[tuple[str, ...], Rows]] = (),
-    ) -> list[Found]:
-        """What comes out of every exit for whole epochs of input.
+    ) -> list[ExitBatch]:
+        """Run a batch of whole epochs and return the events of every exit.
 
-        `sources` has the rows of each stream in order of `end`, `feeds` those that belong to
-        several streams of a channel; `bounds` the watermark that each m-op's clock advances to.
-        Without any input, only time has passed: what it does not move is left alone.
+        `sources` has the rows of each stream in order of `end`. `feeds` has the rows that belong to
+        several streams of a channel. `bounds` gives the watermark that the clock of an m-op
+        advances to. Without input, only the m-ops that depend on time are run.
         """
         channels: dict[str, Batch | Later] = {}
         order = self.order if sources else self.moved_by_time
-        whole = with_feeds(sources, feeds, self._direct) if feeds else {}
+        whole = with_shared_events(sources, feeds, self._direct) if feeds else {}
         for name, shape in self.plan.sources.items():
             events = whole.get(name, sources.get(name))
-            channels[source_channel(name)] = self._arrived(name, shape, events)
+            channels[source_channel(name)] = self._source_batch(name, shape, events)
         for logic in self.logics.values():
             if isinstance(logic, TakesFeeds):
                 logic.feeds = [f for f in feeds if not set(f[0]).isdisjoint(logic.streams)]
@@ -344,17 +351,18 @@ class Executor:
                 if channel not in wanted:
                     channels.pop(channel, None)
         for channel in channels:
-            self._made(channel, channels)
+            self._materialized(channel, channels)
         return [
             found
             for exits in self._by_channel()
-            if (batch := self._made(exits.points[0].channel, channels)) is not None and len(batch)
+            if (batch := self._materialized(exits.points[0].channel, channels)) is not None
+            and len(batch)
             for point, part in exits.split(batch)
-            if (found := self._found(point, part)) is not None
+            if (found := self._exit_batch(point, part)) is not None
         ]
 
-    def _arrived(self, name: str, shape: Shape, events: Rows | Columns | None) -> Batch:
-        """What a source has: columns as they are for a reader that is alone, rows for several."""
+    def _source_batch(self, name: str, shape: Shape, events: Rows | Columns | None) -> Batch:
+        """The batch of a source: columns in place if it has one reader, rows if it has several."""
         if events is None:
             return Batch(np.empty((0, shape.layout.width), np.int64))
         if not isinstance(events, Columns):
@@ -362,43 +370,43 @@ class Executor:
         alone = self._readers.get(source_channel(name), 0) == 1
         return Unread(events) if alone else Batch(events.rows)
 
-    def _by_channel(self) -> list[ChannelExits]:
-        if self._channel_exits is None:
+    def _by_channel(self) -> list[OutputRouter]:
+        if self._output_routers is None:
             groups: dict[str, list[ExitPoint]] = {}
             for point in self.exits.values():
                 groups.setdefault(point.channel, []).append(point)
-            self._channel_exits = [ChannelExits(points) for points in groups.values()]
-        return self._channel_exits
+            self._output_routers = [OutputRouter(points) for points in groups.values()]
+        return self._output_routers
 
-    def _made(self, channel: str, channels: dict[str, Batch | Later]) -> Batch | None:
-        """What is in a channel, if anything was put there."""
+    def _materialized(self, channel: str, channels: dict[str, Batch | Later]) -> Batch | None:
+        """The batch of a channel, computed now if it is lazy; None if the channel has none."""
         found = channels.get(channel)
         if not callable(found):
             return found
         owner = channel_owner(channel)
         try:
-            batch = self._nothing(channel) if owner in self.failures.mops else found()
+            batch = self._empty_batch(channel) if owner in self.failures.mops else found()
         except Exception as error:
             self.failures.fail(owner, error, None)
-            batch = self._nothing(channel)
+            batch = self._empty_batch(channel)
         channels[channel] = batch
-        self._note_stops(owner)
+        self._note_suspensions(owner)
         self.events_out[owner] = self.events_out.get(owner, 0) + len(batch)
         return batch
 
-    def _note_stops(self, signature: str) -> None:
+    def _note_suspensions(self, signature: str) -> None:
         sums = self.plan.mops[signature].spec.sums
         if signature in self.failures.mops:
             return
         if sums and self.logics[signature].stopped:
-            self._end_overflown(signature)
+            self._end_overflowed(signature)
 
     def _step(self, signature: str, channels: dict[str, Batch | Later], bound: int) -> None:
         if signature in self.failures.mops:
             return
         mop = self.plan.mops[signature]
-        read = [(channel, self._made(channel, channels)) for channel in mop.inputs]
-        inputs = [self._nothing(name) if found is None else found for name, found in read]
+        read = [(channel, self._materialized(channel, channels)) for channel in mop.inputs]
+        inputs = [self._empty_batch(name) if found is None else found for name, found in read]
         logic = self.logics[signature]
         inputs = [batch if _understands(logic, batch) else batch.spelled() for batch in inputs]
         try:
@@ -406,7 +414,7 @@ class Executor:
         except Exception as error:
             self.failures.fail(signature, error, bound)
             return
-        self._note_stops(signature)
+        self._note_suspensions(signature)
         made = {"": output} if isinstance(output, Batch) else output
         count = 0
         for port, batch in made.items():
@@ -415,39 +423,43 @@ class Executor:
         self.events_in[signature] = self.events_in.get(signature, 0) + sum(map(len, inputs))
         self.events_out[signature] = self.events_out.get(signature, 0) + count
 
-    def _nothing(self, channel: str) -> Batch:
-        """A port that exists but has had no event yet."""
+    def _empty_batch(self, channel: str) -> Batch:
+        """A batch without events, of the channel's width."""
         width = self.plan.channels[channel].layout.width
         none = np.empty(0, np.int32)
         return Batch(np.empty((0, width), np.int64), none, none)
 
-    def _found(self, point: ExitPoint, batch: Batch) -> Found | None:
+    def _exit_batch(self, point: ExitPoint, batch: Batch) -> ExitBatch | None:
         count = point.subscribers.counted(batch)
-        return Found(point, batch, count) if count else None
+        return ExitBatch(point, batch, count) if count else None
 
-    def stopped(self) -> dict[int, Stop]:
-        """Queries that gave up, when, and why."""
-        found: dict[int, Stop] = {}
+    def suspensions(self) -> dict[int, Suspension]:
+        """The suspended queries by number."""
+        found: dict[int, Suspension] = {}
         for signature, logic in self.logics.items():
             if signature in self.failures.mops or not logic.stopped:
                 continue
             overflow = self.plan.mops[signature].spec.sums
             if overflow:
-                self._end_overflown(signature)
+                self._end_overflowed(signature)
             short = logic.out_of_memory if isinstance(logic, LimitsMemory) else ()
             for admitted, stage, number, node, at in self._stopped_in(signature):
                 ended = _ended(admitted.route, stage) if overflow else ()
-                stop = Stop(at, overflow, node in short, ended)
-                found[number] = stop.with_earlier(found[number]) if number in found else stop
-        return found | self.failures.stops()
+                suspension = Suspension(at, overflow, node in short, ended)
+                found[number] = (
+                    suspension.with_earlier(found[number]) if number in found else suspension
+                )
+        return found | self.failures.suspensions()
 
     def broken(self) -> Iterator[tuple[str, ConstraintMode | None, BrokenConstraint]]:
-        """Declared constraints that were broken since this was last asked, with the queries that join
+        """Declared constraints that were broken since the last call, with the queries that join
         their streams, and what these may do if their joins have used them.
 
-        What a join has seen is handed to whoever watches the streams, and told from there: once.
-        What was seen there is not used by any join any more."""
-        for join in (self._watching[s] for s in self._watching if s not in self.failures.mops):
+        A violation that a join sees is passed to the m-op that checks the constraint, which reports
+        it once. No join relies on a constraint that was reported."""
+        for join in (
+            self._constraint_joins[s] for s in self._constraint_joins if s not in self.failures.mops
+        ):
             for broken in join.broken():
                 for watch in self._watches.values():
                     if watch.constraint.name == broken.constraint:
@@ -455,43 +467,43 @@ class Executor:
         for signature, watch in self._watches.items():
             news = None if signature in self.failures.mops else watch.news()
             if news is not None:
-                yield from self._told(signature, *news)
-                for join in self._watching.values():
+                yield from self._queries_of_watch(signature, *news)
+                for join in self._constraint_joins.values():
                     join.give_up(news[0])
 
     @property
     def watches_constraints(self) -> bool:
-        """Whether there may be anything to tell of constraints."""
-        return bool(self._watching or self._watches)
+        """Whether any m-op uses or checks constraints."""
+        return bool(self._constraint_joins or self._watches)
 
     def unused(self) -> Iterator[tuple[str, Constraint, str]]:
-        """Queries whose joins don't use a declared constraint and that have not been told: why."""
+        """The queries whose joins don't use a declared constraint, with the reason; each once."""
         for watch in self._watches.values():
-            for query, why in watch.unused(self.census.has):
+            for query, why in watch.unused(self.registry.has):
                 yield query, watch.constraint, why
 
     def constraint_joins(self) -> Iterable[tuple[str, UsesConstraints]]:
         """The joins that use constraints, by m-op."""
-        return self._watching.items()
+        return self._constraint_joins.items()
 
     def through(self, mop: str) -> Iterator[str]:
         """The queries that go through an m-op."""
-        for admitted, rows in self.census.living():
+        for admitted, rows in self.registry.living():
             if any(stage.mop == mop for stage in admitted.route.stages):
-                yield from (self.census.id_of(admitted.first + row) for row in rows.tolist())
+                yield from (self.registry.id_of(admitted.first + row) for row in rows.tolist())
 
-    def _told(
+    def _queries_of_watch(
         self, signature: str, broken: BrokenConstraint, to: Collection[str] | None
     ) -> Iterator[tuple[str, ConstraintMode | None, BrokenConstraint]]:
         """The queries that go through a watch: all of them, or those that are named."""
-        for admitted, rows in self.census.living():
+        for admitted, rows in self.registry.living():
             mops = {stage.mop for stage in admitted.route.stages}
             if signature not in mops:
                 continue
-            joins = [join for mop, join in self._watching.items() if mop in mops]
+            joins = [join for mop, join in self._constraint_joins.items() if mop in mops]
             modes = [join.mode for join in joins if join.uses(broken.constraint)]
             for row in rows.tolist():
-                name = self.census.id_of(admitted.first + row)
+                name = self.registry.id_of(admitted.first + row)
                 if to is None or name in to:
                     yield name, modes[0] if modes else None, broken
 
@@ -500,7 +512,7 @@ class Executor:
         and when."""
         stopped = self.logics[signature].stopped
         nodes = np.array(list(stopped), np.int64)
-        for admitted, rows in self.census.living():
+        for admitted, rows in self.registry.living():
             for k, stage in enumerate(admitted.route.stages):
                 if stage.mop == signature:
                     own = admitted.nodes[k][rows]
@@ -508,13 +520,13 @@ class Executor:
                         node = int(admitted.nodes[k][row])
                         yield admitted, k, admitted.first + row, node, stopped[node]
 
-    def _end_overflown(self, signature: str) -> None:
+    def _end_overflowed(self, signature: str) -> None:
         """A query whose sum does not fit puts out nothing that depends on it from that instant on;
         those who read what it publishes must not see it either, so this is done at once."""
         count = len(self.logics[signature].stopped)
-        if self._overflown.get(signature) == count:
+        if self._overflowed.get(signature) == count:
             return
-        self._overflown[signature] = count
+        self._overflowed[signature] = count
         points: dict[int, tuple[ExitPoint, dict[int, int]]] = {}
         for admitted, stage, number, _, at in self._stopped_in(signature):
             for place in admitted.route.exits_after(stage):
@@ -534,7 +546,7 @@ class Executor:
         }
 
     def restore(self, states: Mapping[str, State]) -> None:
-        """Give m-ops what m-ops of the same signatures saved; their members are there already."""
+        """Restore the state of the m-ops by signature; their members are already admitted."""
         for signature, state in states.items():
             logic = self.logics.get(signature)
             if logic is not None:
@@ -558,7 +570,7 @@ class Executor:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of what is known of the queries."""
+        """Bytes of the indexes of queries."""
         exits = sum(point.subscribers.nbytes for point in self.exits.values())
         return exits + sum(logic.index_bytes for logic in self.logics.values())
 
@@ -567,12 +579,12 @@ class Executor:
         return values.strings.size + sum(c.values.nbytes for c in values.carried.values())
 
     def compact(self) -> None:
-        """Forget strings and carried values that no instance refers to, if that may pay."""
+        """Remove strings and carried values that no instance refers to, if the tables have grown."""
         values = self.context.values
-        if self._values_size() < GROWTH * self._alive:
+        if self._values_size() < GROWTH * self._live_bytes:
             return
         compact_values(values, self.failures.running(), self.forget_codes)
-        self._alive = max(self._values_size(), COMPACT_FROM)
+        self._live_bytes = max(self._values_size(), COMPACT_FROM)
 
 
 def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
@@ -583,7 +595,7 @@ def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
 
 
 def _understands(logic: Logic, batch: Batch) -> bool:
-    """Whether a logic takes the members of a batch as they are written."""
+    """Whether a logic accepts the encoding of the members of a batch."""
     return logic.takes_bits if isinstance(batch.sets, BitSets) else logic.takes_sets
 
 

@@ -1,12 +1,10 @@
-"""m-ops that failed: what raised in one of them takes along the queries that go through it, and
-nobody else.
+"""Failed m-ops: an exception in an m-op suspends the queries that use it, and no others.
 
-An exception in a logic is a defect, or the size of something that nobody thought of. Its state may
-be changed by half, so the m-op is not run again: its readers see nothing of it from then on. The
-queries that go through it, and those that read what these publish, put out nothing from that batch
-on, and `suspended` says why; all others of the batch have their events and results. A snapshot
-keeps this. When the last of its queries is dropped the m-op is gone, and one that is registered
-anew begins anew.
+An exception in a logic is a defect, or an unexpected size. The state of the m-op may be
+inconsistent, so it is not run again, and its readers get no more events from it. Its queries, and
+the queries that read what these publish, have no results from that batch on; `suspended` has the
+reason. All other queries are not affected. Snapshots contain the failures. The m-op is removed with
+its last query; a query that is registered again starts with a new m-op.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from braid.engine.query_registry import Admitted
-from braid.engine.suspension import Stop
+from braid.engine.suspension import Suspension
 from braid.errors import CheckpointError
 from braid.operators.core.base import Logic
 from braid.operators.core.subscriber_index import ALWAYS
@@ -32,7 +30,7 @@ _LONGEST = 200
 
 
 class Failures:
-    """What has failed in one executor: m-ops, and queries by number, each with the reason."""
+    """The failed m-ops and queries (by number) of one executor, each with the reason."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -40,8 +38,8 @@ class Failures:
         self.queries: dict[int, str] = {}
 
     def fail(self, signature: str, error: Exception, bound: int | None) -> None:
-        """An m-op raised. A disk that fails and state that is damaged are not the query's doing:
-        whoever runs the batch is told."""
+        """Record that an m-op raised. Disk errors and damaged state are not caused by the query:
+        they are raised to the caller."""
         if isinstance(error, OSError | CheckpointError):
             raise error
         when = "" if bound is None else f" before {bound}"
@@ -50,7 +48,7 @@ class Failures:
         self.spread()
 
     def spread(self) -> None:
-        """Suspend all queries that depend on what has failed."""
+        """Suspend all queries that depend on failed m-ops or queries."""
         found = {
             number: reason for number, reason in self._dependents() if number not in self.queries
         }
@@ -61,9 +59,9 @@ class Failures:
 
     def _dependents(self) -> Iterator[tuple[int, str]]:
         failed = dict(self.mops)
-        admitted = list(self._executor.census.living())
+        admitted = list(self._executor.registry.living())
         for number, reason in self.queries.items():
-            own = self._executor.census.of(number)
+            own = self._executor.registry.of(number)
             failed |= {f"{_PUBLISH}{point.stream}": reason for point in own.exits if point.stream}
         while True:
             before = len(failed)
@@ -77,13 +75,14 @@ class Failures:
             if len(failed) == before:
                 return
 
-    def stops(self) -> dict[int, Stop]:
+    def suspensions(self) -> dict[int, Suspension]:
         return {
-            number: Stop(int(ALWAYS), False, failure=why) for number, why in self.queries.items()
+            number: Suspension(int(ALWAYS), False, failure=why)
+            for number, why in self.queries.items()
         }
 
     def running(self) -> Iterator[Logic]:
-        """The logics whose state means something."""
+        """The logics that have not failed."""
         return (logic for s, logic in self._executor.logics.items() if s not in self.mops)
 
     def forget(self, signature: str) -> None:
@@ -96,18 +95,18 @@ class Failures:
     # ---- state ----
 
     def saved(self) -> dict[str, dict[str, str]]:
-        census = self._executor.census
+        registry = self._executor.registry
         return {
             "mops": dict(self.mops),
-            "queries": {census.id_of(number): why for number, why in self.queries.items()},
+            "queries": {registry.id_of(number): why for number, why in self.queries.items()},
         }
 
     def restore(self, saved: Mapping[str, Mapping[str, str]]) -> None:
-        """What had failed when the state was saved has no state to go on from."""
-        census, known = self._executor.census, self._executor.logics
+        """Restore the failures of a snapshot: failed m-ops have no saved state."""
+        registry, known = self._executor.registry, self._executor.logics
         self.mops = {s: why for s, why in saved.get("mops", {}).items() if s in known}
-        ids = {name: why for name, why in saved.get("queries", {}).items() if census.has(name)}
-        self.queries = {n: ids[name] for name in ids for n in census.numbers_of_all([name])}
+        ids = {name: why for name, why in saved.get("queries", {}).items() if registry.has(name)}
+        self.queries = {n: ids[name] for name in ids for n in registry.numbers_of_all([name])}
         numbers = np.array(list(self.queries), np.int64)
         if len(numbers):
             self._executor.end(numbers, np.full(len(numbers), ALWAYS, np.int64))
@@ -115,7 +114,7 @@ class Failures:
 
 
 def _of_these(group: Admitted, failed: Mapping[str, str]) -> str | None:
-    """Why the queries of a route cannot go on; None if they can."""
+    """The failure that a route depends on; None if there is none."""
     for stage in group.route.stages:
         # Of others it reads what they publish; m-ops that it shares may read more than it does.
         read = (name for name in map(channel_owner, stage.inputs) if name.startswith(_PUBLISH))

@@ -1,4 +1,4 @@
-"""Templates into the running plan: routes are made once for each, queries are admitted to them."""
+"""The planner: computes the route of each template once, and admits queries to the routes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from braid.algebra.schema import Schema
 from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
 from braid.algebra.types import Kind, kind_of
-from braid.engine.bulk_registration import Comer, can_wait
+from braid.engine.bulk_registration import PendingQueries, can_defer
 from braid.engine.executor import Executor
 from braid.engine.query_registry import ExitPoint
 from braid.operators.core.subscriber_index import ALWAYS
@@ -50,7 +50,7 @@ from braid.plan.specs import Shape
 
 
 def inlined(node: Node, known: Mapping[str, Node]) -> Node:
-    """The expression with every read of a known stream replaced by what makes it."""
+    """The expression with every read of a known stream replaced by its definition."""
     if not known or known.keys().isdisjoint(algebra.reads(node)):
         return node
     match node:
@@ -76,8 +76,8 @@ def read_shapes(
     for members in groups:
         nodes = [output.node for output in members.template.outputs]
         for node in nodes:
-            _name_columns(node, set(node.schema.names), used)
-        for stream, names in _asked_of_streams(nodes, declared):
+            _collect_columns(node, set(node.schema.names), used)
+        for stream, names in _constraint_columns(nodes, declared):
             used.setdefault(stream, set()).update(names)
     return {
         name: Shape(Schema(tuple(a for a in streams[name].schema if a.name in used[name])))
@@ -86,82 +86,86 @@ def read_shapes(
     }
 
 
-def _asked_of_streams(
+def _constraint_columns(
     nodes: Sequence[Node], declared: tuple[Constraint, ...]
 ) -> Iterable[tuple[str, tuple[str, ...]]]:
     use = REGISTRY.constraints
     return use.reads(nodes, declared) if declared and use is not None else ()
 
 
-def _name_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> None:
-    """Gather the attributes that an expression asks of the streams below it."""
+def _collect_columns(node: Node, wanted: set[str], used: dict[str, set[str]]) -> None:
+    """Collect the attributes that an expression reads from its streams."""
     match node:
         case Read():
             used.setdefault(node.stream, set()).update(wanted)
         case Select():
-            _name_columns(node.input, wanted | _named(node.predicate), used)
+            _collect_columns(node.input, wanted | _named(node.predicate), used)
         case Project():
             asked = [e for name, e in node.items if name in wanted]
-            _name_columns(node.input, _named(*asked), used)
+            _collect_columns(node.input, _named(*asked), used)
         case SameTime():
             names = _named(*(arg for a in node.aggregates for arg in a.args))
             if any(a.function in ("max_by", "min_by") for a in node.aggregates):
                 names |= set(node.input.schema.names)
-            _name_columns(node.input, names, used)
+            _collect_columns(node.input, names, used)
         case Union():
-            _name_columns(node.first, wanted, used)
-            _name_columns(node.second, wanted, used)
+            _collect_columns(node.first, wanted, used)
+            _collect_columns(node.second, wanted, used)
         case algebra.Sequence():
             named = _named(node.predicate)
             first = zip(node.first.schema.names, node.names, strict=False)
             second = zip(
                 node.second.schema.names, node.names[len(node.first.schema) :], strict=True
             )
-            _name_columns(node.first, named | {a for a, n in first if n in wanted}, used)
-            _name_columns(node.second, named | {a for a, n in second if n in wanted}, used)
+            _collect_columns(node.first, named | {a for a, n in first if n in wanted}, used)
+            _collect_columns(node.second, named | {a for a, n in second if n in wanted}, used)
         case Iterate():
             named = _named(node.predicate, node.rebind, *(e for _, e in node.aggregates))
             plain = {name.removesuffix("_1") for name in wanted}
-            _name_columns(node.first, named | wanted | plain, used)
-            _name_columns(node.second, named | wanted, used)
+            _collect_columns(node.first, named | wanted | plain, used)
+            _collect_columns(node.second, named | wanted, used)
         case Documents():
             for source in node.sources:
-                _name_columns(source, set(source.schema.names), used)
+                _collect_columns(source, set(source.schema.names), used)
         case Extension():
             for source, names in zip(node.inputs, node.asked(wanted), strict=True):
-                _name_columns(source, names, used)
+                _collect_columns(source, names, used)
         case ToStream():
             # Istream and Dstream compare whole rows.
             names = set(node.schema.names)
             shown = names & wanted if node.kind is StreamKind.RSTREAM else names
-            _name_rows(node.relation, shown, used)
+            _collect_relation_columns(node.relation, shown, used)
 
 
-def _name_rows(relation: Relation, wanted: set[str], used: dict[str, set[str]]) -> None:
+def _collect_relation_columns(
+    relation: Relation, wanted: set[str], used: dict[str, set[str]]
+) -> None:
     """The same for the columns of a relation."""
     match relation:
         case Window(kind=kind, input=stream):
             # The order of events of one instant depends on all their values.
             named = set(stream.schema.names) if kind is WindowKind.ROWS else wanted
-            _name_columns(stream, named, used)
+            _collect_columns(stream, named, used)
         case KeepRows():
-            _name_rows(relation.input, wanted | _named(relation.predicate), used)
+            _collect_relation_columns(relation.input, wanted | _named(relation.predicate), used)
         case MapRows():
             asked = [e for name, e in relation.items if name in wanted]
-            _name_rows(relation.input, _named(*asked), used)
+            _collect_relation_columns(relation.input, _named(*asked), used)
         case Join():
             places = [place(name) for name in wanted | _named(relation.predicate)]
             whole = boxes_of(relation) is not None
             for number, below in enumerate(relation.inputs):
                 held = set(columns_of(below)) if whole else set()
-                _name_rows(below, held | {name for of, name in places if of == number}, used)
+                _collect_relation_columns(
+                    below, held | {name for of, name in places if of == number}, used
+                )
         case GroupRows():
             args = (arg for a in relation.aggregates for arg in a.args)
-            _name_rows(relation.input, _named(*relation.keys, *args), used)
+            _collect_relation_columns(relation.input, _named(*relation.keys, *args), used)
         case DistinctRows():
-            _name_rows(relation.input, set(relation.schema.names), used)
+            _collect_relation_columns(relation.input, set(relation.schema.names), used)
         case Detection(join=join):
-            _name_rows(join, set(), used)
+            _collect_relation_columns(join, set(), used)
 
 
 def _named(*expressions: Expression) -> set[str]:
@@ -170,8 +174,8 @@ def _named(*expressions: Expression) -> set[str]:
 
 #: A template, since when it sees events, and the versions of the streams that it reads.
 _RouteKey = tuple[Template, int | None, tuple[int, ...]]
-#: Of so many queries that come together each is looked at by itself.
-_FEW = 16
+#: Up to this many queries of a group are checked one by one for a dedicated join.
+_MAX_INSPECTED = 16
 
 
 class Planner:
@@ -182,30 +186,30 @@ class Planner:
         executor: Executor,
         driver: Driver,
         saved: frozenset[str] = frozenset(),
-        by_themselves: Iterable[str] = (),
+        dedicated_joins: Iterable[str] = (),
     ) -> None:
-        """`saved`: the m-ops of joins by themselves whose state there is to go on from;
-        `by_themselves`: the queries that had them."""
+        """`saved`: the m-ops of dedicated joins in the saved state. `dedicated_joins`: the queries
+        that had them."""
         self._saved = saved
-        #: Whether queries come that have no state yet: only these can choose.
+        #: Whether the added queries have no saved state: only these can get a dedicated join.
         self.fresh = True
-        #: Queries that have a join by themselves, and their templates.
-        self.by_themselves = set(by_themselves)
-        self._of_themselves: set[Template] = set()
-        #: How many queries join the same streams: where there are several they share their joins.
+        #: Queries that don't share their join, and the templates of these.
+        self.dedicated_joins = set(dedicated_joins)
+        self._dedicated_templates: set[Template] = set()
+        #: How many queries join the same streams: several queries share their joins.
         self._joining: Counter[frozenset[str]] = Counter()
         self._executor = executor
         self._driver = driver
         assert isinstance(driver.published, dict)
         self._published: dict[str, Published] = driver.published
         self._routes: dict[_RouteKey, Route | None] = {}
-        #: Those of them that tell why declared constraints are not used.
-        self._reasoned: dict[_RouteKey, Route] = {}
-        self._known: dict[str, Node] = {}
+        #: The routes that report why declared constraints are not used.
+        self._routes_with_reasons: dict[_RouteKey, Route] = {}
+        self._inlined: dict[str, Node] = {}
         self._versions: dict[str, int] = {}
         self._exits: dict[str, list[ExitPoint]] = {}
-        #: Queries of many templates that are to be admitted together, while these come.
-        self._waiting: list[Comer] | None = None
+        #: Queries that wait for bulk registration; None outside `add_all`.
+        self._pending: list[PendingQueries] | None = None
 
     def add(self, members: Members, births: Words | None = None, *, single: bool = False) -> None:
         """Admit queries of one template. `single`: no other query publishes what these do."""
@@ -214,7 +218,7 @@ class Planner:
             for birth in np.unique(births).tolist():
                 rows = np.flatnonzero(births == birth)
                 own = None if birth == ALWAYS else birth
-                self._add(_chosen(members, rows), births[rows], own)
+                self._add(_select_members(members, rows), births[rows], own)
         else:
             self._add(members, births, None)
         from_the_start = births is None or bool((births == ALWAYS).all())
@@ -224,46 +228,46 @@ class Planner:
             # One that came later has no events from before: its readers see what it publishes.
             self._inline(template, members)
 
-    def add_all(self, comers: Iterable[tuple[Members, Words | None, bool]]) -> None:
+    def add_all(self, pending: Iterable[tuple[Members, Words | None, bool]]) -> None:
         """Admit queries of many templates, as `add` does one after the other."""
-        self._waiting = []
-        for members, births, single in comers:
+        self._pending = []
+        for members, births, single in pending:
             if members.template.publishes:
-                self._admit_waiting()
+                self._admit_pending()
             self.add(members, births, single=single)
-        self._admit_waiting()
-        self._waiting = None
+        self._admit_pending()
+        self._pending = None
 
-    def _admit_waiting(self) -> None:
-        if self._waiting:
-            self._executor.admit_together(self._waiting)
-            self._waiting = []
+    def _admit_pending(self) -> None:
+        if self._pending:
+            self._executor.admit_bulk(self._pending)
+            self._pending = []
 
     def _forget(self, stream: str) -> None:
-        """Whoever was inlined under this name before is not who publishes it now."""
-        node = self._known.pop(stream, None)
+        """Forget the inlined definition of a stream: another query publishes it now."""
+        node = self._inlined.pop(stream, None)
         if node is not None:
-            self._driver.made.pop(node, None)
+            self._driver.published_names.pop(node, None)
             self._versions[stream] = 1 + self._versions.get(stream, 0)
 
     def _inline(self, template: Template, members: Members) -> None:
-        """Let those who read what this query publishes read what makes it."""
+        """Inline the published streams of this query into their readers."""
         if depends_on_birth(template.outputs):
-            return  # a reader that comes later would see it differently
+            return  # a reader that is added later would have other results
         whole = Template(self._outputs(template), template.types)
         for output in whole.instantiate(members.row(0)):
             if output.publish is not None:
-                self._known[output.publish] = output.node
-                self._driver.made[output.node] = output.publish
+                self._inlined[output.publish] = output.node
+                self._driver.published_names[output.node] = output.publish
                 # Routes that read what was known by this name before are not these.
                 self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
 
     def _add(self, members: Members, births: Words | None, birth: int | None) -> None:
         template = members.template
         for name in template.reads:
-            self._need(name)
+            self._ensure_readable(name)
         if len(members):
-            members, births = self._with_own_joins(members, births, birth)
+            members, births = self._admit_dedicated(members, births, birth)
             if not len(members):
                 return
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
@@ -274,90 +278,92 @@ class Planner:
             route = self._with_reasons(key, route, members, birth)
         if not len(members):
             if route is not None:
-                self._know_exits(route, self._executor.prepare(route))
+                self._record_exits(route, self._executor.prepare(route))
             return
-        alone = np.ones(len(members), np.bool_) if route is None else _at_the_edge(members)
+        alone = np.ones(len(members), np.bool_) if route is None else _has_inexact_keys(members)
         together = np.flatnonzero(~alone)
         if route is not None and len(together):
-            self._admit(route, _chosen(members, together), births, together)
+            self._admit(route, _select_members(members, together), births, together)
         for row in np.flatnonzero(alone).tolist():
-            self._admit_alone(members, row, births, birth)
+            self._admit_single(members, row, births, birth)
 
     def expect(self, groups: Iterable[Members]) -> None:
-        """These queries come next, together."""
+        """Announce the queries that are added next."""
         for members in groups:
             template = members.template
             if self._driver.may_use_constraints(template.outputs, template.mode):
                 self._joining[frozenset(template.reads)] += len(members)
 
-    def _with_own_joins(
+    def _admit_dedicated(
         self, members: Members, births: Words | None, birth: int | None
     ) -> tuple[Members, Words | None]:
-        """Admit the queries that have joins by themselves; those that are left.
+        """Admit the queries that get a dedicated join, and return the others.
 
-        That is a query that joins its streams as the only one when it comes, and it stays so: one
-        whose join is there, or whose state was saved, keeps it whoever comes later.
+        A query gets a dedicated join if it is the only one that joins its streams when it is
+        added. It keeps the join, also after a restart, when other queries are added later.
         """
         template = members.template
-        known = template in self._of_themselves
+        known = template in self._dedicated_templates
         first = self.fresh and self._joining[frozenset(template.reads)] == 1
         if not template.types or not (first or known or self._saved):
             return members, births
         if not self._driver.may_use_constraints(template.outputs, template.mode):
             return members, births
         alone = np.zeros(len(members), np.bool_)
-        for row in self._perhaps_by_themselves(members):
-            route = self._own_route(members, row, birth)
+        for row in self._dedicated_candidates(members):
+            route = self._dedicated_route(members, row, birth)
             joins = {s.mop for s in route.stages if s.spec.for_one_query}
             there = joins & (self._saved | self._executor.plan.mops.keys())
             if joins and (first or there):
-                self._admit_alone(members, row, births, birth)
-                self._of_themselves.add(template)
-                self.by_themselves.add(members.ids[row].as_py())
+                self._admit_single(members, row, births, birth)
+                self._dedicated_templates.add(template)
+                self.dedicated_joins.add(members.ids[row].as_py())
                 alone[row] = True
         rows = np.flatnonzero(~alone)
-        return _chosen(members, rows), None if births is None else births[rows]
+        return _select_members(members, rows), None if births is None else births[rows]
 
     def _with_reasons(
         self, key: _RouteKey, route: Route, members: Members, birth: int | None
     ) -> Route:
-        """The route with what its queries are told of declared constraints; found once."""
+        """The route with the reasons why declared constraints are not used; computed once."""
         use = REGISTRY.constraints
         if use is None or not use.is_watched(route):
             return route
-        if key not in self._reasoned:
+        if key not in self._routes_with_reasons:
             template = members.template
             own = None
             if self._driver.may_use_constraints(template.outputs, template.mode):
-                own = self._own_route(members, 0, birth)
-            self._reasoned[key] = self._explained(route, own, template)
-        return self._reasoned[key]
+                own = self._dedicated_route(members, 0, birth)
+            self._routes_with_reasons[key] = self._with_unused_reasons(route, own, template)
+        return self._routes_with_reasons[key]
 
-    def _explained(self, route: Route, own: Route | None, template: Template) -> Route:
-        """Nobody is told what was said by themselves: that constraints are off, or their rule."""
+    def _with_unused_reasons(self, route: Route, own: Route | None, template: Template) -> Route:
+        """The route with reasons, unless the user has turned constraints or their rule off."""
         use = REGISTRY.constraints
         if use is None or not self._driver.uses_constraints(template.mode):
             return route
         nodes = [output.node for output in self._outputs(template)]
-        return use.with_reasons(route, own, nodes, lambda node: self._driver.made.get(node))
+        return use.with_reasons(
+            route, own, nodes, lambda node: self._driver.published_names.get(node)
+        )
 
-    def _perhaps_by_themselves(self, members: Members) -> list[int]:
-        """The queries for which it is worth looking: all of a few, of many those that had one."""
-        if len(members) <= _FEW:
+    def _dedicated_candidates(self, members: Members) -> list[int]:
+        """The rows to check for a dedicated join: all of a small group, else those that had one."""
+        if len(members) <= _MAX_INSPECTED:
             return list(range(len(members)))
-        names = pa.array(sorted(self.by_themselves), pa.string())
+        names = pa.array(sorted(self.dedicated_joins), pa.string())
         found = pc.is_in(members.ids, value_set=names).to_numpy(zero_copy_only=False)
         return np.flatnonzero(found).tolist()
 
-    def _own_route(self, members: Members, row: int, birth: int | None) -> Route:
+    def _dedicated_route(self, members: Members, row: int, birth: int | None) -> Route:
         template = Template(self._outputs(members.template), members.template.types)
         outputs = template.instantiate(members.row(row))
         name: str = members.ids[row].as_py()
         return self._driver.route(outputs, name, birth, members.template.mode)
 
     def _outputs(self, template: Template) -> tuple[Output, ...]:
-        """With every published stream that can be inlined replaced; a query's own always are."""
-        known = {name: self._known[name] for name in template.reads if name in self._known}
+        """The outputs with inlined streams replaced; a query's own streams always are."""
+        known = {name: self._inlined[name] for name in template.reads if name in self._inlined}
         outputs = []
         for output in template.outputs:
             node = inlined(output.node, known)
@@ -366,7 +372,7 @@ class Planner:
                 known[output.publish] = node
         for output in outputs:
             for name in algebra.reads(output.node):
-                self._need(name)
+                self._ensure_readable(name)
         return tuple(outputs)
 
     def _route(
@@ -379,12 +385,12 @@ class Planner:
 
     def _admit(self, route: Route, members: Members, births: Words | None, rows: Words) -> None:
         own = None if births is None else births[rows]
-        if self._waiting is not None and can_wait(route, members):
-            self._waiting.append(Comer(route, members, own))
+        if self._pending is not None and can_defer(route, members):
+            self._pending.append(PendingQueries(route, members, own))
             return
-        self._know_exits(route, self._executor.admit(route, members, own).exits)
+        self._record_exits(route, self._executor.admit(route, members, own).exits)
 
-    def _know_exits(self, route: Route, points: Sequence[ExitPoint]) -> None:
+    def _record_exits(self, route: Route, points: Sequence[ExitPoint]) -> None:
         for exit_, point in zip(route.exits, points, strict=True):
             if exit_.stream is None:
                 continue
@@ -394,22 +400,22 @@ class Planner:
                 if self._is_published(exit_.stream):
                     self._publish(exit_.stream)
 
-    def _admit_alone(
+    def _admit_single(
         self, members: Members, row: int, births: Words | None, birth: int | None
     ) -> None:
         template = Template(self._outputs(members.template), members.template.types)
         outputs = template.instantiate(members.row(row))
         name: str = members.ids[row].as_py()
         route = self._driver.route(outputs, name, birth, members.template.mode)
-        route = self._explained(route, None, members.template)
+        route = self._with_unused_reasons(route, None, members.template)
         one = Members(Template(outputs), pa.array([name], pa.string()), ())
         self._admit(route, one, births, np.array([row]) if births is not None else np.zeros(1, int))
 
-    # ---- published streams that are read as they are ----
+    # ---- published streams that are not inlined ----
 
-    def _need(self, stream: str) -> None:
+    def _ensure_readable(self, stream: str) -> None:
         """Make sure that a published stream which is not inlined can be read."""
-        if stream in self._known or self._is_published(stream):
+        if stream in self._inlined or self._is_published(stream):
             return
         if any(not point.gone for point in self._exits.get(stream, ())):
             self._publish(stream)
@@ -433,10 +439,10 @@ class Planner:
         self._published[stream] = Published(Channel(signature, shape), points[0].time_type)
 
 
-_BELOW = np.uint64(2**62 - 1)
+_EXACT_LIMIT = np.uint64(2**62 - 1)
 
 
-def _chosen(members: Members, rows: Words) -> Members:
+def _select_members(members: Members, rows: Words) -> Members:
     if len(rows) == len(members):
         return members
     which = pa.array(rows, pa.int64())
@@ -447,7 +453,7 @@ def _chosen(members: Members, rows: Words) -> Members:
     )
 
 
-def _at_the_edge(members: Members) -> np.ndarray:
+def _has_inexact_keys(members: Members) -> np.ndarray:
     """Members with integers so large that their keys would not be exact."""
     wide = [
         column.to_numpy(zero_copy_only=False)
@@ -458,4 +464,4 @@ def _at_the_edge(members: Members) -> np.ndarray:
         return np.zeros(len(members), np.bool_)
     words = np.concatenate(wide).astype(np.int64, copy=False).view(np.uint64)
     # Those between -2^62 and 2^62 become the lower half of all words.
-    return np.any((words + _BELOW > 2 * _BELOW).reshape(len(wide), -1), axis=0)
+    return np.any((words + _EXACT_LIMIT > 2 * _EXACT_LIMIT).reshape(len(wide), -1), axis=0)

@@ -1,8 +1,8 @@
-"""When queries live: births and deaths in event time, as part of the state.
+"""Lifetimes of queries: births and deaths in event time, as part of the saved state.
 
-A query that was there from the start sees everything. One that comes later puts out what starts
-at its birth or after it, the same on every shard and after every restart; one that is dropped,
-nothing that ends at its death or later.
+A query that is registered from the start sees all events. A query that is added later has the
+results that start at its birth or later, the same on every shard and after every restart. A
+dropped query has no results that end at its death or later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.engine.checksums import reading
-from braid.engine.query_registry import Census
+from braid.engine.query_registry import QueryRegistry
 from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
 
@@ -22,9 +22,12 @@ _ROSTER = pa.schema(
 )
 
 
-class Lives:
-    """`pages`: the saved state to go on from, if there is one. `given`: births of queries that
-    it does not know."""
+class QueryLifetimes:
+    """The birth of each query of a shard.
+
+    `pages` is the saved state to resume from, if any. `given` has the births of queries that the
+    saved state does not contain.
+    """
 
     def __init__(
         self, pages: Mapping[str, bytes] | None, given: Mapping[str, int] | None = None
@@ -41,8 +44,10 @@ class Lives:
                 self._known = dict(zip(table.column("id").to_pylist(), births, strict=True))
 
     def births(self, ids: pa.StringArray, now: int) -> Words | None:
-        """The birth of each query: as saved, as given, or now. Without saved state they were all
-        there from the start."""
+        """The birth of each query: as saved, as given, or now.
+
+        None if there is neither saved state nor a given birth: all queries exist from the start.
+        """
         if self._known is None and not self._given:
             return None
         known, given = self._known or {}, self._given
@@ -51,27 +56,27 @@ class Lives:
             [known.get(name, given.get(name, default)) for name in ids.to_pylist()], np.int64
         )
 
-    def know(self, ids: pa.StringArray, births: Words) -> None:
-        """Queries that came while the shard was running."""
+    def record(self, ids: pa.StringArray, births: Words) -> None:
+        """Record queries that are added while the shard runs."""
         if self._known is not None:
             self._known.update(zip(ids.to_pylist(), births.tolist(), strict=True))
 
     def forget(self, name: str) -> None:
-        """Should a query of this name come again, it is another one."""
+        """Remove a dropped query: a later query of the same name is a new one."""
         if self._known is not None:
             self._known.pop(name, None)
 
-    def page(self, census: Census) -> bytes:
-        """Who is there and since when, to be saved; made anew only when it has changed."""
-        version = (census.count, census.version)
+    def page(self, registry: QueryRegistry) -> bytes:
+        """The registered queries and their births as a page; rebuilt only after a change."""
+        version = (registry.count, registry.version)
         if self._page is None or self._page[0] != version:
-            self._page = (version, _page(census))
+            self._page = (version, _page(registry))
         return self._page[1]
 
 
-def _page(census: Census) -> bytes:
+def _page(registry: QueryRegistry) -> bytes:
     ids, births = [], []
-    for admitted, rows in census.living():
+    for admitted, rows in registry.living():
         ids.append(admitted.ids.take(pa.array(rows, pa.int64())))
         births.append(admitted.births[rows])
     names = pa.concat_arrays(ids) if ids else pa.array([], pa.string())

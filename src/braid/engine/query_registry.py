@@ -1,4 +1,7 @@
-"""Who is in the plan: queries by number, the way of each, and when each lives."""
+"""The registry of the queries in a plan: their numbers, ids, routes, nodes and births.
+
+The executor works with numbers, users with ids. The registry maps one to the other.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,21 @@ from braid.plan.routes import Route
 
 @dataclass
 class ExitPoint:
-    """Where results of one form come out: those of all queries that share channel and schema."""
+    """The output of all queries that share a channel, a published stream and a schema."""
 
     channel: str
     stream: str | None
     schema: Schema
     time_type: pa.DataType
     subscribers: Subscribers = field(default_factory=Subscribers)
-    #: Its queries are gone and others have not come: a new one would be another exit.
+    #: All its queries are removed. A new query gets a new exit.
     gone: bool = False
-    #: It stays without queries: a prepared query that has no members is read by others.
+    #: It stays without queries: others read a prepared query that has no members.
     stays: bool = False
     _form: ResultForm | None = None
 
     def table(self, rows: Rows, layout: Layout, values: Values) -> pa.Table:
-        """Results that come out here, as a user gets them."""
+        """Results of this exit as a table for the user."""
         if self._form is None or self._form.layout is not layout:
             self._form = ResultForm(layout, self.schema, self.time_type)
         return self._form.table(rows, values)
@@ -44,7 +47,7 @@ class ExitPoint:
 
 @dataclass
 class Admitted:
-    """Queries of one template that came together, in order of their numbers.
+    """Queries of one template that were admitted together, in order of their numbers.
 
     `nodes`: for each stage of the route, the node of each query in the stage's output.
     """
@@ -67,15 +70,15 @@ class Admitted:
         return np.asarray(pc.sort_indices(self.ids)).astype(np.int32)
 
     def rows_between(self, low: str, high: str) -> list[int]:
-        """The rows of queries that are there whose ids are `low` or more, but less than `high`."""
+        """The rows of registered queries whose ids are in the range `low` <= id < `high`."""
         first, last = self._place(low.encode()), self._place(high.encode())
         return [row for row in self._order[first:last].tolist() if not self.gone[row]]
 
     def rows_of(self, names: pa.StringArray) -> Words:
-        """The row of each of these ids, or -1: of all that are not there or not any more.
+        """The row of each of these ids; -1 if it is not registered.
 
-        One search for all names, a step at a time: to look at an id from Python takes as long as
-        to look at a hundred at once.
+        All names are searched at once, one bisection step at a time: reading one id from Python
+        takes as long as reading a hundred in one Arrow call.
         """
         low = np.zeros(len(names), np.int64)
         high = np.full(len(names), len(self.ids), np.int64)
@@ -90,16 +93,16 @@ class Admitted:
         return np.where(same & ~self.gone[rows], rows, -1)
 
     def _place(self, name: bytes) -> int:
-        """Where a name belongs in the order of the ids, which is that of their bytes."""
+        """The position of a name in the order of the ids, which is the order of their bytes."""
         return bisect_left(self._order, name, key=lambda row: self.ids[int(row)].as_py().encode())
 
 
-#: As many queries that came together are found by the order of their ids, without a table.
+#: Groups of at least this size are searched by the order of their ids, without an index.
 MANY = 4_096
 
 
-class Census:
-    """All queries by number. Numbers of queries that are gone are given again."""
+class QueryRegistry:
+    """All queries by number. The numbers of removed queries are reused."""
 
     def __init__(self) -> None:
         #: In order of their first numbers.
@@ -111,11 +114,11 @@ class Census:
         self._unindexed: list[Admitted] = []
         self._large: dict[int, Admitted] = {}
         self.count = 0
-        #: Changes with every query that comes or goes.
+        #: Changes with every query that is added or removed.
         self.version = 0
 
     def new_numbers(self, count: int) -> int:
-        """The first of so many numbers in a row."""
+        """Reserve `count` consecutive numbers and return the first."""
         again = self._free.get(count)
         if again:
             return again.pop()
@@ -145,7 +148,7 @@ class Census:
         return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
 
     def grouped(self, numbers: Words) -> Iterator[tuple[Admitted, Words]]:
-        """Queries whose numbers are given in order, by those that came together: their rows."""
+        """Sorted numbers by group: each group of queries with the rows of it that they name."""
         if not len(numbers):
             return
         groups = np.searchsorted(np.array(self._firsts, np.int64), numbers, "right") - 1
@@ -183,7 +186,7 @@ class Census:
         return self._number(query) is not None
 
     def _index(self) -> None:
-        """Make those known who came since somebody was last asked for."""
+        """Index the groups that were added since the last lookup."""
         for admitted in self._unindexed:
             if len(admitted.ids) >= MANY:
                 if not admitted.gone.all():
@@ -223,7 +226,7 @@ class Census:
                 self._free.setdefault(len(admitted.ids), []).append(first)
 
     def living(self) -> Iterator[tuple[Admitted, Words]]:
-        """Every group with the rows of it that are still there."""
+        """Every group with the rows of its queries that are not removed."""
         for admitted in self.admitted:
             rows = np.flatnonzero(~admitted.gone)
             if len(rows):

@@ -1,4 +1,4 @@
-"""Tells the user of rows that no query sees, and of function calls without a value.
+"""Reports: notices and counts of rejected rows, late rows and failed function calls.
 
 A shard counts them and makes one notice for each reason. `NoticeList` also writes notices to the
 log of `braid`, which Python shows on the screen unless the program says otherwise.
@@ -24,14 +24,14 @@ _MOST_LOGGED = 20
 
 
 class Reports:
-    """What a shard has to say of its input: counts since they were last taken, and notices."""
+    """The counts of a shard since the last `take`, and its notices."""
 
     def __init__(self, failures: Failures, notices: list[Notice]) -> None:
-        """`notices`: all that the shard has said; what is said here is added to it."""
+        """`notices`: the list of the shard, to which new notices are appended."""
         self._failures = failures
         self._notices = notices
         self._rejected = 0
-        self._said: set[str] = set()
+        self._notified: set[str] = set()
         self._reasons: Counter[str] = Counter()
         self._fresh: list[Notice] = []
 
@@ -42,31 +42,31 @@ class Reports:
             self._reject(kind["stream"], kind["reason"])
 
     def count_rejected(self, rows: int) -> None:
-        """Rows that were rejected and told of elsewhere."""
+        """Count rejected rows that are reported elsewhere."""
         self._rejected += rows
 
     def _reject(self, stream: str, reason: str) -> None:
         message = f"stream {stream} rejects rows because {reason}"
-        if message in self._said:
+        if message in self._notified:
             return
         if self._reasons[stream] < _MOST_REASONS:
             self._reasons[stream] += 1
-            self._say("W211", message, "find them in `rejected`")
+            self._notify("W211", message, "find them in `rejected`")
         else:
             message = f"stream {stream} rejects rows for more reasons than are shown"
-            self._say("W211", message, "find them in `rejected`")
+            self._notify("W211", message, "find them in `rejected`")
 
     def late(self, stream: str) -> None:
-        self._say(
+        self._notify(
             "W213",
             f"events of stream {stream} come later than its LATENESS allows",
             "no query sees them, they are in `late`; declare a longer LATENESS",
         )
 
-    def _say(self, code: str, message: str, advice: str) -> None:
+    def _notify(self, code: str, message: str, advice: str) -> None:
         """The text before the colon tells two notices apart, here and between shards."""
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._notified:
+            self._notified.add(message)
             notice = Notice(code, "", f"{message}: {advice}")
             self._fresh.append(notice)
             self._notices.append(notice)
@@ -76,7 +76,7 @@ class Reports:
         failed, kinds = self._failures.take()
         for function, does, first in kinds:
             advice = f"its value is NULL for such events; the first time it was {first[:200]}"
-            self._say("W212", f"function {function} {does}", advice)
+            self._notify("W212", f"function {function} {does}", advice)
         counts = {"rejected": self._rejected, "failed_calls": failed}
         fresh, self._rejected, self._fresh = self._fresh, 0, []
         return counts, fresh
@@ -93,7 +93,7 @@ class NoticeList(list[Notice]):
         super().__init__()
         self._log = log
         self._logged: Counter[str] = Counter()
-        self._told: set[tuple[str, str, str]] = set()
+        self._added: set[tuple[str, str, str]] = set()
         self.extend(found)
 
     def append(self, notice: Notice, /) -> None:
@@ -111,10 +111,9 @@ class NoticeList(list[Notice]):
         for notice in found:
             self.append(notice)
 
-    def tell(self, found: Iterable[Notice]) -> None:
-        """Add what was found while queries ran, if the same has not been told before: a plan that
-        is made anew, and another shard, find it out again."""
+    def add_new(self, found: Iterable[Notice]) -> None:
+        """Add notices that are not in the list yet: a new plan and other shards repeat them."""
         for notice in found:
-            if notice.about not in self._told:
-                self._told.add(notice.about)
+            if notice.about not in self._added:
+                self._added.add(notice.about)
                 self.append(notice)

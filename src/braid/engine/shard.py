@@ -1,4 +1,4 @@
-"""One shard: ordering, execution and state, behind an interface that knows nothing of Spark."""
+"""A shard: ordering, execution and state of a set of queries, independent of Spark."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from braid.engine.checksums import reading
 from braid.engine.clock_distance import ClockDistance
 from braid.engine.constraint_notices import constraint_notices
 from braid.engine.constraints import of_channels
-from braid.engine.executor import Executor, Found
+from braid.engine.executor import Executor, ExitBatch
 from braid.engine.io.ingest import END, START, Ends, plain
 from braid.engine.io.ordering import NEVER, Ordering, Part
 from braid.engine.io.results import Emission, Paired, ResultGroup
-from braid.engine.io.row_encoder import Arrivals
+from braid.engine.io.row_encoder import RowEncoder
 from braid.engine.options import ShardOptions
 from braid.engine.planner import Planner, read_shapes
-from braid.engine.query_lifetimes import Lives
+from braid.engine.query_lifetimes import QueryLifetimes
 from braid.engine.query_registry import ExitPoint
 from braid.engine.reports import Reports
 from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
-from braid.engine.unreadable import UnreadTexts, document_mops
+from braid.engine.unreadable import UnreadableTexts, document_mops
 from braid.errors import Notice
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
@@ -47,7 +47,7 @@ from braid.plan.specs import Shape
 
 
 class Shard:
-    """Takes events in any order, gives results in the order of time, can be saved at any moment."""
+    """Accepts events in any order, returns results in order of time, can be saved at any time."""
 
     def __init__(
         self,
@@ -93,22 +93,22 @@ class Shard:
             watching=options.user.watching,
             share=options.share,
         )
-        self._arrivals = Arrivals(self._context.values)
+        self._encoder = RowEncoder(self._context.values)
         self.suspended: dict[str, str] = {}
-        #: What was found while it ran that users should know.
+        #: Notices for the user from running queries.
         self.notices: list[Notice] = []
         self.reports = Reports(self._context.failures, self.notices)
-        self._unread = UnreadTexts()
+        self._unread = UnreadableTexts()
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
         self._late: list[tuple[str, pa.Table]] = []
         self._counts = {"events": 0, "late": 0}
         self._units: dict[str, str] = {}
-        #: How far time had come when windows were last told, by clock.
+        #: The watermark of the last run, by clock.
         self._seen_until: dict[str, int] = {}
-        self._fitting: dict[Template, bool] = {}
+        self._addable: dict[Template, bool] = {}
         self._read = set(shapes)
-        self._leaving: list[tuple[int, int]] = []
+        self._ending: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
@@ -116,13 +116,13 @@ class Shard:
         driver.constrains_at_once = not options.user.aside_above
         use = REGISTRY.constraints
         kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
-        named = meta.by_themselves if meta else ()
+        named = meta.dedicated_joins if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
         self._planner.expect(members for members, _ in groups)
         for members, _ in groups:
-            self._clocks.know(members)
-        self._lives = Lives(_pages, births)
+            self._clocks.add_queries(members)
+        self._lifetimes = QueryLifetimes(_pages, births)
         self._planner.add_all((members, self._births(members), s) for members, s in groups)
         self._planner.fresh = True
         self._executor.restore(states)
@@ -133,89 +133,89 @@ class Shard:
         if self.options.whole_streams:
             return {name: Shape(stream.schema) for name, stream in self._streams.items()}
         shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
-        return {name: _together(shapes, self._sharable.get(name, (name,))) for name in shapes}
+        return {name: _merged_shape(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
-        """Queries that the saved state does not know see what starts from now on."""
+        """The births of queries: those that the saved state does not contain are born now."""
         now = self._ordering.bound(members.template.outputs[-1].node.unit)
-        return self._lives.births(members.ids, now)
+        return self._lifetimes.births(members.ids, now)
 
-    # ---- queries that come and go ----
+    # ---- adding and dropping queries ----
 
     def bound(self, unit: str) -> int:
-        """How far a clock is: no event that ends before this can come any more."""
+        """The watermark of a clock: events that end before it are late."""
         return self._ordering.bound(unit)
 
     def highest(self, unit: str) -> int | None:
-        """The latest `end` that any stream of a clock has had; None before the first."""
+        """The latest `end` of any stream of a clock; None before the first event."""
         streams, known = self._ordering.streams, self._ordering.progress
         ends = [p.highest for n, p in known.items() if n in streams and streams[n].unit == unit]
         return max((end for end in ends if end is not None), default=None)
 
     def knows(self, query: str) -> bool:
         """Whether a query of this id is in the plan."""
-        return self._executor.census.has(query)
+        return self._executor.registry.has(query)
 
     def can_add(self, members: Members) -> bool:
-        """Whether queries of this template ask only for what is read already."""
+        """Whether the plan already reads all columns that queries of this template need."""
         template = members.template
-        if template not in self._fitting:
+        if template not in self._addable:
             sources, declared = self.plan.sources, self._declared
-            self._fitting[template] = all(
+            self._addable[template] = all(
                 name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
                 for name, shape in read_shapes([members], self._streams, declared).items()
             )
-        return self._fitting[template]
+        return self._addable[template]
 
     def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
-        """Take on queries that see what starts at `birth` (of each) or later; nobody else
-        notices."""
+        """Add queries that see the events that start at `birth` (of each) or later. Other queries
+        are not affected."""
         births = np.full(len(members), birth, np.int64)
         self._planner.expect([members])
         self._planner.add(members, births, single=single)
-        self._lives.know(members.ids, births)
-        self._clocks.know(members)
+        self._lifetimes.record(members.ids, births)
+        self._clocks.add_queries(members)
         self._note_suspended()
 
     def drop(self, ids: Sequence[str], death: int) -> None:
-        """These queries put out nothing that ends at `death` or later, and are forgotten then."""
-        census = self._executor.census
-        found = census.numbers_of_all(ids)
+        """End queries at `death`: they have no results that end then or later, and are removed."""
+        registry = self._executor.registry
+        found = registry.numbers_of_all(ids)
         numbers = np.array(found, np.int64)
         if any(death > self.bound(unit) for unit in self._units_of(numbers).values()):
             self._executor.end(numbers, np.full(len(numbers), death, np.int64))
-        leaving = {n: d for d, n in self._leaving}
+        leaving = {n: d for d, n in self._ending}
         leaving |= {n: min(death, leaving.get(n, death)) for n in found}
-        self._leaving = [(d, n) for n, d in leaving.items()]
-        self._bury()
+        self._ending = [(d, n) for n, d in leaving.items()]
+        self._remove_expired()
 
-    def _bury(self) -> None:
-        """Take those out whose time is over."""
-        if not self._leaving:
+    def _remove_expired(self) -> None:
+        """Remove the queries whose death has passed."""
+        if not self._ending:
             return
-        units = self._units_of(np.array([n for _, n in self._leaving], np.int64))
-        over = sorted(n for death, n in self._leaving if death <= self.bound(units[n]))
+        units = self._units_of(np.array([n for _, n in self._ending], np.int64))
+        over = sorted(n for death, n in self._ending if death <= self.bound(units[n]))
         if over:
             numbers = np.array(over, np.int64)
-            names = self._executor.census.ids_of(numbers).to_pylist()
+            names = self._executor.registry.ids_of(numbers).to_pylist()
             for number, name in zip(over, names, strict=True):
                 self.suspended.pop(name, None)
                 self._suspended_at.pop(number, None)
-                self._lives.forget(name)
+                self._lifetimes.forget(name)
             self._executor.dismiss(numbers)
             gone = set(over)
-            self._leaving = [(d, n) for d, n in self._leaving if n not in gone]
+            self._ending = [(d, n) for d, n in self._ending if n not in gone]
 
     def _units_of(self, numbers: Words) -> dict[int, str]:
-        """What the time of each of these queries counts."""
+        """The time unit of each of these queries."""
         found: dict[int, str] = {}
-        for admitted, rows in self._executor.census.grouped(np.sort(numbers)):
+        for admitted, rows in self._executor.registry.grouped(np.sort(numbers)):
             unit = self._unit(admitted.route.exits[-1].channel)
             found |= dict.fromkeys((admitted.first + rows).tolist(), unit)
         return found
 
     def unit(self, channel: str) -> str:
-        """What the time of a channel or m-op counts."""
+        """The time unit of a channel or m-op."""
         return self._unit(channel)
 
     @property
@@ -245,7 +245,7 @@ class Shard:
         resumed: bool = False,
         births: Mapping[str, int] | None = None,
     ) -> Shard:
-        """Go on from saved pages; queries may have come and gone, the others keep their state.
+        """Resume from saved pages. Queries may have been added or dropped; the others keep their state.
 
         `resumed`: nothing ran meanwhile, so that the time that has passed makes no stream idle.
         """
@@ -293,7 +293,7 @@ class Shard:
 
     def _note_times(self, channel: str, ends: Ends) -> None:
         for name in channel.split(FEED):
-            self._clocks.saw(self._clocks.channels[name], ends.lowest, ends.highest)
+            self._clocks.observe(self._clocks.channels[name], ends.lowest, ends.highest)
 
     def _channels_of(self, channel: str) -> tuple[str, ...]:
         """Where events go that belong to these streams."""
@@ -306,12 +306,12 @@ class Shard:
         return (shared,)
 
     def observe(self, stream: str, highest: int | None, *, now: int) -> None:
-        """Learn how far a declared stream is, wherever its events went."""
+        """Record the highest time of a declared stream, whichever shard its events went to."""
         if stream in self._ordering.streams:
             self._ordering.observe(stream, highest, now)
 
     def due(self, *, now: int) -> int | None:
-        """When, in processing time, another `advance` runs something though no event comes."""
+        """The processing time at which `advance` would release something without new events."""
         return self._ordering.due(now)
 
     def listening_since(self, began: int) -> None:
@@ -323,7 +323,7 @@ class Shard:
         return self._run(self._ordering.release(now))
 
     def finish(self) -> Emission:
-        """Run everything: the input has ended. What waits for time sees all of it pass."""
+        """Run all held events: the input has ended, and all windows expire."""
         ended = {self._unit(signature) for signature in self._executor.moved_by_time}
         return self._run(self._ordering.release_all(ended), ended=True)
 
@@ -336,7 +336,9 @@ class Shard:
         return self._run(released)
 
     def _run(self, released: dict[str, list[Part]], *, ended: bool = False) -> Emission:
-        sources = {channel: self._arrived(channel, parts) for channel, parts in released.items()}
+        sources = {
+            channel: self._source_batch(channel, parts) for channel, parts in released.items()
+        }
         groups: list[ResultGroup] = []
         notices: list[Notice] = []
         rejected: list[tuple[str, pa.Table]] = []
@@ -355,10 +357,10 @@ class Shard:
             self._executor.compact()
         notices += self._clocks.notices(self.knows, ended=ended)
         self.notices.extend(notices)
-        if self._leaving:
+        if self._ending:
             for group in groups:
-                group.settle()  # before anybody goes
-        self._bury()
+                group.settle()  # before queries are removed
+        self._remove_expired()
         self._context.documents.settle()
         late, self._late = self._late, []
         self.reports.count_rejected(sum(table.num_rows for _, table in rejected))
@@ -368,7 +370,7 @@ class Shard:
         return Emission(groups, late, counts, dict(self.suspended), [*notices, *told], rejected)
 
     def _has_time_passed(self) -> bool:
-        """Whether something may leave a window though nothing has come."""
+        """Whether rows may expire from windows without new events."""
         moved = self._executor.moved_by_time
         if not moved:
             return False
@@ -377,12 +379,12 @@ class Shard:
         self._seen_until.update(now)
         return passed
 
-    def _arrived(self, channel: str, parts: list[Part]) -> Rows | Columns:
+    def _source_batch(self, channel: str, parts: list[Part]) -> Rows | Columns:
         source = channel.split(FEED)[0]
-        return self._arrivals(source, parts, self.plan.sources[source])
+        return self._encoder(source, parts, self.plan.sources[source])
 
     def _bound(self, signature: str) -> int:
-        """How far the clock of an m-op is: that of the streams it reads."""
+        """The watermark of an m-op: that of the streams it reads."""
         return self._ordering.bound(self._unit(signature))
 
     def _unit(self, channel: str) -> str:
@@ -393,7 +395,7 @@ class Shard:
             self._units[channel] = self._unit(mop.inputs[0])
         return self._units[channel]
 
-    def _group(self, found: Found) -> ResultGroup:
+    def _group(self, found: ExitBatch) -> ResultGroup:
         batch = found.batch.compact()
         table = self._table(found.exit, batch.rows)
         stream, subscribers = found.exit.stream, found.exit.subscribers
@@ -408,23 +410,23 @@ class Shard:
             kept = (queries != number) | (batch.rows[rows, 1] <= until)
             rows, queries = rows[kept], queries[kept]
         numbers, codes = _distinct(queries)
-        return Paired(rows, codes, self._executor.census.ids_of(numbers))
+        return Paired(rows, codes, self._executor.registry.ids_of(numbers))
 
     def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
         return point.table(rows, self.plan.channels[point.channel].layout, self._context.values)
 
     @property
     def exits(self) -> tuple[ExitPoint, ...]:
-        """Every form in which results come out."""
+        """The exits of the plan."""
         return tuple(self._executor.exits.values())
 
     def empty(self, point: ExitPoint) -> pa.Table:
-        """A result of no rows, in the form that the exit's results have."""
+        """An empty result with the schema of an exit."""
         width = self.plan.channels[point.channel].layout.width
         return self._table(point, np.empty((0, width), np.int64))
 
     def _shown(self, channel: str, events: pa.RecordBatch) -> pa.Table:
-        """Late events as a user knows them."""
+        """Late events as a table for the user."""
         stream = self._streams[channel.split(FEED)[0]]
         type_ = pa.int64() if stream.unit == TICKS else stream.time_type
         type_ = type_ if pa.types.is_timestamp(type_) or stream.unit == TICKS else TIMESTAMP
@@ -434,19 +436,19 @@ class Shard:
         return pa.table(columns, names=list(shown_names(attributes)))
 
     def _note_suspended(self) -> None:
-        """A state that gave up takes along all queries whose results come through it."""
-        for number, stop in self._executor.stopped().items():
-            name = self._executor.census.id_of(number)
-            if not (stop.overflow or stop.failure):
+        """Suspend the queries whose results depend on a state that was given up."""
+        for number, suspension in self._executor.suspensions().items():
+            name = self._executor.registry.id_of(number)
+            if not (suspension.overflow or suspension.failure):
                 # Where a sum does not fit, results of that instant and later are nobody's already.
-                until = min(stop.at, self._suspended_at.get(number, stop.at))
+                until = min(suspension.at, self._suspended_at.get(number, suspension.at))
                 self._suspended_at[number] = until
-                stop = replace(stop, at=until)
-            self.suspended[name] = stop.reason(self.options.user.instance_budget)
+                suspension = replace(suspension, at=until)
+            self.suspended[name] = suspension.reason(self.options.user.instance_budget)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What is held now: every m-op is asked, so only whoever wants to know asks."""
+        """Sizes of the current state. Computing them visits every m-op."""
         return {
             "instances": self._executor.instances,
             "state_bytes": self._executor.state_bytes,
@@ -456,28 +458,28 @@ class Shard:
 
     @property
     def held(self) -> int:
-        """Events that wait for their time."""
+        """The number of events that wait for the watermark."""
         return self._ordering.held
 
     @property
     def watermark(self) -> dict[str, int]:
-        """How far each clock has come."""
+        """The watermark of each clock."""
         return dict(self._ordering.bounds)
 
     # ---- state ----
 
     def save(self) -> Delta:
-        """What changed since the last save, or since the pages that this shard was loaded from."""
+        """The changes since the last save, or since the pages that this shard was loaded from."""
         state.save(
             self._pages,
             self._ordering,
             self._context.values,
             self._executor.snapshots(),
             self.options.user.rules,
-            self._planner.by_themselves,
+            self._planner.dedicated_joins,
             self._clocks.to_json(),
             self._executor.failures.saved(),
-            self._lives.page(self._executor.census),
+            self._lifetimes.page(self._executor.registry),
         )
         return self._pages.delta()
 
@@ -489,7 +491,7 @@ class Shard:
         """
         meta = Meta.of(pages)
         strings = self._context.values.strings
-        if self.suspended or self._leaving or not self._is_like(pages, meta):
+        if self.suspended or self._ending or not self._is_like(pages, meta):
             return False
         constants = strings.constants
         texts = strings.array(constants, None)
@@ -515,7 +517,7 @@ class Shard:
             not any(meta.failed.values())
             and meta.rules == self.options.user.rules
             and set(meta.mops) == saving
-            and pages["roster"] == self._lives.page(self._executor.census)
+            and pages["roster"] == self._lifetimes.page(self._executor.registry)
         )
 
     def _restore(
@@ -547,8 +549,8 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
     return np.flatnonzero(occurs), places[numbers]
 
 
-def _together(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
-    """The one shape of the streams of a channel: what is asked of any of them."""
+def _merged_shape(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
+    """The shape of a channel of several streams: the columns that are read of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
     if len(known) == 1:
         return known[0]

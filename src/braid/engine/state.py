@@ -48,7 +48,7 @@ class Meta:
     #: Strings, their bytes, and holes among them.
     strings: tuple[int, int, int]
     carried: int
-    by_themselves: tuple[str, ...]
+    dedicated_joins: tuple[str, ...]
     #: The times that each stream has had: lowest, highest, highest of its first batch, batches.
     spans: dict[str, list[int]]
     #: m-ops and queries that have failed, each with the reason.
@@ -67,7 +67,7 @@ class Meta:
                 "mops": self.mops,
                 "strings": self.strings,
                 "carried": self.carried,
-                "by_themselves": self.by_themselves,
+                "by_themselves": self.dedicated_joins,
                 "spans": self.spans,
                 "failed": self.failed,
             }
@@ -119,7 +119,7 @@ def save(
     values: Values,
     states: Mapping[str, State],
     rules: frozenset[str],
-    by_themselves: Collection[str],
+    dedicated_joins: Collection[str],
     spans: dict[str, list[int]],
     failed: dict[str, dict[str, str]],
     roster: bytes,
@@ -140,7 +140,7 @@ def save(
         },
         (strings.count, strings.size, len(strings.holes)),
         len(values.carried),
-        tuple(sorted(by_themselves)),
+        tuple(sorted(dedicated_joins)),
         spans,
         failed,
     )

@@ -1,4 +1,4 @@
-"""Why a query puts out nothing more, though nobody has dropped it."""
+"""Suspension: the reason why a query that nobody dropped has no more results."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Stop:
-    """A sum in it does not fit its type, it needs more memory than it was given, it has too many
-    instances, or something raised (`failure`). `streams`: which of its outputs have ended, if it has others that go on."""
+class Suspension:
+    """Why and when a query is suspended.
+
+    A sum overflows its type (`overflow`), the query needs more than its MEMORY (`memory`), it has
+    too many instances, or an operator raised an exception (`failure`). `streams` names the outputs
+    that have ended if other outputs of the query continue.
+    """
 
     at: int
     overflow: bool
@@ -17,13 +21,13 @@ class Stop:
     streams: tuple[str | None, ...] = ()
     failure: str = ""
 
-    def with_earlier(self, other: Stop) -> Stop:
-        """The first of two reasons, with the outputs that end for either."""
-        first = min(self, other, key=lambda stop: (stop.at, stop.overflow))
+    def with_earlier(self, other: Suspension) -> Suspension:
+        """The earlier of two suspensions, with the outputs that either of them ends."""
+        first = min(self, other, key=lambda suspension: (suspension.at, suspension.overflow))
         return replace(first, streams=tuple(dict.fromkeys((*self.streams, *other.streams))))
 
     def reason(self, budget: int) -> str:
-        """What a user is told; `budget` is how many instances a query may have."""
+        """The message for the user; `budget` is the number of instances that a query may have."""
         if self.failure:
             return (
                 f"E320: an operator of it, or of what it reads, failed with {self.failure}; "

@@ -100,7 +100,7 @@ def _by_query(engine: Engine) -> Tables:
     """The result of each query, without rows if it has none."""
     shard, found = engine._running(), engine.results
     tables: Tables = {}
-    for admitted in shard.executor.census.admitted:
+    for admitted in shard.executor.registry.admitted:
         point = admitted.exits[-1]
         nothing = shard.empty(point)
         for id_ in admitted.ids.to_pylist():

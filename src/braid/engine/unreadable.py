@@ -1,4 +1,4 @@
-"""Texts that queries read as documents and that are none: rows of `rejected`, and a notice.
+"""Unreadable documents: reports texts that a query cannot parse, in `rejected` and as a notice.
 
 Ingest checks the documents of declared streams before they come in. What a query publishes, and
 what a column of plain text holds, is seen only where it is read.
@@ -31,11 +31,11 @@ _PUBLISHED = (
 _DECLARED = "declare the column as XML or JSON, so that such rows are not let in at all"
 
 
-class UnreadTexts:
+class UnreadableTexts:
     """Which channels have had texts that could not be read."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def take(
         self, executor: Executor, units: Iterable[tuple[str, str]]
@@ -61,8 +61,8 @@ class UnreadTexts:
         rejected = [(c, _table(c, list(own.elements()), clocks[c])) for c, own in found.items()]
         notices = []
         for channel, own in found.items():
-            if channel not in self._told:
-                self._told.add(channel)
+            if channel not in self._reported:
+                self._reported.add(channel)
                 notices.append(_notice(executor, next(iter(own)), readers[channel]))
         return rejected, notices
 
@@ -107,17 +107,17 @@ def _notice(executor: Executor, first: Unread, mops: Sequence[str]) -> Notice:
 
 def _readers(executor: Executor, mops: Sequence[str]) -> list[str]:
     found: list[str] = []
-    for admitted, rows in executor.census.living():
+    for admitted, rows in executor.registry.living():
         if not {stage.mop for stage in admitted.route.stages}.isdisjoint(mops):
             if len(found) == _MOST_READERS:
                 return [*found, "others"]
-            found.append(executor.census.id_of(admitted.first + int(rows[0])))
+            found.append(executor.registry.id_of(admitted.first + int(rows[0])))
     return found or ["a query that reads it"]
 
 
 def _publisher(executor: Executor, channel: str) -> str | None:
     """A query that publishes into a stream; None if the stream is declared."""
-    for admitted, rows in executor.census.living():
+    for admitted, rows in executor.registry.living():
         if any(exit_.stream == channel for exit_ in admitted.route.exits):
-            return executor.census.id_of(admitted.first + int(rows[0]))
+            return executor.registry.id_of(admitted.first + int(rows[0]))
     return None

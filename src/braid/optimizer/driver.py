@@ -80,8 +80,8 @@ class Driver:
     declared: tuple[Constraint, ...] = ()
     #: Whether joins look for constraints from the first event on, however little they hold.
     constrains_at_once: bool = False
-    #: By what makes them: the names of published streams that readers do not read as they are.
-    made: dict[Node, str] = field(default_factory=dict)
+    #: The names of inlined published streams, by definition.
+    published_names: dict[Node, str] = field(default_factory=dict)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
@@ -129,7 +129,7 @@ class Driver:
 
 @dataclass
 class _Walk:
-    """One query on its way through the rules."""
+    """The traversal of one query: builds its stages."""
 
     driver: Driver
     alone: str | None
@@ -141,7 +141,7 @@ class _Walk:
 
     def stream_of(self, node: Node) -> str | None:
         """The stream that an expression is, declared or published, whoever makes it."""
-        return node.stream if isinstance(node, Read) else self.driver.made.get(node)
+        return node.stream if isinstance(node, Read) else self.driver.published_names.get(node)
 
     @property
     def constraints(self) -> tuple[ConstraintMode, tuple[Constraint, ...]]:
@@ -200,8 +200,12 @@ class _Walk:
         return sharing
 
     def needs_one(self, sharing: Sharing, operator: Operator) -> None:
-        told = sharing.alone or operator.constants in sharing.key
-        if told and self.alone is None and (sharing.alone or has_parameter(operator.constants)):
+        is_specific = sharing.alone or operator.constants in sharing.key
+        if (
+            is_specific
+            and self.alone is None
+            and (sharing.alone or has_parameter(operator.constants))
+        ):
             raise NeedsOneQuery
 
     def add(

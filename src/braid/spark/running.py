@@ -1,4 +1,4 @@
-"""A pipeline at work: what it has done so far, how to wait for it and how to stop it."""
+"""A running pipeline: its progress, how to wait for it and how to stop it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from braid.errors import Notice, PipelineError
 from braid.spark.liveness import SILENT, STOPPING, Guard, translated, within
 from braid.spark.pipeline import emit
 from braid.spark.pipeline.beats import Beats, Pulse
-from braid.spark.pipeline.control import Taken
+from braid.spark.pipeline.control import ChangeResult
 from braid.spark.pipeline.envelopes import LATE, REFUSED, RESULT, STATS
 from braid.spark.shards.shards import MOST_QUERIES, open_stats
 from braid.spark.sinks import Sink
@@ -68,12 +68,12 @@ class Progress:
 Outputs = Mapping[str, tuple[Callable[[DataFrame], DataFrame], Sink]]
 
 
-class Beside(Protocol):
-    """What a run leaves beside its checkpoint."""
+class RunFiles(Protocol):
+    """The files that a run writes beside its checkpoint."""
 
     def write_statistics(self, figures: Mapping[str, Any]) -> None: ...
 
-    def write_changes(self, batch: int, taken: Sequence[Taken]) -> None: ...
+    def write_changes(self, batch: int, taken: Sequence[ChangeResult]) -> None: ...
 
 
 class BatchWriter:
@@ -94,22 +94,22 @@ class BatchWriter:
         #: By shard, the engine that ran it last.
         self._engines: dict[str, str] = {}
         self._changes: dict[str, Any] = {}
-        self._taken: list[Taken] = []
+        self._taken: list[ChangeResult] = []
         self._time: str | None = None
         self._wanted: tuple[int, frozenset[Standing]] | None = None
         self._waits, self._due = False, cast("int | None", None)
-        self._beside: Beside | None = None
+        self._run_files: RunFiles | None = None
         self.has_begun = False
         self._is_first = True
 
-    def begin(self, beside: Beside, *, waits: bool = False, due: int | None = None) -> None:
+    def begin(self, run_files: RunFiles, *, waits: bool = False, due: int | None = None) -> None:
         """A run begins, perhaps not the first: its first batch may replace one. `waits`: it goes
         on while its sources are silent; `due`: when a batch would then release what earlier runs
         have held back."""
         with self._lock:
             self._waits, self._due = waits, due
             self.has_begun, self._is_first = True, True
-            self._beside = beside
+            self._run_files = run_files
 
     def restarted(self) -> None:
         """The pipeline was started again with the routes that were wanted."""
@@ -162,7 +162,7 @@ class BatchWriter:
             return dict(self._suspended)
 
     @property
-    def changes(self) -> tuple[Taken, ...]:
+    def changes(self) -> tuple[ChangeResult, ...]:
         with self._lock:
             return tuple(self._taken)
 
@@ -172,7 +172,7 @@ class BatchWriter:
             return tuple(self._notices)
 
     def wake(self) -> None:
-        """Something beside the figures has changed: whoever waits looks again."""
+        """Wake all waiting threads: something other than the figures has changed."""
         with self._changed:
             self._changed.notify_all()
 
@@ -197,17 +197,17 @@ class BatchWriter:
             packed.unpersist()
         self._is_first = False
         self._count(batch_id, stats, counts, time.monotonic() - began, taken)
-        if self._beside is not None:
-            self._beside.write_statistics(self.statistics())
+        if self._run_files is not None:
+            self._run_files.write_statistics(self.statistics())
         if self._on_progress is not None:
             self._on_progress(self.progress)
 
-    def _log_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> list[Taken]:
-        """What became of the changes of a batch, written down before any sink shows an effect."""
+    def _log_changes(self, batch_id: int, stats: list[dict[str, Any]]) -> list[ChangeResult]:
+        """Log the results of the changes of a batch before any sink shows an effect."""
         said = [one for shard in stats for one in shard.get("changes", {}).pop("taken", ())]
-        taken = [replace(Taken.from_json(one), batch=batch_id) for one in said]
-        if taken and self._beside is not None:
-            self._beside.write_changes(batch_id, taken)
+        taken = [replace(ChangeResult.from_json(one), batch=batch_id) for one in said]
+        if taken and self._run_files is not None:
+            self._run_files.write_changes(batch_id, taken)
         return taken
 
     def _count(
@@ -216,7 +216,7 @@ class BatchWriter:
         stats: list[dict[str, Any]],
         counts: dict[str, int],
         seconds: float,
-        taken: list[Taken],
+        taken: list[ChangeResult],
     ) -> None:
         numbers: dict[str, int] = {}
         for shard in stats:
@@ -228,7 +228,7 @@ class BatchWriter:
             for shard in stats:
                 self._suspended.update(shard["suspended"])
                 for code, query, message in shard["notices"]:
-                    self._notices.tell([Notice(code, query, message)])
+                    self._notices.add_new([Notice(code, query, message)])
             self._due = min((s["due"] for s in stats if s["due"] is not None), default=None)
             old = self._progress
             self._progress = replace(
@@ -350,7 +350,7 @@ class Running:
         return self._writer.notices
 
     @property
-    def changes(self) -> tuple[Taken, ...]:
+    def changes(self) -> tuple[ChangeResult, ...]:
         """What became of the changes that this run has taken, and from which event time they hold."""
         return self._writer.changes
 

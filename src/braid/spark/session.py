@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from braid.algebra.queries import Query
 from braid.algebra.streams import Stream
 from braid.algebra.types import canonical, sql_name
-from braid.distribution.distribution import Distribution, Kept, Standing, distribute
+from braid.distribution.distribution import Distribution, EarlierPlacements, Standing, distribute
 from braid.distribution.distribution import explain as explain_distribution
 from braid.engine.explain.explain import Explained, Explanation
 from braid.engine.options import Options, ShardOptions, chosen
@@ -44,7 +44,7 @@ from braid.spark.files import Files
 from braid.spark.liveness import SILENT, Jvm, translated
 from braid.spark.pipeline import emit
 from braid.spark.pipeline.beats import Beats
-from braid.spark.pipeline.control import CHANGES, Taken, control_columns
+from braid.spark.pipeline.control import CHANGES, ChangeResult, control_columns
 from braid.spark.pipeline.ingest import stamped
 from braid.spark.running import BatchWriter, Progress, Running
 from braid.spark.shards.checkpoint import SavedPlan
@@ -261,7 +261,7 @@ class Session:
 
     def explain(self, query: str | None = None) -> Explained:
         """The plan, or one query's part of it, and where each query runs and why."""
-        where = explain_distribution(self._distribution(Kept.of(()), self.shards))
+        where = explain_distribution(self._distribution(EarlierPlacements.of(()), self.shards))
         shard = Shard(self._catalog.members(), self._catalog.streams, options=self._shard_options())
         return Explained(Explanation(shard), query, (where,))
 
@@ -323,7 +323,7 @@ class Session:
         return any(kinds.values())
 
     def _distribution(
-        self, kept: Kept, shards: int, standing: frozenset[Standing] = frozenset()
+        self, kept: EarlierPlacements, shards: int, standing: frozenset[Standing] = frozenset()
     ) -> Distribution:
         groups = self._catalog.members()
         if not groups and self._control is None:
@@ -374,14 +374,14 @@ class Session:
 
     def _packed(self, wanted: frozenset[str] | None = None) -> DataFrame:
         self._is_streaming()
-        pipeline = self._pipeline(self._distribution(Kept.of(()), self.shards))
+        pipeline = self._pipeline(self._distribution(EarlierPlacements.of(()), self.shards))
         return replace(pipeline, wanted=wanted).packed()
 
     def _resumed(self, store: _Checkpoint, wanted: frozenset[Standing], beats: Beats) -> Pipeline:
         """The pipeline for a checkpoint: what is placed there stays where it is."""
         saved = store.read()
         if saved is None:
-            found = self._distribution(Kept.of(()), self.shards, wanted)
+            found = self._distribution(EarlierPlacements.of(()), self.shards, wanted)
             return self._pipeline(found, name=store.path, beats=beats)
         shards = self.options.shards or saved.shards
         saved.check_frame(self._attached(), shards)
@@ -506,7 +506,7 @@ class _Checkpoint:
     def write_statistics(self, figures: Mapping[str, Any]) -> None:
         self._files.write_text(f"{self.path}/braid-stats.json", json.dumps(figures, indent=1))
 
-    def write_changes(self, batch: int, taken: Sequence[Taken]) -> None:
+    def write_changes(self, batch: int, taken: Sequence[ChangeResult]) -> None:
         """A file for each batch that has changes; a batch that is run again replaces its own."""
         lines = [json.dumps(one.to_json()) + "\n" for one in taken]
         self._files.write_text(f"{self.path}/{CHANGES}/{batch:020d}.json", "".join(lines))

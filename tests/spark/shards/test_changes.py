@@ -27,7 +27,7 @@ from braid.spark.pipeline.control import APPLIED, ControlJob
 from braid.spark.pipeline.ingest import IngestJob
 from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.shards.live import Outcome
-from braid.spark.shards.shards import Arrivals, Hosted, ShardJob
+from braid.spark.shards.shards import HostedShard, ShardBatch, ShardJob
 from tests.spark.support import (
     BEGIN,
     CHAINED,
@@ -57,7 +57,7 @@ class Cluster:
     standing: frozenset[Standing] = frozenset()
     pages: dict[int, dict[str, bytes]] = field(default_factory=dict)
     plans: dict[int, bytes] = field(default_factory=dict)
-    hosted: dict[int, Hosted] = field(default_factory=dict)
+    hosted: dict[int, HostedShard] = field(default_factory=dict)
     found: Counter[Result] = field(default_factory=Counter)
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     written: int = 0
@@ -118,19 +118,19 @@ class Cluster:
         if hosted is None and label in self.pages:
             hosted = self.job.restored(label, dict(self.pages[label]), self.plans[label])
         hosted = hosted or self.job.fresh(label)
-        arrivals = Arrivals(hosted, frozenset(), now=self.now)
+        incoming = ShardBatch(hosted, frozenset(), now=self.now)
         for row in envelopes:
             if row["shard"] == label:
                 keys = ("kind", "channel", "time", "rows", "payload")
-                arrivals.take(*(row[key] for key in keys), now=self.now)
-        for result in arrivals.run().results:
+                incoming.take(*(row[key] for key in keys), now=self.now)
+        for result in incoming.run().results:
             for row in result.table.to_pylist():
                 times = [_microseconds(row.pop(name)) for name in ("start", "end")]
                 self.found[result.query, result.stream, *times, tuple(row.values())] += 1
         self._save(label, hosted)
-        return arrivals.outcome
+        return incoming.outcome
 
-    def _save(self, label: int, hosted: Hosted) -> None:
+    def _save(self, label: int, hosted: HostedShard) -> None:
         pages = self.pages.setdefault(label, {})
         delta = hosted.shard.save()
         assert hosted.live is not None
@@ -314,7 +314,7 @@ def test_members_of_prepared_queries_are_dropped_and_stay_dropped() -> None:
     )
     cluster.batch(Stock=stock_rows(60, 300, seed=6))
     assert {k[0] for k in cluster.found if k[3] >= over} == {"jump", "jump2"}
-    shards = [hosted.shard.executor.census.count for hosted in cluster.hosted.values()]
+    shards = [hosted.shard.executor.registry.count for hosted in cluster.hosted.values()]
     assert shards == [2, 2]
 
 

@@ -116,7 +116,7 @@ def test_pages_without_checksums_are_of_an_older_version(monkeypatch: pytest.Mon
 
 
 def flip(file: Path) -> None:
-    """Change a file, and forget the checksum that Hadoop has beside it."""
+    """Change a file, and forget the checksum that Hadoop keeps beside it."""
     data = bytearray(file.read_bytes())
     for place in range(0, len(data), 97):
         data[place] ^= 0x55

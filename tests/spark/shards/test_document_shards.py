@@ -69,7 +69,7 @@ class Cluster:
         self.rejected: list[tuple[str, str]] = []
 
     def restart(self) -> None:
-        hosting._LIVE = OrderedDict()
+        hosting._ENGINES = OrderedDict()
 
     def envelopes(self, table: pa.Table) -> list[pa.RecordBatch]:
         routes = self.distribution.routes

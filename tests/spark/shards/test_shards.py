@@ -25,7 +25,7 @@ from braid.spark.pipeline.shipping import Shipped
 from braid.spark.shards import hosting
 from braid.spark.shards.checkpoint import SavedPlan
 from braid.spark.shards.processor import ShardProcessor
-from braid.spark.shards.shards import Hosted, ShardJob
+from braid.spark.shards.shards import HostedShard, ShardJob
 
 LABEL = 0
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64()), ("t", pa.int64())])
@@ -111,7 +111,7 @@ class Cluster:
         found: list[tuple[Any, ...]] = []
         running = (workers,) if isinstance(workers, str) else workers
         for label, worker in zip(self.labels, running, strict=True):
-            self.patch.setattr(hosting, "_LIVE", self.alive.setdefault(worker, OrderedDict()))
+            self.patch.setattr(hosting, "_ENGINES", self.alive.setdefault(worker, OrderedDict()))
             processor = ShardProcessor(self.job, "pipeline")
             processor.init(self.stores[label])
             own = [frame[frame["shard"] == label] for frame in envelopes]
@@ -121,9 +121,9 @@ class Cluster:
                         found += [tuple(row.values()) for row in open_table(payload).to_pylist()]
         return sorted(found)
 
-    def engine(self, worker: str, label: int = LABEL) -> Hosted:
+    def engine(self, worker: str, label: int = LABEL) -> HostedShard:
         kept = self.alive[worker]["pipeline", label]
-        assert isinstance(kept, hosting.Kept)
+        assert isinstance(kept, hosting.CachedEngine)
         return kept.hosted
 
 
@@ -246,7 +246,7 @@ def test_a_batch_that_runs_again_in_a_later_run_waits_for_the_same_streams(
         job = ShardJob(
             distribution, (LABEL,), ShardOptions(Options(idle_timeout=IDLE)), saved, runs=runs
         )
-        monkeypatch.setattr(hosting, "_LIVE", OrderedDict())
+        monkeypatch.setattr(hosting, "_ENGINES", OrderedDict())
         processor = ShardProcessor(Shipped(job), "pipeline")
         processor.init(store)
         frames = []
@@ -256,7 +256,7 @@ def test_a_batch_that_runs_again_in_a_later_run_waits_for_the_same_streams(
             ingest = IngestJob(Ingest(catalog.streams[name]), routes, (LABEL,), True)
             frames += [b.to_pandas().assign(now=now) for b in ingest(iter(table.to_batches()))]
         list(processor.handleInputRows((LABEL,), iter(frames), None))
-        return next(iter(hosting._LIVE.values())).hosted.shard.bound(TICKS)
+        return next(iter(hosting._ENGINES.values())).hosted.shard.bound(TICKS)
 
     def copied(store: Store) -> Store:
         return Store(Value(store.token.value), Pages(dict(store.pages.values)))

@@ -21,7 +21,7 @@ from braid.engine.explain.overview import (
     ExitView,
     MopView,
     Overview,
-    gather,
+    collect_plan,
     short,
 )
 from braid.engine.explain.plan_svg import draw
@@ -42,15 +42,15 @@ class Explanation:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._whole = gather(shard)
+        self._whole = collect_plan(shard)
         self._parts: dict[str, Overview] = {}
 
     def _of(self, query: str | None) -> Overview:
         if query is None:
             return self._whole
         if query not in self._parts:
-            numbers = self._shard.executor.census.numbers_of(query)
-            self._parts[query] = gather(self._shard, numbers)
+            numbers = self._shard.executor.registry.numbers_of(query)
+            self._parts[query] = collect_plan(self._shard, numbers)
         return self._parts[query]
 
     def text(self, query: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from braid.engine.explain.overview import MopView, Who
+from braid.engine.explain.overview import MopView, QuerySample
 from braid.operators.core.wording import counted
 from braid.operators.registry import REGISTRY
 from braid.optimizer.rules import RULES
@@ -10,7 +10,7 @@ from braid.optimizer.rules import RULES
 _SAYS = {rule.name: rule.says for rule in RULES}
 
 
-def named(who: Who, word: str) -> str:
+def named(who: QuerySample, word: str) -> str:
     """`3 members a, b, c`; of many only some are named."""
     more = who.count - len(who.some)
     shown = ", ".join(who.some) + (f" and {more:,} more" if more else "")

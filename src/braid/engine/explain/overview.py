@@ -1,4 +1,4 @@
-"""What is in a running plan, gathered for `explain` and `stats`: m-ops, channels, exits, members.
+"""The overview of a running plan for `explain` and `stats`: m-ops, channels, exits, members.
 
 Everything is counted from the members' ways through the plan, group by group: a plan of a
 hundred thousand queries of one template is gathered as fast as a plan of one.
@@ -25,8 +25,8 @@ NAMED = 3
 
 
 @dataclass
-class Who:
-    """How many queries, and a few of their ids."""
+class QuerySample:
+    """The number of queries, and a few of their ids."""
 
     count: int = 0
     some: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class MopView:
     kind: str
     unit: str
     detail: dict[str, Any]
-    members: Who = field(default_factory=Who)
+    members: QuerySample = field(default_factory=QuerySample)
     operators: int = 0
     templates: int = 0
     outputs: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class MopView:
 @dataclass
 class ExitView:
     point: ExitPoint
-    queries: Who = field(default_factory=Who)
+    queries: QuerySample = field(default_factory=QuerySample)
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Overview:
     channels: dict[str, ChannelView]
     exits: list[ExitView]
     #: One for each template: its queries.
-    templates: list[Who]
+    templates: list[QuerySample]
 
     def readers(self, channel: str) -> list[str]:
         return [s for s, view in self.mops.items() if channel in view.mop.inputs]
@@ -93,12 +93,12 @@ def short(signature: str) -> str:
     return signature if signature.startswith("publish:") else signature[:8]
 
 
-def gather(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
+def collect_plan(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
     """The whole plan; or only what the queries of these numbers go through, with everybody who
     shares it."""
     executor = shard.executor
-    census = executor.census
-    kept = None if queries is None else _on_the_way(shard, queries)
+    registry = executor.registry
+    kept = None if queries is None else _mops_of(shard, queries)
     mops = {
         s: MopView(
             shard.plan.mops[s],
@@ -109,20 +109,20 @@ def gather(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
         for s in executor.order
         if kept is None or s in kept
     }
-    found = _Gathering(mops)
+    found = _Collector(mops)
     for point in executor.exits.values():
         found.exits[id(point)] = ExitView(point)
-    for admitted, rows in census.living():
+    for admitted, rows in registry.living():
         found.add(admitted, rows)
     found.finish()
     exits, templates = list(found.exits.values()), list(found.templates.values())
     if queries is not None:
-        own = {id(p) for n in queries for p in census.of(n).exits}
+        own = {id(p) for n in queries for p in registry.of(n).exits}
         exits = [view for view in exits if id(view.point) in own]
-        routes = {id(census.of(n).route) for n in queries}
+        routes = {id(registry.of(n).route) for n in queries}
         templates = [who for key, who in found.templates.items() if key in routes]
     return Overview(
-        census.count,
+        registry.count,
         _sources(shard, mops.values(), exits),
         mops,
         found.channels,
@@ -131,9 +131,9 @@ def gather(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
     )
 
 
-def _on_the_way(shard: Shard, queries: Sequence[int]) -> set[str]:
+def _mops_of(shard: Shard, queries: Sequence[int]) -> set[str]:
     """The m-ops of some queries, and the published streams that these read as they are."""
-    routes = {id(a.route): a.route for a in map(shard.executor.census.of, queries)}
+    routes = {id(a.route): a.route for a in map(shard.executor.registry.of, queries)}
     own = {stage.mop for route in routes.values() for stage in route.stages}
     read = {channel_owner(c) for route in routes.values() for s in route.stages for c in s.inputs}
     return own | {s for s in read if s in shard.plan.mops}
@@ -151,20 +151,20 @@ def _sources(
     }
 
 
-class _Gathering:
-    """Counts who goes where."""
+class _Collector:
+    """Counts the queries of each m-op, channel and exit."""
 
     def __init__(self, mops: dict[str, MopView]) -> None:
         self.mops = mops
         self.channels: dict[str, ChannelView] = {}
         self.exits: dict[int, ExitView] = {}
-        self.templates: dict[int, Who] = {}
+        self.templates: dict[int, QuerySample] = {}
         self._nodes: dict[str, list[Words]] = {}
         self._routes: set[int] = set()
 
     def add(self, admitted: Admitted, rows: Words) -> None:
         route = admitted.route
-        self.templates.setdefault(id(route), Who()).add(admitted, rows)
+        self.templates.setdefault(id(route), QuerySample()).add(admitted, rows)
         for signature in dict.fromkeys(stage.mop for stage in route.stages):
             if signature in self.mops:
                 self.mops[signature].members.add(admitted, rows)
@@ -179,9 +179,9 @@ class _Gathering:
                 self._channel(exit_.channel).membered = True
         if id(route) not in self._routes:
             self._routes.add(id(route))
-            self._know(route)
+            self._add_route(route)
 
-    def _know(self, route: Route) -> None:
+    def _add_route(self, route: Route) -> None:
         for signature in dict.fromkeys(stage.mop for stage in route.stages):
             if signature in self.mops:
                 self.mops[signature].templates += 1

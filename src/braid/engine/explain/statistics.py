@@ -28,21 +28,21 @@ def statistics(
     `queries`: ids of queries (a prepared one stands for all its members) whose own figures are
     wanted; without them, those of suspended queries and of the `most` with most matches.
     """
-    executor, census = shard.executor, shard.executor.census
-    living = list(census.living())
+    executor, registry = shard.executor, shard.executor.registry
+    living = list(registry.living())
     numbers = _joined([admitted.first + rows for admitted, rows in living])
     matches = _matches(shard, numbers)
     if queries is None:
         asked = _busiest(shard, numbers, matches, most)
     else:
-        asked = _joined([np.array(census.numbers_of(q), np.int64) for q in queries])
+        asked = _joined([np.array(registry.numbers_of(q), np.int64) for q in queries])
     members: dict[str, int] = {}
     for admitted, rows in living:
         for signature in {stage.mop for stage in admitted.route.stages}:
             members[signature] = members.get(signature, 0) + len(rows)
     return {
         "totals": {
-            "queries": census.count,
+            "queries": registry.count,
             "suspended": len(shard.suspended),
             "matches": int(matches.sum()),
             "instances": executor.instances,
@@ -130,10 +130,10 @@ def _joined(parts: Sequence[Words]) -> Words:
 
 
 def _busiest(shard: Shard, numbers: Words, matches: Words, most: int) -> Words:
-    census = shard.executor.census
+    registry = shard.executor.registry
     count = min(most, len(numbers))
     chosen = numbers[np.argsort(-matches, kind="stable")[:count]]
-    stopped = [n for query in shard.suspended for n in census.numbers_of(query)]
+    stopped = [n for query in shard.suspended for n in registry.numbers_of(query)]
     more = [n for n in stopped if n not in set(chosen.tolist())]
     return np.concatenate([chosen, np.array(more, np.int64)])
 
@@ -166,11 +166,11 @@ def _mop(shard: Shard, signature: str, members: int) -> dict[str, Any]:
 
 
 def _queries(shard: Shard, numbers: Words, matches: Words) -> dict[str, dict[str, Any]]:
-    census = shard.executor.census
+    registry = shard.executor.registry
     instances = _instances(shard, numbers)
     found = {}
     for number, count, held in zip(numbers.tolist(), matches.tolist(), instances, strict=True):
-        name = census.id_of(number)
+        name = registry.id_of(number)
         found[name] = {
             "matches": count,
             "instances": held,
@@ -185,7 +185,7 @@ def _instances(shard: Shard, numbers: Words) -> list[int]:
     waiting: dict[str, Words] = {}
     found = []
     for number in numbers.tolist():
-        admitted = executor.census.of(number)
+        admitted = executor.registry.of(number)
         total = 0
         for stage, nodes in zip(admitted.route.stages, admitted.nodes, strict=True):
             logic = executor.logics[stage.mop]

@@ -1,4 +1,4 @@
-"""Which events of a channel are for which exit: only those of nodes that have queries there."""
+"""The output router: sends the events of a channel to the exits whose queries they match."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.values import Words
 
 
-class ChannelExits:
-    """The exits of one channel. An exit does not look at events that are nobody's there: queries
-    that each publish a stream of their own would else look at each other's."""
+class OutputRouter:
+    """The exits of one channel.
+
+    An exit gets only the events of nodes that have queries there. Otherwise queries that each
+    publish their own stream would scan each other's events.
+    """
 
     def __init__(self, points: Sequence[ExitPoint]) -> None:
         self.points = list(points)
@@ -22,11 +25,11 @@ class ChannelExits:
         self._exits: Words = np.empty(0, np.int64)
 
     def split(self, batch: Batch) -> Iterator[tuple[ExitPoint, Batch]]:
-        """The part of a batch that concerns each exit."""
+        """The events of a batch for each exit."""
         if len(self.points) == 1 or batch.index is None or batch.members is None:
             yield from ((point, batch) for point in self.points)
             return
-        self._learn()
+        self._refresh()
         batch = batch.spelled()
         assert batch.index is not None
         assert batch.members is not None
@@ -41,7 +44,7 @@ class ChannelExits:
             part = pairs[order[ends[number] : ends[number + 1]]]
             yield self.points[number], Batch(batch.rows, batch.index[part], batch.members[part])
 
-    def _learn(self) -> None:
+    def _refresh(self) -> None:
         versions = [point.subscribers.version for point in self.points]
         if versions == self._versions:
             return

@@ -1,4 +1,4 @@
-"""Events that were held back become rows of words when their time has come."""
+"""The row encoder: turns released events into rows of words, or into columns read in place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _address_in.restype = ctypes.c_void_p
 _address_in.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-class _Known(NamedTuple):
+class _ColumnMap(NamedTuple):
     """What the events of a source look like: for each word of a row the column that it is, -1 for
     masks; nothing if there are other columns than words."""
 
@@ -39,8 +39,8 @@ class _Known(NamedTuple):
     places: Words | None
 
 
-class Arrivals:
-    """The way from held events to rows, for all sources of a shard.
+class RowEncoder:
+    """Encodes the events of all sources of a shard.
 
     Where columns are words is found out once for a source, and all addresses of a batch are read
     together: an object for each column of a small batch would cost more than all the rest of it.
@@ -48,7 +48,7 @@ class Arrivals:
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._known: dict[str, _Known] = {}
+        self._column_maps: dict[str, _ColumnMap] = {}
 
     def __call__(self, source: str, parts: list[Part], shape: Shape) -> Rows | Columns:
         """The events of a source, in order of `end`: as columns, if they can be read where they lie."""
@@ -83,10 +83,10 @@ class Arrivals:
         """Where the words of a chunk are; most are written in two parts, since the last epoch waits
         for the next batch, so this is looked up once."""
         if chunk.sources is None:
-            events, known = chunk.events, self._known.get(source)
+            events, known = chunk.events, self._column_maps.get(source)
             if known is None or known.shape is not shape or known.schema != events.schema:
-                known = _Known(shape, events.schema, _places(events.schema, shape))
-                self._known[source] = known
+                known = _ColumnMap(shape, events.schema, _places(events.schema, shape))
+                self._column_maps[source] = known
             if known.places is None:
                 return None
             found = np.empty(len(known.places), np.int64)

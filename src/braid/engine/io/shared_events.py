@@ -1,4 +1,4 @@
-"""Events that belong to several streams at once, for those who read one of these by itself."""
+"""Shared events: events that belong to several streams, for m-ops that read one of these streams."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from braid.operators.core.columns import Rows
 from braid.plan.layout import END
 
 #: Streams, and the events that belong to all of them.
-Feed = tuple[tuple[str, ...], Rows]
+SharedEvents = tuple[tuple[str, ...], Rows]
 
 
-def with_feeds(
-    sources: Mapping[str, Rows | Columns], feeds: Sequence[Feed], direct: Collection[str]
+def with_shared_events(
+    sources: Mapping[str, Rows | Columns], feeds: Sequence[SharedEvents], direct: Collection[str]
 ) -> dict[str, Rows]:
-    """Of the streams that some m-op reads as they are: all their events, in order of `end`."""
+    """All events of the streams in `direct` that have shared events, in order of `end`."""
     found: dict[str, list[Rows]] = {}
     for streams, rows in feeds:
         for stream in streams:

@@ -84,7 +84,7 @@ APPLIED, WAITING, REFUSED = "applied", "waiting", "refused"
 
 
 @dataclass(frozen=True)
-class Taken:
+class ChangeResult:
     """What a pipeline made of a change, in which batch, and the event time from which it holds.
 
     `time` counts microseconds or ticks, as `unit` says. It is None for a change that was not
@@ -101,8 +101,8 @@ class Taken:
     batch: int = 0
 
     @staticmethod
-    def of(change: Change, state: str, **found: Any) -> Taken:
-        return Taken(change.op, change.id, change.seq, state, **found)
+    def of(change: Change, state: str, **found: Any) -> ChangeResult:
+        return ChangeResult(change.op, change.id, change.seq, state, **found)
 
     @property
     def at(self) -> str | int | None:
@@ -115,8 +115,8 @@ class Taken:
         return {**asdict(self), "at": self.at}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Taken:
-        return Taken(**{field.name: data[field.name] for field in fields(Taken)})
+    def from_json(data: Mapping[str, Any]) -> ChangeResult:
+        return ChangeResult(**{field.name: data[field.name] for field in fields(ChangeResult)})
 
 
 def control_columns(frame: DataFrame) -> DataFrame:

@@ -108,9 +108,9 @@ class _Pending:
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """The channels that the events of a source go by, where each event travels once for all
-    streams that are routed alike."""
+class _ChannelNames:
+    """The channels of the events of a source. An event is sent once for all streams that are routed
+    alike."""
 
     #: By the route.
     keys: Mapping[str, str]
@@ -120,30 +120,34 @@ class _Ways:
     whole: Mapping[str, tuple[int, ...]]
 
     @staticmethod
-    def of(routes: Mapping[str, Routes], shards: int) -> _Ways:
+    def of(routes: Mapping[str, Routes], shards: int) -> _ChannelNames:
         found: dict[str, list[str]] = {}
-        for stream, ways in routes.items():
-            for key in ways.keys:
+        for stream, own_routes in routes.items():
+            for key in own_routes.keys:
                 # What goes by value has come already where every shard gets all documents.
-                if not is_value_route(key) or len(ways.whole) < shards:
+                if not is_value_route(key) or len(own_routes.whole) < shards:
                     found.setdefault(key, []).append(channel(stream, key))
         keys = {key: FEED.join(names) for key, names in found.items()}
-        spread = FEED.join(channel(s, SPREAD) for s, ways in routes.items() if ways.spread)
+        spread = FEED.join(
+            channel(s, SPREAD) for s, own_routes in routes.items() if own_routes.spread
+        )
         whole: dict[str, tuple[int, ...]] = {}
         for k in range(shards):
-            name = FEED.join(channel(s, WHOLE) for s, ways in routes.items() if k in ways.whole)
+            name = FEED.join(
+                channel(s, WHOLE) for s, own_routes in routes.items() if k in own_routes.whole
+            )
             if name:
                 whole[name] = (*whole.get(name, ()), k)
-        return _Ways(keys, spread, whole)
+        return _ChannelNames(keys, spread, whole)
 
 
 class _Task:
-    """One source partition on its way."""
+    """Ingests one partition of a source."""
 
     def __init__(self, job: IngestJob) -> None:
         self._job = job
         self._shards = len(job.labels)
-        self._ways = _Ways.of(job.routes, self._shards)
+        self._channel_names = _ChannelNames.of(job.routes, self._shards)
         self._pending: dict[str, _Pending] = {}
         self._rows = Rows(ENVELOPE)
         self._highest: int | None = None
@@ -201,7 +205,7 @@ class _Task:
         self._route(packed_events(events) if self._is_point else events)
 
     def _route(self, events: pa.RecordBatch) -> None:
-        for key, name in self._ways.keys.items():
+        for key, name in self._channel_names.keys.items():
             if is_value_route(key):
                 rows, shards = document_shards(
                     events, ValueRoute.parse(key), self._shards, self._reader
@@ -211,12 +215,12 @@ class _Task:
             else:
                 shard = shard_of(events.column(key), self._shards)
                 self._add(name, events, _split(events, shard, self._shards))
-        if self._ways.spread:
+        if self._channel_names.spread:
             parts: list[pa.RecordBatch | None] = [None] * self._shards
             parts[self._next % self._shards] = events
             self._next += 1
-            self._add(self._ways.spread, events, parts)
-        for name, homes in self._ways.whole.items():
+            self._add(self._channel_names.spread, events, parts)
+        for name, homes in self._channel_names.whole.items():
             whole = [events if k in homes else None for k in range(self._shards)]
             self._add(name, events, whole)
 

@@ -20,7 +20,7 @@ from braid.spark.pipeline.envelopes import (
 )
 from braid.spark.pipeline.shipping import Shipped
 from braid.spark.shards.live import Outcome
-from braid.spark.shards.shards import ShardJob, add_stats, feeds_of
+from braid.spark.shards.shards import ShardJob, add_stats, channels_of_envelope
 
 #: Events that are gathered before the engine runs.
 RUN_ROWS = 1_000_000
@@ -84,7 +84,7 @@ class _BatchRun:
             self._job.pack(self.label, self._shard.advance(now=now), out)
             self._waiting = 0
             yield out.batch()
-        feeds = feeds_of(name, self._job.distribution.along)
+        feeds = channels_of_envelope(name, self._job.distribution.aliases)
         for part in open_events(payload):
             for channels in feeds:
                 self._shard.accept_shared(channels, part, now=now)

@@ -27,7 +27,7 @@ from braid.algebra.constraints import Constraint
 from braid.algebra.streams import Stream, sharable_classes
 from braid.algebra.templates import Members, Template
 from braid.algebra.types import sql_name
-from braid.distribution.distribution import Distribution, Kept, Placement, Standing
+from braid.distribution.distribution import Distribution, EarlierPlacements, Placement, Standing
 from braid.distribution.hashing import hash_values, mix
 from braid.engine.checksums import checksum, damaged, reading
 from braid.engine.constraints import constraint_from_json, constraint_to_json
@@ -210,12 +210,12 @@ class SavedPlan:
                 _NEW,
             )
 
-    def kept(self, groups: Iterable[Members]) -> Kept:
+    def kept(self, groups: Iterable[Members]) -> EarlierPlacements:
         """The placements of queries that are still there and mean the same."""
         ids, at, same = self._compared(groups)
         rows = pa.array(np.flatnonzero(same), pa.int64())
         numbers = self._column("placement")[at[same]].astype(np.int64)
-        return Kept(ids.take(rows), numbers, self.placements)
+        return EarlierPlacements(ids.take(rows), numbers, self.placements)
 
     def changed(self, groups: Iterable[Members]) -> frozenset[str]:
         """Queries that have kept their id and mean something else."""

@@ -39,7 +39,7 @@ from braid.engine.state_pages import SavedPages
 from braid.errors import CheckpointError
 from braid.spark.pipeline.envelopes import PACKED, REFUSED, REJECTED, Rows, open_payload
 from braid.spark.pipeline.shipping import Shipped, settle
-from braid.spark.shards.shards import Arrivals, Hosted, ShardJob, add_stats
+from braid.spark.shards.shards import HostedShard, ShardBatch, ShardJob, add_stats
 
 #: Live engines that a worker process keeps.
 MAX_LIVE = 32
@@ -56,20 +56,20 @@ _ANEW = "restore an older copy of the checkpoint, or start with a new checkpoint
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedEngine:
     """An engine with the job that it runs, the token that it wrote, the stage it ran in, and the
     checksums of the pages and of the plan that it has stored."""
 
     job: str
     token: str
     stage: int
-    hosted: Hosted
+    hosted: HostedShard
     ledger: Ledger
     plan: str
 
 
 #: By pipeline and shard, the one that was used last at the end.
-_LIVE: OrderedDict[tuple[str, int], Kept] = OrderedDict()
+_ENGINES: OrderedDict[tuple[str, int], CachedEngine] = OrderedDict()
 
 
 def _stage() -> int:
@@ -99,8 +99,8 @@ class Hosting:
         """Give a shard its envelopes; what comes out of it, packed."""
         hosted, is_live = self._shard(label)
         job = self._job.open()
-        along = job.distribution.along
-        arrivals = Arrivals(hosted, job.arriving, along=along, began=job.began)
+        aliases = job.distribution.aliases
+        incoming = ShardBatch(hosted, job.arriving, aliases=aliases, began=job.began)
         out = Rows(PACKED)
         for frame in rows:
             for kind, name, time, count, payload, now in _envelopes(frame):
@@ -109,16 +109,16 @@ class Hosting:
                     out.add(REFUSED, name, count, batches=refused)
                     hosted.shard.reports.reject(pa.Table.from_batches(refused))
                 else:
-                    arrivals.take(kind, name, time, count, payload, now)
-        emission = arrivals.run()
+                    incoming.take(kind, name, time, count, payload, now)
+        emission = incoming.run()
         job.pack(label, emission, out)
-        job.pack_changes(label, arrivals.outcome, out)
+        job.pack_changes(label, incoming.outcome, out)
         saved = self._save(label, hosted, loaded=not is_live)
         numbers = {
             **emission.stats,
             **hosted.shard.sizes,
-            "events": arrivals.events,
-            "envelopes": arrivals.envelopes,
+            "events": incoming.events,
+            "envelopes": incoming.envelopes,
             "saved_bytes": saved,
             "restored": 0 if is_live else 1,
         }
@@ -128,8 +128,8 @@ class Hosting:
             numbers,
             emission.suspended,
             hosted,
-            arrivals.outcome,
-            arrivals.due,
+            incoming.outcome,
+            incoming.due,
         )
         yield out.batch().to_pandas()
         if self._is_new:
@@ -137,11 +137,11 @@ class Hosting:
 
     # ---- which engine ----
 
-    def _shard(self, label: int) -> tuple[Hosted, bool]:
+    def _shard(self, label: int) -> tuple[HostedShard, bool]:
         """The engine in the state that the store has, and whether it was alive."""
         stored = self._token.get() if self._token.exists() else None
-        # Taken out: should this run fail, what it did to the engine must not be seen again.
-        known = _LIVE.pop((self._pipeline, label), None)
+        # Remove it from the cache: if this run fails, no later run may see its changes to the engine.
+        known = _ENGINES.pop((self._pipeline, label), None)
         if known is not None and known.job != self._job.id:
             known = None
         if known is not None and stored is not None and known.token == stored[0]:
@@ -164,14 +164,14 @@ class Hosting:
         plan = None if self._old_plan is None else b"".join(self._old_plan.values())
         return job.restored(label, pages, plan), False
 
-    def _taken_over(self, job: ShardJob) -> Hosted | None:
+    def _taken_over(self, job: ShardJob) -> HostedShard | None:
         """An engine of another shard whose time this process does not follow any more."""
         if not job.are_alike:
             return None
-        for (pipeline, label), kept in _LIVE.items():
+        for (pipeline, label), kept in _ENGINES.items():
             is_free = kept.job == self._job.id and kept.stage != self._stage
             if pipeline == self._pipeline and is_free:
-                return _LIVE.pop((pipeline, label)).hosted
+                return _ENGINES.pop((pipeline, label)).hosted
         return None
 
     # ---- the store ----
@@ -229,7 +229,7 @@ class Hosting:
         value = self._pages.getValue((name,))
         return bytes(value[0]) if value is not None else b""
 
-    def _save(self, label: int, hosted: Hosted, *, loaded: bool) -> int:
+    def _save(self, label: int, hosted: HostedShard, *, loaded: bool) -> int:
         """Write what changed and the token that belongs to it; how many bytes that was."""
         delta = hosted.shard.save()
         token = uuid.uuid4().hex
@@ -255,10 +255,10 @@ class Hosting:
         manifest = seal(_identity(label), json.dumps(said).encode())
         self._pages.updateValue((MANIFEST,), (manifest,))
         self._token.update((token,))
-        kept = Kept(self._job.id, token, self._stage, hosted, ledger, self._plan)
-        _LIVE[self._pipeline, label] = kept
-        while len(_LIVE) > MAX_LIVE:
-            _LIVE.popitem(last=False)
+        kept = CachedEngine(self._job.id, token, self._stage, hosted, ledger, self._plan)
+        _ENGINES[self._pipeline, label] = kept
+        while len(_ENGINES) > MAX_LIVE:
+            _ENGINES.popitem(last=False)
         return size + sum(len(page) for page in puts.values())
 
     def _save_plan(self, old: dict[str, bytes]) -> int:

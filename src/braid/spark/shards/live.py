@@ -1,19 +1,18 @@
-"""Queries that come and go on a running shard.
+"""Live changes: adds and drops queries on a running shard.
 
-Every shard gets every change and decides about it alone, from what all shards have alike: the
-queries that are there, the routes, and how far time was when the batch began. All of these are
-part of the state that the batch before has committed, and Spark has written down which batch has
-which change before that batch runs. So shards agree without asking each other, and a batch that
-is run again decides the same, also after a crash, however much time has passed since. What was
-decided is part of the shard's state.
+Every shard gets every change and decides about it from data that all shards share: the registered
+queries, the routes, and the watermark when the batch began. These are part of the state that the
+previous batch committed, and Spark records which batch has which change before the batch runs. So
+all shards agree without communication, and a batch that is replayed after a crash decides the same.
+The decisions are part of the shard's state.
 
-- *added*: text, birth and place of each query that came; a restart binds the texts again.
-- *dying*: queries that were dropped and whose death has not been reached.
-- *dead*: queries of the session itself that were dropped; they stay dropped after a restart.
-- *waiting*: changes that need a route which is not in place. The pipeline has to be started
-  again with it; then they are tried again.
-- *floors*: since when each channel has been filled. A query on a channel that is new is born no
-  earlier than that, so that it sees all that it should.
+- *added*: text, birth and placement of each added query; a restart binds the texts again.
+- *ending*: dropped queries whose death has not been reached.
+- *dropped*: queries of the session that were dropped; they stay dropped after a restart.
+- *waiting*: changes that need a route that does not exist. They are retried after the pipeline has
+  restarted with the route.
+- *floors*: since when each channel has been filled. A query on a new channel is born no earlier, so
+  that it sees all its events.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from braid.algebra.schema import MICROSECONDS, TICKS
 from braid.algebra.templates import Members, Template
 from braid.distribution.distribution import Distribution, Placement, Standing
 from braid.distribution.keys import split_channel
-from braid.distribution.live_placement import Fitter, Misfit
+from braid.distribution.live_placement import LivePlacement, PlacementRefused
 from braid.distribution.placement import Renamer, chosen
 from braid.engine.checksums import reading
 from braid.engine.io.ordering import NEVER
 from braid.engine.shard import Shard
 from braid.errors import BraidError
 from braid.lang import Catalog, compile_query
-from braid.spark.pipeline.control import APPLIED, REFUSED, WAITING, Change, Taken
+from braid.spark.pipeline.control import APPLIED, REFUSED, WAITING, Change, ChangeResult
 
 #: The shard's pages that are not the engine's.
 PAGE = "~live"
@@ -52,7 +51,7 @@ SEGMENT = 256
 
 @dataclass(frozen=True)
 class Added:
-    """A query that came while the pipeline ran."""
+    """A query that was added while the pipeline ran."""
 
     text: str
     birth: int
@@ -72,12 +71,12 @@ class Added:
 
 @dataclass
 class Outcome:
-    """What became of the changes of a batch."""
+    """The outcome of the changes of a batch."""
 
     refused: list[tuple[Change, str]] = field(default_factory=list)
     applied: int = 0
     #: Every change that came or had waited, in order.
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[ChangeResult] = field(default_factory=list)
     #: Channels that would have to be filled for those that wait.
     wanted: set[Standing] = field(default_factory=set)
     #: Queries that could not be taken along over a restart, with the reason.
@@ -89,7 +88,7 @@ class _Refusal(Exception):
 
 
 class Live:
-    """The queries of one shard beyond those that it was started with."""
+    """The changes of one shard since it was started: added, ending, dropped and waiting queries."""
 
     def __init__(
         self,
@@ -101,12 +100,12 @@ class Live:
         self._catalog = catalog.copy()
         self._distribution = distribution
         self._number = shard
-        self._fitter = Fitter(distribution)
+        self._live_placement = LivePlacement(distribution)
         self._renamer = Renamer()
         self._templates: dict[str, Template] = {}
         self.added: dict[str, Added] = {}
-        self.dying: dict[str, tuple[int, str]] = {}
-        self.dead: dict[str, None] = {}
+        self.ending: dict[str, tuple[int, str]] = {}
+        self.dropped: dict[str, None] = {}
         self.waiting: list[Change] = []
         self._floors: dict[str, int] = {}
         self._segments: dict[int, dict[str, Added]] = {}
@@ -114,7 +113,7 @@ class Live:
         self._next = 0
         self._saved = b""
         self.lost: dict[str, str] = {}
-        self._coming, self._going = _Coming(), _Going()
+        self._pending_adds, self._pending_drops = _PendingAdds(), _PendingDrops()
         if pages:
             with reading("the list of queries that came while the pipeline ran"):
                 self._read(pages)
@@ -123,46 +122,46 @@ class Live:
 
     def members(self, base: Sequence[Members]) -> list[Members]:
         """Everything that this shard runs: of `base` what has not been dropped, and the added."""
-        for name in list(self.dead):
+        for name in list(self.dropped):
             if name not in self._catalog.queries and name not in self._catalog.prepared:
-                del self.dead[name]  # the session no longer has it: nothing to keep away
-        for name in [n for n in self.dying if n not in self.added]:
+                del self.dropped[name]  # the session no longer has it: nothing to keep away
+        for name in [n for n in self.ending if n not in self.added]:
             if name not in self._catalog.queries and name not in self._catalog.prepared:
-                del self.dying[name]
-        gone = [*self.dead, *(n for n in self.dying if n not in self.added)]
+                del self.ending[name]
+        gone = [*self.dropped, *(n for n in self.ending if n not in self.added)]
         left = [self._without(members) for members in base]
         for name in gone:
-            self._take_out(name)
-        queries = [query for name in list(self.added) if (query := self._again(name)) is not None]
+            self._remove_from_catalog(name)
+        queries = [query for name in list(self.added) if (query := self._rebind(name)) is not None]
         return [*left, *members_of(queries)]
 
     def _without(self, members: Members) -> Members:
-        names = [name for name in self.dead if name not in self._catalog.prepared]
+        names = [name for name in self.dropped if name not in self._catalog.prepared]
         away = pc.is_in(members.ids, value_set=pa.array(names, pa.string()))
-        for name in self.dead:
+        for name in self.dropped:
             if name in self._catalog.prepared:
                 away = pc.or_(away, pc.starts_with(members.ids, f"{name}/"))
         return chosen(members, np.flatnonzero(~np.asarray(away)))
 
-    def _take_out(self, name: str) -> None:
+    def _remove_from_catalog(self, name: str) -> None:
         prepared = self._catalog.prepared.get(name)
         template = prepared.template if prepared else self._catalog.queries[name].template
         try:
             self._catalog.remove_query(name)
             self._templates[name] = template
-            if name in self.dead:
-                self._fitter.leave(template)
+            if name in self.dropped:
+                self._live_placement.remove(template)
         except BraidError as error:
             # The session has got a reader of it meanwhile: then it is there for that.
             self.lost[name] = f"was dropped, but is still read: {error.message}"
-            self.dead.pop(name, None)
+            self.dropped.pop(name, None)
 
-    def _again(self, name: str) -> Query | None:
+    def _rebind(self, name: str) -> Query | None:
         """A query that came earlier, bound again; None if this shard does not run it."""
         added = self.added[name]
         try:
             query = compile_query(added.text, self._catalog, query_id=name).query
-            if not self._fitter.has(added.placement, query.publishes):
+            if not self._live_placement.are_filled(added.placement, query.publishes):
                 raise BraidError("E414", "its events are routed otherwise now")
             self._catalog.add_query(query)
         except BraidError as error:
@@ -170,15 +169,15 @@ class Live:
             if name not in self._catalog.queries:
                 self.lost[name] = f"came while the pipeline ran and no longer fits: {error.message}"
             return None
-        self._fitter.take(query.template, added.placement)
+        self._live_placement.add(query.template, added.placement)
         self._templates[name] = query.template
-        if name in self.dying:
+        if name in self.ending:
             self._catalog.remove_query(name)
-        return self._placed(query, added.placement) if self._is_here(added.placement) else None
+        return self._placed(query, added.placement) if self._runs_here(added.placement) else None
 
     def begin(self, shard: Shard) -> None:
-        """The shard stands: what is being dropped goes on dying, and new channels begin now."""
-        for name, (death, _) in self.dying.items():
+        """Start with a new shard: continue pending drops, and record where new channels begin."""
+        for name, (death, _) in self.ending.items():
             if name in self._catalog.prepared or shard.knows(name):
                 shard.drop([name], death)
         fresh = not self._floors and not self._saved
@@ -192,7 +191,7 @@ class Live:
     # ---- changes ----
 
     def apply(self, changes: Sequence[Change], shard: Shard) -> Outcome:
-        """All changes of a batch, after its events have come and before they are run."""
+        """Apply all changes of a batch, after its events were accepted and before they are run."""
         outcome = Outcome(lost=self.lost)
         self.lost = {}
         waited = self.waiting
@@ -208,8 +207,8 @@ class Live:
                 _refuse(change, str(refusal), outcome)
             except BraidError as error:
                 _refuse(change, f"{error.code}: {error.message}", outcome)
-        self._coming.flush(shard)
-        self._going.flush(shard)
+        self._pending_adds.flush(shard)
+        self._pending_drops.flush(shard)
         return outcome
 
     def _not_before(self, change: Change, shard: Shard) -> Change:
@@ -217,7 +216,7 @@ class Live:
         bound = shard.bound(MICROSECONDS if change.timed else TICKS)
         return change if change.at is None or change.at >= bound else replace(change, at=bound)
 
-    def _apply(self, change: Change, shard: Shard, outcome: Outcome) -> Taken:
+    def _apply(self, change: Change, shard: Shard, outcome: Outcome) -> ChangeResult:
         if not change.id:
             raise _Refusal("a change needs the id of a query")
         if change.op == "add":
@@ -228,7 +227,7 @@ class Live:
             return taken
         raise _Refusal(f"there is no change {change.op!r}: write add or drop")
 
-    def _add(self, change: Change, name: str, shard: Shard, outcome: Outcome) -> Taken:
+    def _add(self, change: Change, name: str, shard: Shard, outcome: Outcome) -> ChangeResult:
         if change.text is None:
             raise _Refusal("to add a query takes its text")
         self._check_free(name)
@@ -238,29 +237,29 @@ class Live:
         born = self._moment(change, unit, shard)
         self._catalog.add_query(query)
         try:
-            placement = self._fitter.fit(name, query.template, query.values)
-        except Misfit as misfit:
+            placement = self._live_placement.place(name, query.template, query.values)
+        except PlacementRefused as refusal:
             self._catalog.remove_query(name)
-            if not misfit.wanted:
-                raise _Refusal(f"it cannot run beside what it reads: {misfit}") from None
+            if not refusal.wanted:
+                raise _Refusal(f"it cannot run beside what it reads: {refusal}") from None
             self.waiting.append(change)
-            outcome.wanted.update(misfit.wanted)
-            return Taken.of(change, WAITING, unit=unit)
+            outcome.wanted.update(refusal.wanted)
+            return ChangeResult.of(change, WAITING, unit=unit)
         birth = max(born, self._floor_of(placement))
-        self._note(name, Added(change.text, birth, placement, self._next // SEGMENT))
-        self._fitter.take(query.template, placement)
+        self._record_added(name, Added(change.text, birth, placement, self._next // SEGMENT))
+        self._live_placement.add(query.template, placement)
         self._templates[name] = query.template
-        if self._is_here(placement):
-            self._coming.add(self._placed(query, placement), birth)
+        if self._runs_here(placement):
+            self._pending_adds.add(self._placed(query, placement), birth)
         outcome.applied += 1
-        return Taken.of(change, APPLIED, unit=unit, time=_reached(birth))
+        return ChangeResult.of(change, APPLIED, unit=unit, time=_reached(birth))
 
-    def _drop(self, change: Change, name: str, shard: Shard) -> Taken:
+    def _drop(self, change: Change, name: str, shard: Shard) -> ChangeResult:
         if any(waiting.id == name for waiting in self.waiting):
             self.waiting = [waiting for waiting in self.waiting if waiting.id != name]
-            return Taken.of(change, APPLIED)
-        if name in self.dying:
-            raise _Refusal(f"query {name!r} is being dropped already, at {self.dying[name][0]}")
+            return ChangeResult.of(change, APPLIED)
+        if name in self.ending:
+            raise _Refusal(f"query {name!r} is being dropped already, at {self.ending[name][0]}")
         prepared = self._catalog.prepared.get(name)
         if prepared is None and name not in self._catalog.queries:
             raise _Refusal(f"there is no query {name!r}")
@@ -269,10 +268,10 @@ class Live:
         death = self._moment(change, unit, shard)
         self._catalog.remove_query(name)
         self._templates.setdefault(name, template)
-        self.dying[name] = (death, unit)
-        if prepared is not None or name in self._coming or shard.knows(name):
-            self._going.add(name, death)
-        return Taken.of(change, APPLIED, unit=unit, time=_reached(death))
+        self.ending[name] = (death, unit)
+        if prepared is not None or name in self._pending_adds or shard.knows(name):
+            self._pending_drops.add(name, death)
+        return ChangeResult.of(change, APPLIED, unit=unit, time=_reached(death))
 
     def _moment(self, change: Change, unit: str, shard: Shard) -> int:
         """The event time of a change; without one, where time stands.
@@ -291,17 +290,17 @@ class Live:
         return change.at
 
     def _check_free(self, name: str) -> None:
-        if name in self.dying:
+        if name in self.ending:
             raise _Refusal(
-                f"there is a query {name!r} until it is dropped at {self.dying[name][0]}"
+                f"there is a query {name!r} until it is dropped at {self.ending[name][0]}"
             )
         if any(waiting.id == name for waiting in self.waiting):
             raise _Refusal(f"there is a query {name!r} already: it waits for a restart")
 
     def _check_streams_free(self, template: Template) -> None:
-        for name in self.dying:
-            dying = self._templates.get(name)
-            both = set(template.publishes) & set(dying.publishes if dying is not None else ())
+        for name in self.ending:
+            ending = self._templates.get(name)
+            both = set(template.publishes) & set(ending.publishes if ending is not None else ())
             if both:
                 raise _Refusal(f"query {name!r} publishes {min(both)!r} until it is dropped")
 
@@ -309,7 +308,7 @@ class Live:
         template = self._renamer.template(query.template, placement.routes)
         return Query.of(query.id, query.text, template, query.values)
 
-    def _is_here(self, placement: Placement) -> bool:
+    def _runs_here(self, placement: Placement) -> bool:
         return placement.shard in (None, self._number)
 
     def _floor_of(self, placement: Placement) -> int:
@@ -317,22 +316,22 @@ class Live:
         floors = (self._floors.get(_floor(n, placement.shard), NEVER) for n in names)
         return max(floors, default=NEVER)
 
-    def bury(self, shard: Shard) -> None:
-        """Forget queries whose death has been reached."""
-        over = [n for n, (death, unit) in self.dying.items() if death <= shard.bound(unit)]
+    def remove_expired(self, shard: Shard) -> None:
+        """Remove the queries whose death has been reached."""
+        over = [n for n, (death, unit) in self.ending.items() if death <= shard.bound(unit)]
         for name in over:
-            del self.dying[name]
+            del self.ending[name]
             template = self._templates.pop(name, None)
             if template is not None:
-                self._fitter.leave(template)
+                self._live_placement.remove(template)
             if name in self.added:
                 self._forget(name)
             else:
-                self.dead[name] = None
+                self.dropped[name] = None
 
     # ---- state ----
 
-    def _note(self, name: str, added: Added) -> None:
+    def _record_added(self, name: str, added: Added) -> None:
         self.added[name] = added
         self._segments.setdefault(added.segment, {})[name] = added
         self._changed.add(added.segment)
@@ -359,8 +358,8 @@ class Live:
             {
                 "next": self._next,
                 "floors": self._floors,
-                "dying": self.dying,
-                "dead": list(self.dead),
+                "dying": self.ending,
+                "dead": list(self.dropped),
                 "waiting": [change.to_json() for change in self.waiting],
             }
         )
@@ -373,8 +372,8 @@ class Live:
         saved = json.loads(zlib.decompress(self._saved))
         self._next = saved["next"]
         self._floors = saved["floors"]
-        self.dying = {name: (death, unit) for name, (death, unit) in saved["dying"].items()}
-        self.dead = dict.fromkeys(saved["dead"])
+        self.ending = {name: (death, unit) for name, (death, unit) in saved["dying"].items()}
+        self.dropped = dict.fromkeys(saved["dead"])
         self.waiting = [Change(**change) for change in saved["waiting"]]
         numbers = sorted(int(k.removeprefix(ADDED)) for k in pages if k.startswith(ADDED))
         for number in numbers:
@@ -383,8 +382,8 @@ class Live:
                 self._segments.setdefault(number, {})[name] = self.added[name]
 
 
-class _Coming:
-    """Queries to be taken on: those of one template and birth together, in the order of templates."""
+class _PendingAdds:
+    """Queries to add, grouped by template and birth, in the order of templates."""
 
     def __init__(self) -> None:
         self._queries: dict[str, tuple[Query, int]] = {}
@@ -406,8 +405,8 @@ class _Coming:
         self._queries = {}
 
 
-class _Going:
-    """Queries to be dropped: those of one death together."""
+class _PendingDrops:
+    """Queries to drop, grouped by death."""
 
     def __init__(self) -> None:
         self._names: dict[int, list[str]] = {}
@@ -423,7 +422,7 @@ class _Going:
 
 def _refuse(change: Change, reason: str, outcome: Outcome) -> None:
     outcome.refused.append((change, reason))
-    outcome.taken.append(Taken.of(change, REFUSED, reason=reason))
+    outcome.taken.append(ChangeResult.of(change, REFUSED, reason=reason))
 
 
 def _reached(time: int) -> int | None:

@@ -56,7 +56,7 @@ MOST_QUERIES, MOST_MOPS, MOST_CHANGED, MOST_NOTICES = 20, 1_000, 1_000, 100
 
 
 @dataclass
-class Hosted:
+class HostedShard:
     """A shard and, with a control stream, the queries that come and go on it."""
 
     shard: Shard
@@ -98,7 +98,7 @@ class ShardJob:
     def plan(self, label: int) -> ShardPlan:
         return channels_for(self.distribution, self.shard(label))
 
-    def fresh(self, label: int) -> Hosted:
+    def fresh(self, label: int) -> HostedShard:
         return self._hosted(label, {}, resumed=False)
 
     @property
@@ -110,7 +110,7 @@ class ShardJob:
         by_value = any(is_value_route(split_channel(name)[1]) for name in names)
         return is_spread and not by_value and all(home is None for _, home in standing)
 
-    def restored(self, label: int, pages: dict[str, bytes], plan: bytes | None) -> Hosted:
+    def restored(self, label: int, pages: dict[str, bytes], plan: bytes | None) -> HostedShard:
         """A shard with the state that was saved; queries of it may have come and gone.
 
         `plan`: as the store has it; None if this job has written the state itself.
@@ -123,7 +123,7 @@ class ShardJob:
                 pages["roster"] = _without(pages["roster"], changed)
         return self._hosted(label, pages, resumed=plan is not None and not self.runs)
 
-    def follow(self, hosted: Hosted, pages: dict[str, bytes]) -> bool:
+    def follow(self, hosted: HostedShard, pages: dict[str, bytes]) -> bool:
         """Bring an engine of this job to the state that the job has saved, if it can follow.
 
         It has run the same queries, so that only its state is another. With a control stream the
@@ -131,7 +131,7 @@ class ShardJob:
         """
         return hosted.live is None and hosted.shard.follow(pages)
 
-    def _hosted(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> Hosted:
+    def _hosted(self, label: int, pages: dict[str, bytes], *, resumed: bool) -> HostedShard:
         plan, live = self.plan(label), None
         queries: Sequence[Members] = plan.queries
         if self.catalog is not None:
@@ -149,7 +149,7 @@ class ShardJob:
             made = Shard(queries, plan.streams, options=options, **frame)
         if live is not None:
             live.begin(made)
-        return Hosted(made, live)
+        return HostedShard(made, live)
 
     def pack(self, label: int, emission: Emission, rows: Rows) -> None:
         """What came out of a shard as rows for the sinks."""
@@ -158,28 +158,28 @@ class ShardJob:
         for name, table in emission.late:
             if not self.distribution.shows_late(self.shard(label), name):
                 continue
-            table = self._late_here(label, name, table)
+            table = self._late_rows_reported_here(label, name, table)
             for part in pieces(table):
                 count = sum(batch.num_rows for batch in part)
                 rows.add(LATE, split_channel(name)[0], count, batches=part)
 
         for name, table in emission.rejected:
-            if self._shows_unread(label, name):
+            if self._reports_unreadable(label, name):
                 stream = split_channel(name)[0]
                 rows.add(REFUSED, stream, table.num_rows, batches=table.to_batches())
 
-    def _shows_unread(self, label: int, name: str) -> bool:
+    def _reports_unreadable(self, label: int, name: str) -> bool:
         """Whether this shard says that texts of a channel are no documents: of a declared stream they
         may come by several channels, and to several shards."""
         stream, route = split_channel(name)
-        if not route or stream not in self._unread_at:
+        if not route or stream not in self._unreadable_reporters:
             return True  # published where it is read
-        chosen, first = self._unread_at[stream]
-        several = route == WHOLE or channel(stream, WHOLE) in self.distribution.along
+        chosen, first = self._unreadable_reporters[stream]
+        several = route == WHOLE or channel(stream, WHOLE) in self.distribution.aliases
         return name == chosen and (not several or self.shard(label) == first)
 
     @cached_property
-    def _unread_at(self) -> dict[str, tuple[str, int]]:
+    def _unreadable_reporters(self) -> dict[str, tuple[str, int]]:
         """Of each stream that is read as documents one channel, and the first shard that does."""
         found: dict[str, tuple[bool, bool, str, int]] = {}
         for shard in range(len(self.labels)):
@@ -190,7 +190,7 @@ class ShardJob:
                     found[stream] = min(place, found.get(stream, place))
         return {stream: place[2:] for stream, place in found.items()}
 
-    def _late_here(self, label: int, name: str, table: pa.Table) -> pa.Table:
+    def _late_rows_reported_here(self, label: int, name: str, table: pa.Table) -> pa.Table:
         """Documents come to several shards: the first of them says that they are late."""
         route = split_channel(name)[1]
         if not is_value_route(route):
@@ -240,26 +240,28 @@ def _without(roster: bytes, names: frozenset[str]) -> bytes:
     return data
 
 
-def feeds_of(name: str, along: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+def channels_of_envelope(
+    name: str, aliases: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, ...]]:
     """The channels that the events of an envelope are read by: those that are one first."""
     named = tuple(name.split(FEED))
-    return [named, *((other,) for first in named for other in along.get(first, ()))]
+    return [named, *((other,) for first in named for other in aliases.get(first, ()))]
 
 
 @dataclass
-class Arrivals:
+class ShardBatch:
     """The envelopes of one shard in one batch, opened as they come.
 
     Heartbeats count only after all events: what is late is decided by the time that earlier
     batches had reached, not by the order in which envelopes happen to arrive.
     """
 
-    hosted: Hosted
+    hosted: HostedShard
     #: Streams whose time is that of the batch: they are never behind it.
     arriving: frozenset[str]
     now: int | None = None
     #: Channels whose events are read under other names, too.
-    along: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: When the run began that made a batch of this time.
     began: Callable[[int], int | None] = lambda _: None
     events: int = 0
@@ -291,7 +293,7 @@ class Arrivals:
             return
         self.envelopes += 1
         arrives = split_channel(name)[0] in self.arriving
-        feeds = feeds_of(name, self.along)
+        feeds = channels_of_envelope(name, self.aliases)
         for batch in open_events(payload):
             if arrives:
                 batch = not_before(batch, self.shard.watermark.get(MICROSECONDS, NEVER))
@@ -314,7 +316,7 @@ class Arrivals:
             self.outcome = live.apply(changes, self.shard)
         emission = self.shard.advance(now=self.now)
         if live is not None:
-            live.bury(self.shard)
+            live.remove_expired(self.shard)
         self.due = self.shard.due(now=self.now)
         return emission
 
@@ -324,7 +326,7 @@ def add_stats(
     shard: int | str,
     numbers: dict[str, int],
     suspended: dict[str, str],
-    hosted: Hosted,
+    hosted: HostedShard,
     outcome: Outcome | None = None,
     due: int | None = None,
 ) -> None:
@@ -356,7 +358,7 @@ def _changes(live: Live, outcome: Outcome) -> dict[str, Any]:
         "refused": len(outcome.refused),
         "wanted": sorted(outcome.wanted, key=str),
         "added": list(live.added)[-MOST_CHANGED:],
-        "dropped": [*live.dead, *live.dying][-MOST_CHANGED:],
+        "dropped": [*live.dropped, *live.ending][-MOST_CHANGED:],
         "waiting": [change.id for change in live.waiting][-MOST_CHANGED:],
         "taken": [taken.to_json() for taken in outcome.taken],
     }

@@ -21,7 +21,7 @@ from braid.engine.shard import Shard
 from braid.spark.pipeline.envelopes import PACKED, REFUSED, Rows, add_results
 from braid.spark.pipeline.ingest import spaced
 from braid.spark.pipeline.shipping import Shipped, settle
-from braid.spark.shards.shards import Hosted, add_stats
+from braid.spark.shards.shards import HostedShard, add_stats
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class StatelessJob:
         rows = Rows(PACKED)
         # Workers, not shards: each tells what it has done so far.
         worker = f"worker {os.getpid()}"
-        hosted = Hosted(plan.shard, name=f"{worker} {self.plan.id}")
+        hosted = HostedShard(plan.shard, name=f"{worker} {self.plan.id}")
         add_stats(rows, worker, {"events": seen, "failed_calls": failed}, {}, hosted)
         yield rows.batch()
         settle(self.plan.id)
