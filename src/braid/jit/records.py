@@ -159,6 +159,11 @@ class Record(Pointer):
     #: The same fields for NumPy; pointers are integers.
     dtype: ClassVar[np.dtype[Any]]
 
+    @classmethod
+    def word(cls, name: str) -> int:
+        """The number of the word that a field is."""
+        return cls.fields[name].offset // 8
+
     def __getitem__(self, number: Any) -> Self:
         return type(self)(self.address + int(number) * self.stride)
 

@@ -151,6 +151,7 @@ class _Entry:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._function = function
         self._functions = [n for n, a in enumerate(arguments) if isinstance(a, types.FunctionType)]
+        self._pointers = [n for n, a in enumerate(arguments) if isinstance(a, PointerType)]
         self._arguments = tuple(
             types.int64 if n in self._functions else a for n, a in enumerate(arguments)
         )
@@ -160,10 +161,12 @@ class _Entry:
         if self._compiled is None:
             with compiled_once(self._function):
                 self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
-        if self._functions:
+        if self._functions or self._pointers:
             given = list(args)
             for n in self._functions:
                 given[n] = given[n].at
+            for n in self._pointers:
+                given[n] = int(given[n])  # Numba finds out the type of an object slowly
             return self._compiled(*given)
         return self._compiled(*args)
 
