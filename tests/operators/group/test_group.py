@@ -21,7 +21,7 @@ from braid.algebra.nodes import Aggregate
 from braid.algebra.schema import Schema
 from braid.algebra.types import BIGINT, DOUBLE, STRING
 from braid.jit.memory import free
-from braid.jit.runtime import address, float_word
+from braid.jit.runtime import float_word
 from braid.operators.core.base import Context
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import array_of, nulls_of, set_nulls, words_of
@@ -35,7 +35,7 @@ from braid.operators.group.kernels.exact_sums import (
     is_fresh_real,
     rounded,
 )
-from braid.operators.group.kernels.layout import BASE, NONE, REAL_WORDS, WIDE, WORDS
+from braid.operators.group.kernels.layout import NONE, WIDE, FloatSum, GroupTable
 from braid.operators.group.logic import GroupLogic
 from braid.operators.group.spec import GroupSpec
 from braid.plan.deltas import with_weight
@@ -451,16 +451,17 @@ Terms = list[tuple[float, int]]
 
 def summed(terms: Terms) -> float:
     """The sum that the kernel has; taking all terms away again leaves nothing."""
-    state, numbers = np.zeros(REAL_WORDS, np.int64), np.zeros(64, np.int64)
-    state[BASE] = NONE
+    words, numbers = np.zeros(FloatSum.stride // 8, np.int64), np.zeros(64, np.int64)
+    state, table = FloatSum.at(words), GroupTable.at(numbers)
+    state.base = NONE
     for value, weight in terms:
-        add_real(address(state), float_word(value), weight, address(numbers))
-    found = float(np.array([rounded(address(state))], np.int64).view(np.float64)[0])
+        add_real(state, float_word(value), weight, table)
+    found = float(np.array([rounded(state)], np.int64).view(np.float64)[0])
     for value, weight in terms:
-        add_real(address(state), float_word(value), -weight, address(numbers))
-    assert is_fresh_real(address(state), address(numbers))
-    if state[BASE] == WIDE:
-        free(int(state[WORDS]))
+        add_real(state, float_word(value), -weight, table)
+    assert is_fresh_real(state, table)
+    if state.base == WIDE:
+        free(state.words[0])
     assert not numbers.any()
     return found
 

@@ -28,9 +28,8 @@ from braid.operators.core.kernels.clauses import (
 from braid.operators.core.selection_settings import MEASURES, STRATEGIES
 from braid.operators.select.asc import AscIndex, Monitor
 from braid.operators.select.kernels.asc import (
-    COUNT,
     NO_ARROW,
-    REGION,
+    Construct,
     Plan,
     Work,
     lowest_bit,
@@ -88,8 +87,8 @@ def figure_1(strategy: str = "fixed", **options: int) -> AscIndex:
 
 
 def regions_of(index: AscIndex, attribute: int) -> range:
-    shape = index.constructs.shape[attribute]
-    return range(int(shape[REGION]), int(shape[REGION] + 2 * shape[COUNT] + 1))
+    shape = Construct.at(index.constructs.shape)[attribute]
+    return range(shape.region, shape.region + 2 * shape.count + 1)
 
 
 def region(index: AscIndex, attribute: int, number: int) -> int:

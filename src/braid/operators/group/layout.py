@@ -1,7 +1,7 @@
-"""What a group holds for the aggregates that are asked of it, as tables that the kernels read.
+"""The layout of a group's slot for the aggregates of a query, as tables that the kernels read.
 
-Aggregates of one column share what they need: a sum knows how many values it is of, and min, max
-and count(DISTINCT) look at the same multiset.
+Aggregates of one column share a state: a sum has the number of its values, and min, max and
+count(DISTINCT) use the same multiset.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 from braid.algebra.expressions import Ref
 from braid.algebra.nodes import Aggregate
 from braid.algebra.types import Kind, kind_of
-from braid.jit.runtime import address
+from braid.jit import records
 from braid.operators.core.values import Words
 from braid.operators.group.kernels import layout as at
 from braid.operators.group.spec import GroupSpec
@@ -21,10 +21,10 @@ from braid.plan.layout import Layout
 
 #: Words of a state of each kind.
 _SIZES = {
-    at.COUNTED: 1,
-    at.INTEGERS: at.INTEGER_WORDS,
-    at.REALS: at.REAL_WORDS,
-    at.MULTISET: at.MULTISET_WORDS,
+    at.COUNTED: at.Counted.stride // 8,
+    at.INTEGERS: at.IntegerSum.stride // 8,
+    at.REALS: at.FloatSum.stride // 8,
+    at.MULTISET: at.Multiset.stride // 8,
 }
 _SUMS = {
     Kind.INTEGER: (at.INTEGERS, at.INTEGER_SUM, at.INTEGER_MEAN),
@@ -49,32 +49,26 @@ class GroupLayout:
         self.input: Layout = spec.input.layout
         self.output: Layout = spec.output.layout
         self.key_words = len(self.keys) + (len(self.keys) + 63) // 64
-        self.image = at.KEY + self.key_words
+        self.image = at.Slot.word("key") + self.key_words
         self.first_state = self.image + self.output.masks + len(spec.aggregates)
         self._modes: dict[tuple[int, int], int] = {}
         asked = [self._asked(aggregate) for aggregate in spec.aggregates]
         self.multisets = [key for key in self._modes if key[0] == at.MULTISET]
         self._places, self.width = self._placed()
         self.states = self._state_table()
-        self.aggregates = np.zeros((len(asked), at.AGGREGATE_WORDS), np.int64)
+        self.aggregates = np.zeros(len(asked), at.AggregateDescriptor.dtype)
         for row, (kind, state, unit) in zip(self.aggregates, asked, strict=True):
-            row[at.A_KIND], row[at.A_UNIT] = kind, unit
+            row["kind"], row["unit"] = kind, unit
             if state is not None:
-                row[at.A_AT], row[at.A_MODE] = self._places[state], self._modes[state]
+                row["place"], row["mode"] = self._places[state], self._modes[state]
         schema = spec.input.schema
         self._columns = np.array([self.input.column(k) for k in self.keys], np.int64)
         self._floats = np.array(
             [kind_of(schema.type_of(k)) is Kind.FLOAT for k in self.keys], np.int64
         )
         self._scratch = np.zeros(self.output.masks + len(asked) + 1, np.int64)
-        #: Where the states of the multisets are described, by their numbers.
-        self.records = np.array(
-            [
-                address(self.states) + 8 * at.STATE_WORDS * list(self._modes).index(key)
-                for key in self.multisets
-            ],
-            np.int64,
-        )
+        #: The numbers of the states of multisets.
+        self.multiset_states: Words = np.flatnonzero(self.states["kind"] == at.MULTISET)
 
     # ---- aggregates and their states ----
 
@@ -126,43 +120,47 @@ class GroupLayout:
             used += _SIZES[key[0]]
         return places, used
 
-    def _state_table(self) -> Words:
-        table = np.zeros((len(self._modes), at.STATE_WORDS), np.int64)
+    def _state_table(self) -> np.ndarray:
+        table = np.zeros(len(self._modes), at.StateDescriptor.dtype)
         for row, (key, mode) in zip(table, self._modes.items(), strict=True):
-            row[at.S_KIND], row[at.S_COLUMN] = key
-            row[at.S_AT], row[at.S_MODE] = self._places[key], mode
-            row[at.S_NUMBER] = self.multisets.index(key) if key in self.multisets else -1
+            row["kind"], row["column"] = key
+            row["place"], row["mode"] = self._places[key], mode
+            row["multiset"] = self.multisets.index(key) if key in self.multisets else -1
         return table
 
     # ---- for the kernels ----
 
     def frame(self) -> Words:
-        """Where everything is that does not move."""
-        frame = np.zeros(at.FRAME, np.int64)
-        frame[at.KEYS], frame[at.KEY_FLOATS] = address(self._columns), address(self._floats)
-        frame[at.KEY_COUNT], frame[at.KEY_WORDS] = len(self.keys), self.key_words
-        frame[at.IN_BASE], frame[at.IN_WEIGHT] = self.input.base, self.input.word(WEIGHT)
-        frame[at.OUT_BASE], frame[at.OUT_WIDTH] = self.output.base, self.output.width
-        frame[at.OUT_MASKS], frame[at.IMAGE_WORD] = self.output.masks, self.image
-        frame[at.AGGREGATES] = address(self.aggregates)
-        frame[at.AGGREGATE_COUNT] = len(self.aggregates)
-        frame[at.STATES], frame[at.STATE_COUNT] = address(self.states), len(self.states)
-        frame[at.STATE_WORD], frame[at.STRIDE] = self.first_state, 8 * self.width
-        frame[at.ALWAYS] = not self.keys and not self.spec.distinct
-        frame[at.CHECKED] = bool((self.states[:, at.S_KIND] == at.INTEGERS).any())
-        frame[at.MULTISETS] = len(self.multisets)
-        frame[at.SCRATCH] = address(self._scratch)
-        return frame
+        """A frame with everything that does not move."""
+        words = np.zeros(at.Frame.stride // 8, np.int64)
+        frame = at.Frame.at(words)
+        frame.keys, frame.key_floats = (
+            records.Words.at(self._columns),
+            records.Words.at(self._floats),
+        )
+        frame.key_count, frame.key_words = len(self.keys), self.key_words
+        frame.in_base, frame.in_weight = self.input.base, self.input.word(WEIGHT)
+        frame.out_base, frame.out_width = self.output.base, self.output.width
+        frame.out_masks, frame.image_word = self.output.masks, self.image
+        frame.aggregates = at.AggregateDescriptor.at(self.aggregates)
+        frame.aggregate_count = len(self.aggregates)
+        frame.states, frame.state_count = at.StateDescriptor.at(self.states), len(self.states)
+        frame.slot_words = self.width
+        frame.always = not self.keys and not self.spec.distinct
+        frame.checked = bool((self.states["kind"] == at.INTEGERS).any())
+        frame.multisets = len(self.multisets)
+        frame.scratch = records.Words.at(self._scratch)
+        return words
 
     @property
     def reals(self) -> list[int]:
         """The first word in a slot of each sum of floats."""
-        return self.states[self.states[:, at.S_KIND] == at.REALS, at.S_AT].tolist()
+        return self.states["place"][self.states["kind"] == at.REALS].tolist()
 
     @property
     def multiset_words(self) -> list[int]:
         """The first word in a slot of each multiset."""
-        return self.states[self.states[:, at.S_KIND] == at.MULTISET, at.S_AT].tolist()
+        return self.states["place"][self.multiset_states].tolist()
 
     @property
     def texts(self) -> list[tuple[int, int]]:
@@ -171,7 +169,7 @@ class GroupLayout:
         keys, found = len(self.keys), []
         for column, attribute in enumerate(columns):
             if kind_of(attribute.type) is Kind.STRING:
-                word = at.KEY + self.key_words - keys + column
+                word = at.Slot.word("key") + self.key_words - keys + column
                 if column >= keys:
                     word = self.image + self.output.masks + column - keys
                 found.append((word, column))
@@ -180,8 +178,7 @@ class GroupLayout:
     @property
     def text_multisets(self) -> list[int]:
         """The numbers of the multisets of texts."""
-        texts = self.states[(self.states[:, at.S_MODE] & at.TEXTS) != 0]
-        return texts[:, at.S_NUMBER].tolist()
+        return self.states["multiset"][(self.states["mode"] & at.TEXTS) != 0].tolist()
 
     @property
     def nbytes(self) -> int:

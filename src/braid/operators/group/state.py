@@ -1,4 +1,4 @@
-"""The memory of all groups of an m-op: what is counted, saved, and rewritten of it."""
+"""The memory of all groups of an m-op: how it is counted, saved, loaded and rewritten."""
 
 from __future__ import annotations
 
@@ -6,44 +6,58 @@ import sys
 
 import numpy as np
 
-from braid.jit import memory
-from braid.jit.runtime import address
+from braid.jit import memory, records
 from braid.operators.core import checks
 from braid.operators.core.base import Held, State
 from braid.operators.core.batch import Index
 from braid.operators.core.columns import Rows, nulls_of, set_nulls
 from braid.operators.core.values import Words
 from braid.operators.group.kernels import groups as kernel
-from braid.operators.group.kernels import layout as at
-from braid.operators.group.kernels.layout import hang_groups, hash_again
+from braid.operators.group.kernels.layout import (
+    SMALL,
+    WIDE,
+    WIDE_WORDS,
+    FloatSum,
+    Frame,
+    GroupTable,
+    Multiset,
+    Slot,
+    rebuild_chains,
+    rehash,
+)
 from braid.operators.group.kernels.value_multisets import clear_values, list_values, load_values
 from braid.operators.group.layout import GroupLayout, text_layout
 from braid.plan.deltas import WEIGHT
 from braid.plan.layout import Layout
 
 _LEAST_CHAINS = 16
+#: Columns of slots, and words of a sum of floats.
+_NODE, _HASH, _STAMP, _LINK = (Slot.word(name) for name in ("node", "hash", "stamp", "link"))
+_BASE, _WORDS = FloatSum.word("base"), FloatSum.word("words")
+_MULTISET_WORDS = Multiset.stride // 8
 
 
 class GroupState:
     def __init__(self, layout: GroupLayout) -> None:
         self._layout = layout
-        self.numbers: Words = np.zeros(at.NUMBERS, np.int64)
         self._frame = layout.frame()
         self._start()
         # Finalizers call this, and may run while the compiler is at work: it must be loaded by then.
         kernel.release_all(self._frame, self.numbers)
 
     def _start(self) -> None:
-        numbers = self.numbers = np.zeros(at.NUMBERS, np.int64)
-        numbers[at.G_FREE] = -1
-        numbers[at.STAMPS] = 1
-        hang_groups(_LEAST_CHAINS, address(numbers), address(self._frame))
+        #: The words of the table of groups.
+        self.numbers: Words = np.zeros(GroupTable.stride // 8, np.int64)
+        table = self._table = GroupTable.at(self.numbers)
+        table.free, table.stamp = -1, 1
+        rebuild_chains(_LEAST_CHAINS, table, Frame.at(self._frame))
 
     def _release(self) -> None:
         kernel.release_all(self._frame, self.numbers)
-        for place in (at.G_AT, at.G_HEADS, at.TOUCHED_AT):
-            memory.free(self.numbers[place])
-            self.numbers[place] = 0
+        table = self._table
+        for block in (table.slots, table.heads, table.touched.items, table.stopped.items):
+            memory.free(block.address)
+        self.numbers[:] = 0
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
@@ -54,67 +68,71 @@ class GroupState:
     ) -> Words:
         """Everything that the kernels need, with where the tables are now. `rows`: how the rows
         that come lie, if they have more columns than there were."""
-        frame = self._frame
+        frame = Frame.at(self._frame)
         if rows is not None:
-            frame[at.IN_BASE], frame[at.IN_WEIGHT] = rows.base, rows.word(WEIGHT)
-        frame[at.MAP], frame[at.MAP_SIZE] = address(output_of), len(output_of)
-        frame[at.INPUTS], frame[at.STRINGS] = address(input_of), strings
-        return frame
+            frame.in_base, frame.in_weight = rows.base, rows.word(WEIGHT)
+        frame.outputs, frame.output_count = records.Words.at(output_of), len(output_of)
+        frame.inputs, frame.strings = records.Words.at(input_of), strings
+        return self._frame
 
     def follow(self, rows: Rows, index: Index, members: Index) -> tuple[Rows, Words, Words]:
-        """What the deltas of a batch put out: rows, the node of each, and nodes that stopped, with
+        """What the deltas of a batch emit: rows, the node of each, and nodes that stopped, with
         times. The tables are where the frame says."""
-        numbers, room = self.numbers, 2 * len(index)
+        frame, table, room = Frame.at(self._frame), self._table, 2 * len(index)
+        assert index.dtype == members.dtype == np.int32
         out = np.empty((room, self._layout.output.width), np.int64)
         nodes = np.empty(room, np.int64)
-        numbers[at.OUT_AT], numbers[at.MEMBERS_AT] = address(out), address(nodes)
-        numbers[at.OUT_COUNT] = 0
         keys = np.empty((len(rows), self._layout.key_words), np.int64)
         hashes = np.empty(len(rows), np.int64)
-        kernel.follow(self._frame, numbers, rows, index, members, keys, hashes)
-        count = int(numbers[at.OUT_COUNT])
+        table.out, table.out_members = records.Words.at(out), records.Words.at(nodes)
+        table.out_count = 0
+        frame.rows, frame.row_words = records.Words.at(rows), rows.shape[1]
+        frame.index, frame.members = records.Halves.at(index), records.Halves.at(members)
+        frame.row_keys, frame.row_hashes = records.Words.at(keys), records.Words.at(hashes)
+        frame.delta_count = len(index)
+        kernel.follow(frame, table)
+        count = table.out_count
         return out[:count], nodes[:count], self.taken_stops()
 
     def taken_stops(self) -> Rows:
-        """The nodes that stopped since this was asked, with times."""
-        numbers, stopped = self.numbers, int(self.numbers[at.STOPPED])
-        halted = memory.taken(numbers[at.STOPPED_AT], 2 * stopped).reshape(stopped, 2)
-        numbers[at.STOPPED_AT] = numbers[at.STOPPED] = numbers[at.STOPPED_ROOM] = 0
+        """The nodes that stopped since the last call, with times."""
+        stopped = self._table.stopped
+        halted = memory.taken(stopped.items.address, stopped.count).reshape(-1, 2)
+        stopped.items, stopped.room, stopped.count = records.Words(0), 0, 0
         return halted
 
     # ---- what is there ----
 
     def _slots(self) -> Rows:
         """All slots that have been used, as an array that is valid until they move."""
-        high, width = int(self.numbers[at.G_HIGH]), self._layout.width
-        return memory.view(self.numbers[at.G_AT], high * width).reshape(high, width)
+        table, width = self._table, self._layout.width
+        return memory.view(table.slots.address, table.high * width).reshape(table.high, width)
 
     def _values(self) -> Rows:
-        """The values of all multisets: slot, number of the multiset, value, how often."""
+        """The values of all multisets: slot, number of the multiset, value, weight."""
         found = np.empty((self.values, 4), np.int64)
-        high = int(self.numbers[at.G_HIGH])
-        list_values(found, address(self.numbers), high, address(self._frame))
+        list_values(found, self._table, Frame.at(self._frame))
         return found
 
     @property
     def groups(self) -> int:
-        return int(self.numbers[at.G_COUNT])
+        return self._table.count
 
     @property
     def values(self) -> int:
-        return int(self.numbers[at.V_COUNT])
+        return self._table.values
 
     @property
     def negative(self) -> int:
         """Groups from which more rows have gone than ever came."""
         slots = self._slots()
-        return int(np.count_nonzero((slots[:, at.NODE] >= 0) & (slots[:, at.COUNT] < 0)))
+        return int(np.count_nonzero((slots[:, _NODE] >= 0) & (slots[:, Slot.word("rows")] < 0)))
 
     @property
     def nbytes(self) -> int:
-        numbers = self.numbers
-        words = numbers[at.G_ROOM] * self._layout.width + numbers[at.G_MASK] + 1
-        return int(8 * (words + numbers[at.BLOCK_WORDS] + numbers[at.TOUCHED_ROOM]))
+        table = self._table
+        words = table.room * self._layout.width + table.mask + 1
+        return 8 * (words + table.block_words + table.touched.room)
 
     # ---- saved and loaded ----
 
@@ -122,36 +140,36 @@ class GroupState:
         """Groups, the words of wide sums in the order of groups, and values with the place of
         their group among the groups."""
         slots = self._slots()
-        live = slots[:, at.NODE] >= 0
+        live = slots[:, _NODE] >= 0
         groups = slots[live]
-        groups[:, (at.HASH, at.LINK, at.STAMP)] = 0
+        groups[:, (_HASH, _LINK, _STAMP)] = 0
         wide = self._wide_sums(groups)
         for word in self._layout.multiset_words:
-            groups[:, word : word + at.MULTISET_WORDS] = 0
+            groups[:, word : word + _MULTISET_WORDS] = 0
         values = self._values()
         values[:, 0] = (np.cumsum(live) - 1)[values[:, 0]]
         return {"groups": groups, "wide": wide, "values": values}
 
     def _wide_sums(self, groups: Rows) -> Words:
         """The words of the wide sums; addresses in the groups are no use to anybody else."""
-        found = [np.empty((0, at.WIDE_WORDS), np.int64)]
+        found = [np.empty((0, WIDE_WORDS), np.int64)]
         for word in self._layout.reals:
-            for group in np.flatnonzero(groups[:, word + at.BASE] == at.WIDE).tolist():
-                place = groups[group, word + at.WORDS]
-                found.append(memory.view(place, at.WIDE_WORDS).reshape(1, -1).copy())
-                groups[group, word + at.WORDS] = 0
+            for group in np.flatnonzero(groups[:, word + _BASE] == WIDE).tolist():
+                place = groups[group, word + _WORDS]
+                found.append(memory.view(place, WIDE_WORDS).reshape(1, -1).copy())
+                groups[group, word + _WORDS] = 0
         return np.concatenate(found)
 
     def _check(self, state: State, nodes: int, strings: int) -> None:
         """Groups are of nodes that were saved, and values of groups."""
         layout, groups = self._layout, checks.table(state, "groups", self._layout.width)
-        checks.within(groups[:, at.NODE], 0, nodes, "nodes of groups")
+        checks.within(groups[:, _NODE], 0, nodes, "nodes of groups")
         wide = 0
         for word in layout.reals:
-            bases = groups[:, word + at.BASE]
-            checks.within(bases, at.WIDE, at.WIDE_WORDS - at.SMALL + 1, "words of sums")
-            wide += int(np.count_nonzero(bases == at.WIDE))
-        checks.sized(checks.table(state, "wide", at.WIDE_WORDS), wide, "wide sums")
+            bases = groups[:, word + _BASE]
+            checks.within(bases, WIDE, WIDE_WORDS - SMALL + 1, "words of sums")
+            wide += int(np.count_nonzero(bases == WIDE))
+        checks.sized(checks.table(state, "wide", WIDE_WORDS), wide, "wide sums")
         values = checks.table(state, "values", 4)
         checks.within(values[:, 0], 0, len(groups), "groups of values")
         checks.within(values[:, 1], 0, len(layout.multisets), "sets of values")
@@ -164,40 +182,40 @@ class GroupState:
         self._release()
         self._start()
         groups = state["groups"].reshape(-1, self._layout.width).copy()
-        groups[:, at.STAMP] = 0
+        groups[:, _STAMP] = 0
         for word in self._layout.multiset_words:  # values are counted again
-            groups[:, word : word + at.MULTISET_WORDS] = 0
-        self._load_wide(groups, state["wide"].reshape(-1, at.WIDE_WORDS))
-        groups[:, at.NODE] = nodes[groups[:, at.NODE]] if len(nodes) else -1
-        count, numbers = len(groups), self.numbers
-        numbers[at.G_HIGH] = numbers[at.G_COUNT] = numbers[at.G_ROOM] = count
-        numbers[at.G_AT] = memory.resized(0, count * self._layout.width)
+            groups[:, word : word + _MULTISET_WORDS] = 0
+        self._load_wide(groups, state["wide"].reshape(-1, WIDE_WORDS))
+        groups[:, _NODE] = nodes[groups[:, _NODE]] if len(nodes) else -1
+        count, table = len(groups), self._table
+        table.high = table.count = table.room = count
+        table.slots = Slot(memory.resized(0, count * self._layout.width))
         chains = _LEAST_CHAINS
         while chains <= 2 * count:
             chains *= 2
-        numbers[at.G_MASK] = chains - 1
-        lost = groups[:, at.NODE] < 0
+        table.mask = chains - 1
+        lost = groups[:, _NODE] < 0
         # Groups of nodes that nobody has any more lie under a number of their own until purged.
         nowhere = len(nodes) + int(nodes.max(initial=0)) + 1
-        groups[lost, at.NODE] = nowhere
+        groups[lost, _NODE] = nowhere
         self._slots()[:] = groups
-        hash_again(address(numbers), address(frame))
+        rehash(table, Frame.at(frame))
         values = np.ascontiguousarray(state["values"].reshape(-1, 4))
-        load_values(address(self._layout.records), values, address(numbers), address(frame))
+        load_values(self._layout.multiset_states, values, table, Frame.at(frame))
         if lost.any():
             gone = np.zeros(nowhere + 1, np.bool_)
             gone[nowhere] = True
-            kernel.purge(frame, numbers, gone)
+            kernel.purge(frame, self.numbers, gone)
 
     def _load_wide(self, groups: Rows, wide: Rows) -> None:
         used = 0
         for word in self._layout.reals:
-            for group in np.flatnonzero(groups[:, word + at.BASE] == at.WIDE).tolist():
-                place = memory.resized(0, at.WIDE_WORDS)
-                memory.view(place, at.WIDE_WORDS)[:] = wide[used]
-                groups[group, word + at.WORDS] = place
+            for group in np.flatnonzero(groups[:, word + _BASE] == WIDE).tolist():
+                place = memory.resized(0, WIDE_WORDS)
+                memory.view(place, WIDE_WORDS)[:] = wide[used]
+                groups[group, word + _WORDS] = place
                 used += 1
-        self.numbers[at.BLOCK_WORDS] = used * at.WIDE_WORDS
+        self._table.block_words = used * WIDE_WORDS
 
     # ---- texts ----
 
@@ -207,7 +225,7 @@ class GroupState:
         if not layout.texts and not layout.text_multisets:
             return None
         slots = self._slots()
-        groups = slots[slots[:, at.NODE] >= 0]
+        groups = slots[slots[:, _NODE] >= 0]
         values = self._text_values()
         rows = np.zeros((len(groups) + len(values), names.width), np.int64)
         nothing = np.ones(len(rows), np.bool_)
@@ -224,10 +242,12 @@ class GroupState:
     def _text_nulls(self, groups: Rows, column: int) -> np.ndarray:
         """Where a group has no text in a column: it is NULL, or the row has never been out."""
         if column < len(self._layout.keys):
-            word, bit = at.KEY + column // 64, np.int64(column % 64)
+            word, bit = Slot.word("key") + column // 64, np.int64(column % 64)
             return ((groups[:, word] >> bit) & 1).astype(np.bool_)
         word, bit = self._layout.image + column // 64, np.int64(column % 64)
-        return ((groups[:, word] >> bit) & 1).astype(np.bool_) | (groups[:, at.SHOWN] == 0)
+        return ((groups[:, word] >> bit) & 1).astype(np.bool_) | (
+            groups[:, Slot.word("shown")] == 0
+        )
 
     def _text_values(self) -> Rows:
         """The values of multisets of texts."""
@@ -238,17 +258,19 @@ class GroupState:
         """Take the texts back with their codes rewritten."""
         names, _ = text_layout(self._layout)
         slots = self._slots()
-        groups = np.flatnonzero(slots[:, at.NODE] >= 0)
+        groups = np.flatnonzero(slots[:, _NODE] >= 0)
         for k, (word, _) in enumerate(self._layout.texts):
             nulls = nulls_of(rows[: len(groups)], k)
             known = np.ones(len(groups), np.bool_) if nulls is None else ~nulls
             slots[groups[known], word] = rows[: len(groups), names.base + k][known]
-        numbers, place = address(self.numbers), address(frame)
-        hash_again(numbers, place)
+        table, place = self._table, Frame.at(frame)
+        rehash(table, place)
         values = self._text_values()
         values[:, 2] = rows[len(groups) :, -1]
         # What is in the order of codes has another order now.
-        records = address(self._layout.records)
-        wanted = np.array(self._layout.text_multisets, np.int64)
-        clear_values(records, wanted, numbers, len(slots), place)
-        load_values(records, values, numbers, place)
+        states, wanted = (
+            self._layout.multiset_states,
+            np.array(self._layout.text_multisets, np.int64),
+        )
+        clear_values(states, wanted, table, place)
+        load_values(states, values, table, place)

@@ -47,20 +47,11 @@ from braid.operators.select.asc_build import (
 )
 from braid.operators.select.clause_index import Keys, Pairs
 from braid.operators.select.kernels.asc import (
-    COLUMN,
-    COUNT,
-    COUNTERS,
-    DROPPED,
-    EVALUATED,
-    FIRST,
-    MACRO,
-    MICRO,
     NO_ARROW,
-    REGION,
-    ROWS,
-    SHAPE,
     UNDECIDED,
+    Construct,
     Constructs,
+    Counters,
     Plan,
     Tallies,
     Work,
@@ -70,6 +61,8 @@ from braid.operators.select.kernels.asc import (
     set_bits,
 )
 
+_COLUMN, _FIRST, _COUNT, _REGION = map(Construct.word, ("column", "first", "count", "region"))
+_DROPPED, _EVALUATED = Counters.word("dropped"), Counters.word("evaluated")
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -117,7 +110,7 @@ class AscIndex:
             np.zeros(words, np.int64),
             np.zeros(words, np.int64),
             np.zeros(constructs, np.int64),
-            np.zeros(COUNTERS, np.int64),
+            np.zeros(Counters.stride // 8, np.int64),
             np.zeros(constructs, np.int64),
             np.zeros(words, np.int64),
             np.zeros(constructs, np.int64),
@@ -155,7 +148,7 @@ class AscIndex:
     @property
     def sequence(self) -> list[int]:
         """The macro-sequence in use, as key columns."""
-        return [int(self.constructs.shape[construct, 0]) for construct in self.plan.order]
+        return [int(self.constructs.shape[construct, _COLUMN]) for construct in self.plan.order]
 
     @property
     def nbytes(self) -> int:
@@ -164,8 +157,8 @@ class AscIndex:
         return self.constructs.nbytes + sum(int(a.nbytes) for a in arrays) + monitored
 
     def describe(self) -> dict[str, Any]:
-        counters = [int(value) for value in self._work.counters]
-        rows = counters[ROWS]
+        counters = Counters.at(self._work.counters)
+        rows = counters.rows
         return {
             "form": "asc",
             "strategy": self.strategy,
@@ -179,11 +172,11 @@ class AscIndex:
             "arranging": self._monitor is not None,
             "rearrangements": max(0, self._arrangements - 1),
             "rows": rows,
-            "evaluated": counters[EVALUATED],
-            "macro_followed": counters[MACRO],
-            "micro_followed": counters[MICRO],
-            "dropped": counters[DROPPED],
-            "dropping_ratio": counters[DROPPED] / rows if rows else 0.0,
+            "evaluated": counters.evaluated,
+            "macro_followed": counters.macro,
+            "micro_followed": counters.micro,
+            "dropped": counters.dropped,
+            "dropping_ratio": counters.dropped / rows if rows else 0.0,
         }
 
     @staticmethod
@@ -197,11 +190,11 @@ class AscIndex:
             regions = 2 * len(constants) + 2
             row = words + words_for(constructs) + 5 + 3 * (constructs + 1)
             total += regions * row + len(constants) + table_of(constants, words)[0]
-            total += words + SHAPE + 4
-        return 8 * (total + 6 * words + COUNTERS + 4)
+            total += words + Construct.stride // 8 + 4
+        return 8 * (total + 6 * words + Counters.stride // 8 + 4)
 
     def _given(self, sequence: Sequence[int]) -> Array:
-        mine = [int(column) for column in self.constructs.shape[:, 0]]
+        mine = [int(column) for column in self.constructs.shape[:, _COLUMN]]
         assert sorted(sequence) == sorted(mine), f"{sequence} is no order of {mine}"
         return np.array([mine.index(column) for column in sequence], np.int64)
 
@@ -214,7 +207,7 @@ class AscIndex:
 
     def _watch(self, rows: Keys, counted: Array) -> None:
         """Monitor rows that have been matched, and see whether the sequence is still good."""
-        part = Window(len(rows), int(counted[DROPPED]), int(counted[EVALUATED]))
+        part = Window(len(rows), int(counted[_DROPPED]), int(counted[_EVALUATED]))
         self._window = self._window.plus(part)
         if self._monitor is not None:
             self._arranging = self._arranging.plus(part)
@@ -278,16 +271,18 @@ class AscIndex:
         """
         self._work.counters[:] = former._work.counters
         self._arrangements = former._arrangements
-        mine = {int(column): place for place, column in enumerate(self.constructs.shape[:, COLUMN])}
+        mine = {
+            int(column): place for place, column in enumerate(self.constructs.shape[:, _COLUMN])
+        }
         known = [mine[column] for column in former.sequence if column in mine]
         rest = [int(place) for place in self.plan.order if place not in known]
-        target = np.array([mine.get(int(c), NO_ARROW) for c in former.constructs.shape[:, COLUMN]])
+        target = np.array([mine.get(int(c), NO_ARROW) for c in former.constructs.shape[:, _COLUMN]])
         arrows = np.full(len(self.constructs.results), NO_ARROW)
         for place, shape in enumerate(former.constructs.shape):
-            if int(shape[COLUMN]) not in mine:
+            if int(shape[_COLUMN]) not in mine:
                 continue
-            own = self.constructs.shape[mine[int(shape[COLUMN])]]
-            first, count = int(own[REGION]), 2 * int(own[COUNT]) + 2
+            own = self.constructs.shape[mine[int(shape[_COLUMN])]]
+            first, count = int(own[_REGION]), 2 * int(own[_COUNT]) + 2
             lies_in = _regions_within(_own_constants(self.constructs, own), former, place)
             left = former.plan.arrows[lies_in]
             arrows[first : first + count] = np.where(left >= 0, target[left], NO_ARROW)
@@ -306,7 +301,7 @@ def _has_changed(figure: float, initial: float, threshold: float) -> bool:
 
 
 def _own_constants(asc: Constructs, shape: Array) -> Array:
-    constants: Array = asc.constants[shape[FIRST] : shape[FIRST] + shape[COUNT]]
+    constants: Array = asc.constants[shape[_FIRST] : shape[_FIRST] + shape[_COUNT]]
     return constants
 
 
@@ -321,7 +316,7 @@ def _regions_within(constants: Array, former: AscIndex, place: int) -> Array:
     local[0:-2:2] = 2 * below  # the stretches below them
     local[-2] = 2 * len(old)
     local[-1] = 2 * len(old) + 1  # NULL
-    return int(shape[REGION]) + local
+    return int(shape[_REGION]) + local
 
 
 class Window(NamedTuple):
@@ -452,7 +447,7 @@ class Monitor:
         """The best micro-arrow, if it beats the macro-arrow, of each region that rows came to."""
         self.level += 1
         self.done = self.arrived == 0
-        for first, count in self.constructs.shape[:, [REGION, COUNT]]:
+        for first, count in self.constructs.shape[:, [_REGION, _COUNT]]:
             regions = np.arange(first, first + 2 * count + 2)
             visited = regions[tallies.visits[regions] > 0]
             if len(visited):

@@ -18,13 +18,8 @@ from braid.operators.core.kernels.clauses import (
     Clauses,
 )
 from braid.operators.select.kernels.asc import (
-    COUNT,
-    LOW,
     ONE_PLACE,
-    REGION,
-    SHAPE,
-    SHIFT,
-    TABLE,
+    Construct,
     Constructs,
     failing_regions,
     fill_table,
@@ -47,7 +42,7 @@ def build(clauses: Clauses, columns: int) -> Constructs:
     restricted, free = np.zeros(words, np.int64), np.zeros(words, np.int64)
     set_bits(restricted, owners[exact])
     set_bits(free, np.setdiff1d(np.arange(clauses.total), owners[exact]).astype(np.int64))
-    shape = np.zeros((len(used), SHAPE), np.int64)
+    shape = np.zeros((len(used), Construct.stride // 8), np.int64)
     for place, column in enumerate(used):
         mine = constants[place]
         # Without a constant every key is above them all.
@@ -67,11 +62,11 @@ def build(clauses: Clauses, columns: int) -> Constructs:
     for place, column in enumerate(used):
         mine = np.flatnonzero(exact & (clauses.column == column))
         set_bits(asc.usage[place], owners[mine])
-        first, table = shape[place, REGION], shape[place, TABLE]
-        _fill_results(clauses, owners, mine, constants[place], asc, first)
+        own = Construct.at(shape)[place]
+        _fill_results(clauses, owners, mine, constants[place], asc, own.region)
         if places[place]:
-            part = asc.table[table : table + places[place]]
-            fill_table(constants[place], shape[place, LOW], shape[place, SHIFT], part)
+            part = asc.table[own.table : own.table + places[place]]
+            fill_table(constants[place], own.low, own.shift, part)
     find_candidates(asc)
     return asc
 
@@ -146,7 +141,6 @@ def words_for(bits: int) -> int:
 def static_order(asc: Constructs) -> Array:
     """Before anything is known of the data: by the share of ones in the query-result bitmaps."""
     counts = np.bitwise_count(asc.results).sum(1)
-    shares = [
-        counts[first : first + 2 * n + 2].mean() for first, n in asc.shape[:, [REGION, COUNT]]
-    ]
+    own = [Construct.at(asc.shape)[place] for place in range(len(asc.shape))]
+    shares = [counts[c.region : c.region + 2 * c.count + 2].mean() for c in own]
     return np.argsort(np.array(shares), kind="stable").astype(np.int64)

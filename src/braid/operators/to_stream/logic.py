@@ -15,8 +15,7 @@ import numpy as np
 
 from braid.algebra.types import Kind, kind_of
 from braid.errors import damaged
-from braid.jit import memory
-from braid.jit.runtime import address
+from braid.jit import memory, records
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -31,6 +30,7 @@ from braid.operators.core.values import Values, Words
 from braid.operators.join.state import packed
 from braid.operators.stream.encode import in_order
 from braid.operators.to_stream.kernels import consolidate as kernel
+from braid.operators.to_stream.kernels.consolidate import Bags, Entry
 from braid.operators.to_stream.spec import ToStreamSpec
 from braid.operators.window.kernels.windows import HIGH, free_unused
 from braid.operators.window.logic import carried_key, carried_ranks
@@ -38,6 +38,10 @@ from braid.operators.window.window_buffers import Slots
 from braid.plan.deltas import BEFORE
 from braid.plan.layout import END, START
 from braid.plan.specs import Shape
+
+#: Columns of entries; the first ones are saved.
+_SLOT, _BAG, _COUNT = (Entry.word(name) for name in ("slot", "bag", "count"))
+_SAVED, _ENTRY_WORDS = _COUNT + 1, Entry.stride // 8
 
 
 class Netted(NamedTuple):
@@ -50,10 +54,15 @@ class Netted(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _floats(shape: Shape) -> Words:
-    """Which columns are floats, without the weight."""
+def _columns(shape: Shape) -> Words:
+    """The record of the columns that are compared, without the weight; then which are floats."""
     kinds = [kind_of(attribute.type) for attribute in shape.schema][:-1]
-    return np.array([kind is Kind.FLOAT for kind in kinds], np.int64)
+    floats = [kind is Kind.FLOAT for kind in kinds]
+    words = np.array([0] * (kernel.Columns.stride // 8) + floats, np.int64)
+    columns = kernel.Columns.at(words)
+    columns.base, columns.count = shape.layout.base, len(floats)
+    columns.floats = records.Words(columns + kernel.Columns.stride)
+    return words
 
 
 def _comparable(rows: Rows, shape: Shape, values: Values) -> Rows:
@@ -79,7 +88,7 @@ def netted(batch: Batch, shape: Shape, values: Values) -> Netted:
     weights = np.ascontiguousarray(batch.rows[:, -1])
     rows = np.ascontiguousarray(_comparable(batch.rows, shape, values))
     heads, following = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    count = kernel.group_rows(rows, shape.layout.base, _floats(shape), heads, following)
+    count = kernel.group_rows(rows, _columns(shape), heads, following)
     if count == len(rows):
         return Netted(np.arange(count), weights, batch.index, batch.members)
     if batch.index is None or batch.members is None:
@@ -107,7 +116,7 @@ def equal_to_others(batch: Batch, shape: Shape, values: Values) -> np.ndarray:
     """Which rows of a delta channel are equal to another one of the same instant."""
     rows = np.ascontiguousarray(_comparable(batch.rows, shape, values))
     heads, following = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    count = kernel.group_rows(rows, shape.layout.base, _floats(shape), heads, following)
+    count = kernel.group_rows(rows, _columns(shape), heads, following)
     equal = np.zeros(len(rows), np.bool_)
     if count < len(rows):
         equal[:] = True
@@ -344,7 +353,7 @@ class Multisets:
         self._carried: dict[int, dict[Any, int]] = {
             k: {} for k, a in enumerate(shape.schema) if kind_of(a.type) is Kind.OPAQUE
         }
-        self._floats = _floats(shape)
+        self._columns = _columns(shape)
         self.slots = Slots(shape.layout.width)
         self.bags = Nodes()
         self._bag_of: Words = np.full(8, -1, np.int64)
@@ -352,32 +361,25 @@ class Multisets:
         self._source_of_bag: Words = np.zeros(8, np.int64)
         self._hashes: Words = np.zeros(8, np.int64)
         self._table: Words = np.full(16, -1, np.int64)
-        self._entries: Rows = np.zeros((8, kernel.ENTRY), np.int64)
+        self._entries: Rows = np.zeros((8, _ENTRY_WORDS), np.int64)
         self._entry_table: Words = np.full(16, -1, np.int64)
         self._heads: Words = np.full(8, -1, np.int64)
-        self._numbers: Words = np.array([0, -1, 0], np.int64)
+        #: The words of the record of the bags.
+        self._words: Words = np.zeros(Bags.stride // 8, np.int64)
+        Bags.at(self._words).entry_free = -1
 
-    def _frame(self) -> Words:
-        """Where everything is now: arrays move when they grow."""
-        slots, frame = self.slots, np.zeros(kernel.FRAME, np.int64)
-        frame[kernel.ROWS_AT], frame[kernel.REFS_AT] = address(slots.rows), address(slots.refs)
-        frame[kernel.SLOTS_AT] = address(slots.numbers)
-        frame[kernel.WIDTH] = slots.rows.shape[1]
-        frame[kernel.HASHES_AT] = address(self._hashes)
-        frame[kernel.TABLE_AT], frame[kernel.MASK] = address(self._table), len(self._table) - 1
-        frame[kernel.ENTRIES_AT] = address(self._entries)
-        frame[kernel.ENTRY_TABLE_AT] = address(self._entry_table)
-        frame[kernel.ENTRY_MASK] = len(self._entry_table) - 1
-        frame[kernel.HEADS_AT], frame[kernel.NUMBERS_AT] = (
-            address(self._heads),
-            address(self._numbers),
-        )
-        frame[kernel.BASE], frame[kernel.FLOATS_AT] = (
-            self._shape.layout.base,
-            address(self._floats),
-        )
-        frame[kernel.COLUMNS] = len(self._floats)
-        return frame
+    def _record(self) -> Bags:
+        """The record of the bags with where everything is now: arrays move when they grow."""
+        slots, bags = self.slots, Bags.at(self._words)
+        bags.rows, bags.refs = records.Words.at(slots.rows), records.Words.at(slots.refs)
+        bags.slots, bags.width = records.Words.at(slots.numbers), slots.rows.shape[1]
+        bags.hashes, bags.table = records.Words.at(self._hashes), records.Words.at(self._table)
+        bags.mask, bags.entries = len(self._table) - 1, Entry.at(self._entries)
+        bags.entry_table = records.Words.at(self._entry_table)
+        bags.entry_mask = len(self._entry_table) - 1
+        bags.heads = records.Words.at(self._heads)
+        bags.columns = kernel.Columns.at(self._columns)
+        return bags
 
     # ---- members ----
 
@@ -397,7 +399,7 @@ class Multisets:
         gone = self.bags.release(self._bag_of_node[numbers])
         if len(gone):
             self._bag_of[self._source_of_bag[gone]] = -1
-            kernel.empty_bags(gone, self._frame())
+            kernel.empty_bags(records.Words.at(gone), len(gone), self._record())
             self.bags.retire(gone)
 
     # ---- events ----
@@ -409,6 +411,7 @@ class Multisets:
             index = np.arange(len(batch.rows), dtype=np.int32)
             members = np.zeros(len(index), np.int32)
         self._reserve(len(batch.rows), len(index))
+        self._record()
         width = output.layout.width
         out, count, pairs_at, told = kernel.follow_bags(
             np.ascontiguousarray(self._known(batch.rows)),
@@ -419,7 +422,7 @@ class Multisets:
             nodes,
             self._bag_of_node[nodes],
             output.layout.base,
-            self._frame(),
+            self._words,
             np.zeros(len(self.slots.rows), np.int64),
             np.empty(len(self.slots.rows), np.int64),
         )
@@ -450,25 +453,26 @@ class Multisets:
     def _reserve(self, rows: int, pairs: int) -> None:
         self.slots.reserve(rows)
         self._hashes = grown(self._hashes, len(self.slots.rows))
-        live = int(self._numbers[kernel.ENTRIES_LIVE]) + pairs
-        self._entries = grown(self._entries, max(live, int(self._numbers[kernel.ENTRIES_HIGH])))
+        bags = Bags.at(self._words)
+        live = bags.entry_live + pairs
+        self._entries = grown(self._entries, max(live, bags.entry_high))
         slots = self.slots.live + rows
         if 2 * slots > len(self._table) or 2 * live > len(self._entry_table):
             self._table = np.empty(_table_size(slots), np.int64)
             self._entry_table = np.empty(_table_size(live), np.int64)
-            kernel.index_bags(self._frame(), int(self.slots.numbers[HIGH]), False)
+            kernel.index_bags(self._record(), int(self.slots.numbers[HIGH]), False)
 
     def reindex(self) -> None:
         """The words of rows have changed."""
         for column, codes in self._carried.items():
             codes.clear()
             self._learn(self.slots.rows[self.slots.places()], column)
-        kernel.index_bags(self._frame(), int(self.slots.numbers[HIGH]), True)
+        kernel.index_bags(self._record(), int(self.slots.numbers[HIGH]), True)
 
     # ---- state ----
 
     def snapshot(self) -> State:
-        entries = self._entries[: int(self._numbers[kernel.ENTRIES_HIGH]), : kernel.E_COUNT + 1]
+        entries = self._entries[: Bags.at(self._words).entry_high, :_SAVED]
         return {
             "rows": self.slots.saved(),
             "entries": entries.copy(),
@@ -478,26 +482,27 @@ class Multisets:
     def restore(self, state: State) -> None:
         width = self._shape.layout.width
         rows = checks.table(state, "rows", width)
-        entries = checks.table(state, "entries", kernel.E_COUNT + 1)
+        entries = checks.table(state, "entries", _SAVED)
         known = self.bags.find(checks.table(state, "bags", 2))
-        entries = entries[entries[:, kernel.E_COUNT] != 0]
-        checks.within(entries[:, kernel.E_BAG], 0, len(known), "relations of rows")
-        checks.within(entries[:, kernel.E_SLOT], 0, len(rows), "slots of rows")
-        counts = entries[:, kernel.E_COUNT]
+        entries = entries[entries[:, _COUNT] != 0]
+        checks.within(entries[:, _BAG], 0, len(known), "relations of rows")
+        checks.within(entries[:, _SLOT], 0, len(rows), "slots of rows")
+        counts = entries[:, _COUNT]
         checks.within(counts, -checks.MOST, checks.MOST, "how often rows are there")
-        if (rows[entries[:, kernel.E_SLOT], END] == FREE).any():
+        if (rows[entries[:, _SLOT], END] == FREE).any():
             raise damaged("a slot without a row is used")
         self.slots.load(rows.copy())
-        bags = known[entries[:, kernel.E_BAG]]
+        bags = known[entries[:, _BAG]]
         kept = entries[bags >= 0]
-        self._entries = np.zeros((max(8, len(kept)), kernel.ENTRY), np.int64)
-        self._entries[: len(kept), : kernel.E_COUNT + 1] = kept
-        self._entries[: len(kept), kernel.E_BAG] = bags[bags >= 0]
-        self._numbers[:] = len(kept), -1, len(kept)
+        self._entries = np.zeros((max(8, len(kept)), _ENTRY_WORDS), np.int64)
+        self._entries[: len(kept), :_SAVED] = kept
+        self._entries[: len(kept), _BAG] = bags[bags >= 0]
+        record = Bags.at(self._words)
+        record.entry_high, record.entry_free, record.entry_live = len(kept), -1, len(kept)
         self._hashes = np.zeros(max(8, len(self.slots.rows)), np.int64)
         self._table = np.empty(_table_size(len(self.slots.rows)), np.int64)
         self._entry_table = np.empty(_table_size(len(kept)), np.int64)
-        kernel.link_bags(self._frame(), len(self._heads))
+        kernel.link_bags(self._record(), len(self._heads))
         free_unused(self.slots.refs, self.slots.numbers)
         self.reindex()
 

@@ -1,9 +1,9 @@
-"""Sums that are exact, whatever comes and goes in whatever order.
+"""Exact sums, independent of the order in which values come and go.
 
 A sum of integers has 128 bits. A sum of floats is an integer as well, in units of 2^-1074, the
-smallest float: a window of SMALL words over it, which is enough while the values are within some
-60 bits of each other's magnitude either way, or all of its words. So what was added and taken
-away again leaves nothing behind, and the sum is rounded once, where it is read.
+smallest float. It has a window of SMALL words, which is enough while the magnitudes of the values
+are within some 60 bits of each other, or all words. A value that is added and subtracted again
+leaves nothing behind, and the sum is rounded once, when it is read.
 """
 
 from __future__ import annotations
@@ -12,20 +12,16 @@ import math
 
 import numpy as np
 
-from braid.jit.runtime import kernel, load_int, store_int
+from braid.jit.records import Words
+from braid.jit.runtime import kernel
 from braid.operators.group.kernels.layout import (
-    BASE,
-    MINUS_INFINITE,
-    NANS,
     NONE,
-    PLUS_INFINITE,
     SMALL,
-    SUM_HIGH,
-    SUM_LOW,
     WIDE,
     WIDE_WORDS,
-    WORDS,
-    N,
+    FloatSum,
+    GroupTable,
+    IntegerSum,
     free_block,
     resize_block,
 )
@@ -71,34 +67,34 @@ def _product(a: int, b: int) -> tuple[int, int]:
 
 
 @kernel()
-def add_integer(state: int, value: int, weight: int) -> None:
+def add_integer(state: IntegerSum, value: int, weight: int) -> None:
     """Add a value `weight` times."""
-    store_int(state, N, load_int(state, N) + weight)
-    low, high = _bits(load_int(state, SUM_LOW)), np.int64(load_int(state, SUM_HIGH))
+    state.count += weight
+    low, high = _bits(state.low), np.int64(state.high)
     more_high, more = _ZERO, _size(value)
     if weight not in (1, -1):
         more_high, more = _product(more, _size(weight))
     if (value < 0) != (weight < 0):
-        store_int(state, SUM_LOW, np.int64(low - more))
-        store_int(state, SUM_HIGH, high - np.int64(more_high) - np.int64(low < more))
+        state.low = np.int64(low - more)
+        state.high = high - np.int64(more_high) - np.int64(low < more)
     else:
         total = low + more
-        store_int(state, SUM_LOW, np.int64(total))
-        store_int(state, SUM_HIGH, high + np.int64(more_high) + np.int64(total < low))
+        state.low = np.int64(total)
+        state.high = high + np.int64(more_high) + np.int64(total < low)
 
 
 @kernel()
-def integer_fits(state: int) -> bool:
+def integer_fits(state: IntegerSum) -> bool:
     """Whether the sum is a BIGINT."""
-    return load_int(state, SUM_HIGH) == (np.int64(load_int(state, SUM_LOW)) >> np.int64(63))
+    return state.high == (np.int64(state.low) >> np.int64(63))
 
 
 @kernel()
-def decimal_fits(state: int) -> bool:
+def decimal_fits(state: IntegerSum) -> bool:
     """Whether the sum has no more than 18 digits."""
     if not integer_fits(state):
         return False
-    return -DECIMAL_LIMIT < load_int(state, SUM_LOW) < DECIMAL_LIMIT
+    return -DECIMAL_LIMIT < state.low < DECIMAL_LIMIT
 
 
 @kernel()
@@ -124,14 +120,18 @@ def decimal_as_float(value: int, unit: int) -> float:
 
 
 @kernel()
-def add_real(state: int, word: int, weight: int, numbers: int) -> None:
+def add_real(state: FloatSum, word: int, weight: int, table: GroupTable) -> None:
     """Add a float, given by its bits, `weight` times."""
-    store_int(state, N, load_int(state, N) + weight)
+    state.count += weight
     exponent = (word >> np.int64(52)) & np.int64(0x7FF)
     fraction = word & _FRACTION
     if exponent == 0x7FF:
-        place = NANS if fraction != 0 else (PLUS_INFINITE if word >= 0 else MINUS_INFINITE)
-        store_int(state, place, load_int(state, place) + weight)
+        if fraction != 0:
+            state.nans += weight
+        elif word >= 0:
+            state.plus_infinite += weight
+        else:
+            state.minus_infinite += weight
         return
     if exponent != 0:
         fraction |= _FRACTION + np.int64(1)
@@ -147,68 +147,73 @@ def add_real(state: int, word: int, weight: int, numbers: int) -> None:
     first = low << shift
     second = (high << shift) | ((low >> back) >> _ONE)
     third = (high >> back) >> _ONE
-    _add(state, place, first, second, third, (word < 0) != (weight < 0), numbers)
+    _add(state, place, first, second, third, (word < 0) != (weight < 0), table)
 
 
 @kernel()
 def _add(
-    state: int, place: int, first: int, second: int, third: int, negative: bool, numbers: int
+    state: FloatSum,
+    place: int,
+    first: int,
+    second: int,
+    third: int,
+    negative: bool,
+    table: GroupTable,
 ) -> None:
     """Add or subtract three words at a place of the sum."""
-    base = load_int(state, BASE)
+    base = state.base
     if base != WIDE and not _fits(state, place - base, first, second, third):
-        if base == NONE or _is_zero(state + 8 * WORDS, SMALL):
+        if base == NONE or _is_zero(state.words, SMALL):
             base = max(place - 1, 0)
-            store_int(state, BASE, base)
+            state.base = base
         if not _fits(state, place - base, first, second, third):
-            _widen(state, base, numbers)
+            _widen(state, base, table)
             base = np.int64(WIDE)
     if base == WIDE:
-        _carry(load_int(state, WORDS), WIDE_WORDS, place, first, second, third, negative)
+        _carry(Words(state.words[0]), WIDE_WORDS, place, first, second, third, negative)
     else:
-        _carry(state + 8 * WORDS, SMALL, place - base, first, second, third, negative)
+        _carry(state.words, SMALL, place - base, first, second, third, negative)
 
 
 @kernel()
-def _fits(state: int, place: int, first: int, second: int, third: int) -> bool:
+def _fits(state: FloatSum, place: int, first: int, second: int, third: int) -> bool:
     """Whether a window can take this without running over."""
-    if place < 0 or load_int(state, BASE) < 0:
+    if place < 0 or state.base < 0:
         return False
     last, word = place, first
     if third != 0:
         last, word = place + 2, third
     elif second != 0:
         last, word = place + 1, second
-    top = load_int(state, WORDS + SMALL - 1)
-    if last > SMALL - 1 or not -_ROOM <= top < _ROOM:
+    if last > SMALL - 1 or not -_ROOM <= state.words[SMALL - 1] < _ROOM:
         return False
     return last < SMALL - 1 or word < np.uint64(_ROOM)
 
 
 @kernel()
-def _is_zero(words: int, size: int) -> bool:
+def _is_zero(words: Words, size: int) -> bool:
     for k in range(size):
-        if load_int(words, k) != 0:
+        if words[k] != 0:
             return False
     return True
 
 
 @kernel()
-def _widen(state: int, base: int, numbers: int) -> None:
-    wide = resize_block(np.int64(0), 0, WIDE_WORDS, numbers)
-    sign = np.int64(-1) if load_int(state, WORDS + SMALL - 1) < 0 else np.int64(0)
+def _widen(state: FloatSum, base: int, table: GroupTable) -> None:
+    wide, words = Words(resize_block(0, 0, WIDE_WORDS, table)), state.words
+    sign = np.int64(-1) if words[SMALL - 1] < 0 else np.int64(0)
     for k in range(WIDE_WORDS):
-        store_int(wide, k, np.int64(0) if k < base + SMALL else sign)
+        wide[k] = np.int64(0) if k < base + SMALL else sign
     for k in range(SMALL):
-        store_int(wide, base + k, load_int(state, WORDS + k))
-        store_int(state, WORDS + k, 0)
-    store_int(state, WORDS, wide)
-    store_int(state, BASE, WIDE)
+        wide[base + k] = words[k]
+        words[k] = 0
+    words[0] = wide.address
+    state.base = WIDE
 
 
 @kernel()
 def _carry(
-    words: int, size: int, place: int, first: int, second: int, third: int, negative: bool
+    words: Words, size: int, place: int, first: int, second: int, third: int, negative: bool
 ) -> None:
     carried = _ZERO
     for k in range(place, size):
@@ -221,7 +226,7 @@ def _carry(
             word = _ZERO
             if carried == _ZERO:
                 return
-        old = _bits(load_int(words, k))
+        old = _bits(words[k])
         if negative:
             once = old - word
             new = once - carried
@@ -230,7 +235,7 @@ def _carry(
             once = old + word
             new = once + carried
             carried = _ONE if once < word or new < carried else _ZERO
-        store_int(words, k, np.int64(new))
+        words[k] = np.int64(new)
 
 
 @kernel()
@@ -245,36 +250,34 @@ def _length(word: int) -> int:
 
 
 @kernel()
-def _magnitude(words: int, k: int, lowest: int, negative: bool) -> int:
+def _magnitude(words: Words, k: int, lowest: int, negative: bool) -> int:
     """A word of the absolute value of a sum; `lowest` is its lowest word that is not 0."""
-    word = _bits(load_int(words, k))
+    word = _bits(words[k])
     if not negative or k < lowest:
         return word
     return ~word + _ONE if k == lowest else ~word
 
 
 @kernel()
-def rounded(state: int) -> int:
+def rounded(state: FloatSum) -> int:
     """The bits of the float nearest to a sum."""
-    if load_int(state, NANS) > 0 or (
-        load_int(state, PLUS_INFINITE) > 0 and load_int(state, MINUS_INFINITE) > 0
-    ):
+    if state.nans > 0 or (state.plus_infinite > 0 and state.minus_infinite > 0):
         return _NAN
-    if load_int(state, PLUS_INFINITE) > 0:
+    if state.plus_infinite > 0:
         return _INFINITY
-    if load_int(state, MINUS_INFINITE) > 0:
+    if state.minus_infinite > 0:
         return _INFINITY | _SIGN
-    base, words, size = load_int(state, BASE), state + 8 * WORDS, SMALL
+    base, words, size = state.base, state.words, SMALL
     if base == NONE:
         return np.int64(0)
     if base == WIDE:
-        base, words, size = np.int64(0), load_int(state, WORDS), WIDE_WORDS
+        base, words, size = np.int64(0), Words(words[0]), WIDE_WORDS
     lowest = 0
-    while lowest < size and load_int(words, lowest) == 0:
+    while lowest < size and words[lowest] == 0:
         lowest += 1
     if lowest == size:
         return np.int64(0)
-    negative = load_int(words, size - 1) < 0
+    negative = words[size - 1] < 0
     top = size - 1
     while _magnitude(words, top, lowest, negative) == _ZERO:
         top -= 1
@@ -283,7 +286,7 @@ def rounded(state: int) -> int:
 
 
 @kernel()
-def _nearest(words: int, base: int, top: int, lowest: int, negative: bool) -> int:
+def _nearest(words: Words, base: int, top: int, lowest: int, negative: bool) -> int:
     """Round what begins with the word `top` to the nearest float, of two to the even one."""
     high = _magnitude(words, top, lowest, negative)
     length = _length(high)
@@ -305,17 +308,17 @@ def _nearest(words: int, base: int, top: int, lowest: int, negative: bool) -> in
 
 
 @kernel()
-def is_fresh_real(state: int, numbers: int) -> bool:
+def is_fresh_real(state: FloatSum, table: GroupTable) -> bool:
     """Whether nothing is left of a sum; it then takes no memory elsewhere."""
-    for k in range(BASE):
-        if load_int(state, k) != 0:
-            return False
-    base = load_int(state, BASE)
-    if base == WIDE:
-        if not _is_zero(load_int(state, WORDS), WIDE_WORDS):
-            return False
-        free_block(load_int(state, WORDS), WIDE_WORDS, numbers)
-        store_int(state, WORDS, 0)
-        store_int(state, BASE, NONE)
-        return True
-    return _is_zero(state + 8 * WORDS, SMALL)
+    if state.count != 0 or state.nans != 0:
+        return False
+    if state.plus_infinite != 0 or state.minus_infinite != 0:
+        return False
+    if state.base != WIDE:
+        return _is_zero(state.words, SMALL)
+    wide = Words(state.words[0])
+    if not _is_zero(wide, WIDE_WORDS):
+        return False
+    free_block(wide, WIDE_WORDS, table)
+    state.words[0], state.base = 0, NONE
+    return True

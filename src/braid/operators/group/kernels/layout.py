@@ -1,66 +1,31 @@
-"""How the groups of GROUP BY lie in memory: words behind addresses.
+"""The memory of GROUP BY: a hash table of groups with the states of their aggregates.
 
-A *group* is a slot of words: a header, the key (which columns are NULL, then the values), the row
-that was put out last (which columns are NULL, then the aggregates), and the *states* of its
-aggregates. Aggregates of one column share a state. Slots are chained by the hash of node and key.
+A *group* is a slot: a header, the key (its NULL masks, then its values), the *image*, which is the
+row that was emitted last (its NULL masks, then the aggregates), and the *states* of its aggregates.
+Aggregates of one column share a state. Slots are chained by the hash of node and key.
 
-What has no fixed size lies elsewhere: the different values of a column (`groups_values`), and
-sums of floats that are far apart (`groups_sums`).
+What has no fixed size lies elsewhere: the values of a multiset (`value_multisets.py`), and sums of
+floats of very different magnitudes (`exact_sums.py`).
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
+from braid.jit.hashing import canonical_float, mix
 from braid.jit.memory import release, resized
-from braid.jit.runtime import kernel, load_int, store_int
-from braid.operators.core.kernels.instances import canonical_float, is_null, mix
+from braid.jit.records import Halves, Record, Words, i64, record
+from braid.jit.rows import is_null
+from braid.jit.runtime import kernel
+from braid.jit.vector import Vector
 
-#: The frame: what does not change while a batch is worked on. MAP says for each node of the input
-#: which one continues it (-1: none), INPUTS the other way round. `*_WORD` are words of a slot.
-(
-    MAP,
-    MAP_SIZE,
-    INPUTS,
-    KEYS,
-    KEY_FLOATS,
-    KEY_COUNT,
-    KEY_WORDS,
-    IN_BASE,
-    IN_WEIGHT,
-    OUT_BASE,
-    OUT_WIDTH,
-    OUT_MASKS,
-    IMAGE_WORD,
-    AGGREGATES,
-    AGGREGATE_COUNT,
-    STATES,
-    STATE_COUNT,
-    STATE_WORD,
-    STRIDE,
-    ALWAYS,
-    CHECKED,
-    MULTISETS,
-    STRINGS,
-    SCRATCH,
-    FRAME,
-) = range(25)
-
-#: A slot: its node (-1: free), hash, next slot of the chain or next free one, how many rows the
-#: group has, the stamp of the instant that changed it last, whether its row is out; then the key.
-NODE, HASH, LINK, COUNT, STAMP, SHOWN, KEY = range(7)
-
-#: A state: kind, column, its first word in the slot, how its values are read (FLOATS, TEXTS, LOW,
-#: HIGH), and which multiset it is.
-STATE_WORDS = 5
-S_KIND, S_COLUMN, S_AT, S_MODE, S_NUMBER = range(STATE_WORDS)
+#: Kinds of states.
 COUNTED, INTEGERS, REALS, MULTISET = range(4)
+#: How a multiset reads its values: as floats, as texts; whether the least or the greatest is asked.
 FLOATS, TEXTS, LOW, HIGH = 1, 2, 4, 8
-
-#: An aggregate: kind, the first word of its state in the slot, its state's mode, and for decimals
-#: the power of ten that their words are multiplied by.
-AGGREGATE_WORDS = 4
-A_KIND, A_AT, A_MODE, A_UNIT = range(AGGREGATE_WORDS)
+#: Kinds of aggregates.
 (
     ROWS_COUNTED,
     VALUES_COUNTED,
@@ -74,86 +39,207 @@ A_KIND, A_AT, A_MODE, A_UNIT = range(AGGREGATE_WORDS)
     LEAST,
     GREATEST,
 ) = range(11)
-
-#: Counted: values that are not NULL. Every state but a multiset begins with their number.
-N = 0
-#: Integers: the sum in 128 bits.
-SUM_LOW, SUM_HIGH, INTEGER_WORDS = 1, 2, 3
-#: Reals: how many are NaN and infinite, and a sum of SMALL words from word BASE on (NONE: it is
-#: zero; WIDE: the first word is the address of WIDE_WORDS words).
-NANS, PLUS_INFINITE, MINUS_INFINITE, BASE, WORDS = 1, 2, 3, 4, 5
+#: A sum of floats has so many words in place, and so many elsewhere if they are too few.
 SMALL, WIDE_WORDS = 4, 35
+#: The base of a sum of floats that is zero, and of one whose words are elsewhere.
 NONE, WIDE = -1, -2
-REAL_WORDS = WORDS + SMALL
-#: A multiset: values with a count other than 0, those with one above 0, the directory of its
-#: leaves (0: there is one leaf at most, described INLINE), how many leaves there are, and for how
-#: many the directory has room.
-ENTRIES, LIVE, DIRECTORY_AT, LEAVES, DIRECTORY_ROOM, INLINE = range(6)
-#: A leaf: its first value, where it is, how many values it has, for how many there is room.
-LEAF_FIRST, LEAF_AT, LEAF_SIZE, LEAF_ROOM, LEAF_WORDS = range(5)
-MULTISET_WORDS = INLINE + LEAF_WORDS
-
-#: All groups: live ones, slots ever used, first free slot, where slots are and for how many there
-#: is room, the heads of the chains and their number less one. Values in multisets. Words of leaves,
-#: directories and wide sums. Groups that the present instant changed. What is put out: rows and their nodes,
-#: and nodes that stopped.
-(
-    G_COUNT,
-    G_HIGH,
-    G_FREE,
-    G_AT,
-    G_ROOM,
-    G_HEADS,
-    G_MASK,
-    V_COUNT,
-    BLOCK_WORDS,
-    TOUCHED_AT,
-    TOUCHED,
-    TOUCHED_ROOM,
-    STAMPS,
-    OUT_AT,
-    OUT_COUNT,
-    MEMBERS_AT,
-    STOPPED_AT,
-    STOPPED,
-    STOPPED_ROOM,
-    NUMBERS,
-) = range(20)
 
 _POSITIVE = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
+@record
+class StateDescriptor(Record):
+    """Which state a slot has, for which column of the input."""
+
+    kind: i64
+    column: i64
+    #: The number of its first word in a slot.
+    place: i64
+    #: FLOATS, TEXTS, LOW, HIGH.
+    mode: i64
+    #: The number of the multiset, or -1.
+    multiset: i64
+
+
+@record
+class AggregateDescriptor(Record):
+    """How an aggregate is computed from a state."""
+
+    kind: i64
+    #: The number of its state's first word in a slot.
+    place: i64
+    mode: i64
+    #: For decimals, the power of ten that their words are multiplied by.
+    unit: i64
+
+
+@record
+class Counted(Record):
+    """How many values are not NULL. Every state except a multiset begins with it."""
+
+    count: i64
+
+
+@record
+class IntegerSum(Record):
+    """A sum of integers in 128 bits."""
+
+    count: i64
+    low: i64
+    high: i64
+
+
+@record
+class FloatSum(Record):
+    """A sum of floats: NaNs and infinities are counted, the rest is an integer.
+
+    `words` are those of the integer from word `base` on. NONE: it is zero. WIDE: the first of them
+    is the address of WIDE_WORDS words, which are all that there can be.
+    """
+
+    count: i64
+    nans: i64
+    plus_infinite: i64
+    minus_infinite: i64
+    base: i64
+    words: Annotated[Words, SMALL]
+
+
+@record
+class Leaf(Record):
+    """Values in order, then as many weights; there is room for more of each."""
+
+    first: i64
+    values: Words
+    size: i64
+    room: i64
+
+
+@record
+class Multiset(Record):
+    """The distinct values of a column, each with a weight."""
+
+    #: Values with a weight other than 0, and those with one above 0.
+    entries: i64
+    live: i64
+    #: The leaves; 0 if there is at most one, which is `inline` then.
+    directory: Leaf
+    leaves: i64
+    directory_room: i64
+    inline: Annotated[Leaf, 1]
+
+
+@record
+class Slot(Record):
+    """A group. Image and states follow the key: the frame says at which words."""
+
+    #: -1: the slot is free.
+    node: i64
+    hash: i64
+    #: The next slot of the chain, or the next free one; -1 at the end.
+    link: i64
+    rows: i64
+    #: The instant that changed the group last.
+    stamp: i64
+    #: Whether the image has been emitted.
+    shown: i64
+    key: Annotated[Words, 1]
+
+
+@record
+class Frame(Record):
+    """What does not change while a batch is processed."""
+
+    #: By node of the input, the node that continues it, or -1; and the other way round.
+    outputs: Words
+    output_count: i64
+    inputs: Words
+    #: The columns of the key, and whether each is a float.
+    keys: Words
+    key_floats: Words
+    key_count: i64
+    key_words: i64
+    in_base: i64
+    in_weight: i64
+    out_base: i64
+    out_width: i64
+    out_masks: i64
+    image_word: i64
+    aggregates: AggregateDescriptor
+    aggregate_count: i64
+    states: StateDescriptor
+    state_count: i64
+    #: The size of a slot, in words.
+    slot_words: i64
+    #: Whether there is a row even for a group without rows.
+    always: i64
+    #: Whether sums must be checked against the range of their types.
+    checked: i64
+    multisets: i64
+    strings: i64
+    scratch: Words
+    #: The batch: its rows, which of them each delta is, and of which node.
+    rows: Words
+    row_words: i64
+    index: Halves
+    members: Halves
+    delta_count: i64
+    #: Room for the key and the hash of each row.
+    row_keys: Words
+    row_hashes: Words
+
+
+@record
+class GroupTable(Record):
+    """All groups, and what a batch emits."""
+
+    count: i64
+    #: Slots that were ever used.
+    high: i64
+    free: i64
+    slots: Slot
+    room: i64
+    #: The first slot of each chain, or -1, and the number of chains less one.
+    heads: Words
+    mask: i64
+    #: Values in all multisets.
+    values: i64
+    #: Words of leaves, directories and wide sums.
+    block_words: i64
+    #: Groups that the present instant has changed.
+    touched: Annotated[Vector, 1]
+    #: The number of the present instant.
+    stamp: i64
+    out: Words
+    out_count: i64
+    out_members: Words
+    #: Nodes that stopped, each with its instant.
+    stopped: Annotated[Vector, 1]
+
+
 @kernel()
-def write_key(row: int, base: int, key: int, frame: int) -> int:
-    """Write the key of an input row: equal keys are equal words. Its hash."""
-    words, columns, floats = (
-        load_int(frame, KEY_WORDS),
-        load_int(frame, KEYS),
-        load_int(frame, KEY_FLOATS),
-    )
-    count = load_int(frame, KEY_COUNT)
-    masks = words - count
+def write_key(row: Words, key: Words, frame: Frame) -> int:
+    """Write the key of an input row and return its hash. Equal keys are equal words."""
+    masks = frame.key_words - frame.key_count
     for k in range(masks):
-        store_int(key, k, 0)
-    for k in range(count):
-        column = load_int(columns, k)
-        word = load_int(row, base + column)
+        key[k] = 0
+    for k in range(frame.key_count):
+        column = frame.keys[k]
+        word = row[frame.in_base + column]
         if is_null(row, column):
-            place = k >> 6
-            bit = np.int64(1) << np.int64(k & 63)
-            store_int(key, place, load_int(key, place) | bit)
+            key[k >> 6] |= np.int64(1) << np.int64(k & 63)
             word = np.int64(0)
-        elif load_int(floats, k) != 0:
+        elif frame.key_floats[k] != 0:
             word = canonical_float(word)
-        store_int(key, masks + k, word)
-    return hash_key(key, words)
+        key[masks + k] = word
+    return hash_key(key, frame.key_words)
 
 
 @kernel()
-def hash_key(key: int, words: int) -> int:
+def hash_key(key: Words, words: int) -> int:
     value = np.int64(words)
     for k in range(words):
-        value = mix(value + load_int(key, k) + np.int64(0x1E3779B97F4A7C15))
+        value = mix(value + key[k] + np.int64(0x1E3779B97F4A7C15))
     return value
 
 
@@ -163,108 +249,107 @@ def hash_group(key_hash: int, node: int) -> int:
 
 
 @kernel()
-def slot_at(slot: int, numbers: int, frame: int) -> int:
-    return load_int(numbers, G_AT) + slot * load_int(frame, STRIDE)
+def slot_at(number: int, table: GroupTable, frame: Frame) -> Slot:
+    return Slot(table.slots + 8 * number * frame.slot_words)
 
 
 @kernel()
-def find_group(hash_: int, node: int, key: int, numbers: int, frame: int) -> int:
+def word_of(slot: Slot, word: int) -> Words:
+    """A pointer to a word of a slot."""
+    return Words(slot).after(word)
+
+
+@kernel()
+def find_group(hash_: int, node: int, key: Words, table: GroupTable, frame: Frame) -> int:
     """The slot of a group, or -1."""
-    slots, stride = load_int(numbers, G_AT), load_int(frame, STRIDE)
-    words = load_int(frame, KEY_WORDS)
-    at = load_int(load_int(numbers, G_HEADS), hash_ & load_int(numbers, G_MASK))
-    while at >= 0:
-        slot = slots + at * stride
-        if load_int(slot, HASH) == hash_ and load_int(slot, NODE) == node:
-            same = True
-            for k in range(words):
-                if load_int(slot, KEY + k) != load_int(key, k):
-                    same = False
-                    break
-            if same:
-                return at
-        at = load_int(slot, LINK)
+    words = frame.key_words
+    number = table.heads[hash_ & table.mask]
+    while number >= 0:
+        slot = slot_at(number, table, frame)
+        if slot.hash == hash_ and slot.node == node and same_words(slot.key, key, words):
+            return number
+        number = slot.link
     return np.int64(-1)
 
 
 @kernel()
-def new_group(hash_: int, node: int, key: int, numbers: int, frame: int) -> int:
+def same_words(a: Words, b: Words, count: int) -> bool:
+    for k in range(count):
+        if a[k] != b[k]:
+            return False
+    return True
+
+
+@kernel()
+def new_group(hash_: int, node: int, key: Words, table: GroupTable, frame: Frame) -> int:
     """A slot for a group without rows; slots may have moved."""
-    stride = load_int(frame, STRIDE)
-    number = load_int(numbers, G_FREE)
+    number = table.free
     if number >= 0:
-        slot = slot_at(number, numbers, frame)
-        store_int(numbers, G_FREE, load_int(slot, LINK))
+        table.free = slot_at(number, table, frame).link
     else:
-        number = load_int(numbers, G_HIGH)
-        store_int(numbers, G_HIGH, number + 1)
-        room = load_int(numbers, G_ROOM)
-        if number == room:
-            room = max(16, room + (room >> 1))
-            store_int(numbers, G_AT, resized(load_int(numbers, G_AT), room * (stride >> 3)))
-            store_int(numbers, G_ROOM, room)
-        slot = slot_at(number, numbers, frame)
-    for k in range(stride >> 3):
-        store_int(slot, k, 0)
-    store_int(slot, NODE, node)
-    store_int(slot, HASH, hash_)
-    for k in range(load_int(frame, KEY_WORDS)):
-        store_int(slot, KEY + k, load_int(key, k))
-    for s in range(load_int(frame, STATE_COUNT)):
-        state = load_int(frame, STATES) + s * (8 * STATE_WORDS)
-        if load_int(state, S_KIND) == REALS:
-            store_int(slot, load_int(state, S_AT) + BASE, NONE)
-    count = load_int(numbers, G_COUNT) + 1
-    store_int(numbers, G_COUNT, count)
-    if 2 * count > load_int(numbers, G_MASK):
-        hang_groups(2 * (load_int(numbers, G_MASK) + 1), numbers, frame)
+        number = table.high
+        table.high = number + 1
+        if number == table.room:
+            table.room = max(16, number + (number >> 1))
+            table.slots = Slot(resized(table.slots, table.room * frame.slot_words))
+    slot = slot_at(number, table, frame)
+    words = Words(slot)
+    for k in range(frame.slot_words):
+        words[k] = 0
+    slot.node, slot.hash = node, hash_
+    for k in range(frame.key_words):
+        slot.key[k] = key[k]
+    for s in range(frame.state_count):
+        state = frame.states[s]
+        if state.kind == REALS:
+            FloatSum(word_of(slot, state.place)).base = NONE
+    table.count += 1
+    if 2 * table.count > table.mask:
+        rebuild_chains(2 * (table.mask + 1), table, frame)
     else:
-        _hang(number, slot, numbers)
+        _link(number, slot, table)
     return number
 
 
 @kernel()
-def _hang(number: int, slot: int, numbers: int) -> None:
-    heads = load_int(numbers, G_HEADS)
-    bucket = load_int(slot, HASH) & load_int(numbers, G_MASK)
-    store_int(slot, LINK, load_int(heads, bucket))
-    store_int(heads, bucket, number)
+def _link(number: int, slot: Slot, table: GroupTable) -> None:
+    bucket = slot.hash & table.mask
+    slot.link = table.heads[bucket]
+    table.heads[bucket] = number
 
 
 @kernel()
-def hang_groups(size: int, numbers: int, frame: int) -> None:
-    """Hang all groups into `size` new chains."""
-    heads = resized(load_int(numbers, G_HEADS), size)
-    store_int(numbers, G_HEADS, heads)
-    store_int(numbers, G_MASK, size - 1)
+def rebuild_chains(size: int, table: GroupTable, frame: Frame) -> None:
+    """Link all groups into `size` new chains."""
+    table.heads = Words(resized(table.heads, size))
+    table.mask = size - 1
     for bucket in range(size):
-        store_int(heads, bucket, -1)
-    for number in range(load_int(numbers, G_HIGH)):
-        slot = slot_at(number, numbers, frame)
-        if load_int(slot, NODE) >= 0:
-            _hang(number, slot, numbers)
+        table.heads[bucket] = -1
+    for number in range(table.high):
+        slot = slot_at(number, table, frame)
+        if slot.node >= 0:
+            _link(number, slot, table)
 
 
 @kernel()
-def hash_again(numbers: int, frame: int) -> None:
-    """Keys have other words than before."""
-    for number in range(load_int(numbers, G_HIGH)):
-        slot = slot_at(number, numbers, frame)
-        if load_int(slot, NODE) >= 0:
-            hashed = hash_key(slot + 8 * KEY, load_int(frame, KEY_WORDS))
-            store_int(slot, HASH, hash_group(hashed, load_int(slot, NODE)))
-    hang_groups(load_int(numbers, G_MASK) + 1, numbers, frame)
+def rehash(table: GroupTable, frame: Frame) -> None:
+    """Compute all hashes again: the words of keys have changed."""
+    for number in range(table.high):
+        slot = slot_at(number, table, frame)
+        if slot.node >= 0:
+            slot.hash = hash_group(hash_key(slot.key, frame.key_words), slot.node)
+    rebuild_chains(table.mask + 1, table, frame)
 
 
 @kernel()
-def resize_block(at: int, words: int, wanted: int, numbers: int) -> int:
+def resize_block(block: int, words: int, wanted: int, table: GroupTable) -> int:
     """Memory of a single group, with room for so many words instead; its size is counted."""
-    store_int(numbers, BLOCK_WORDS, load_int(numbers, BLOCK_WORDS) + wanted - words)
-    return resized(at, wanted)
+    table.block_words += wanted - words
+    return resized(block, wanted)
 
 
 @kernel()
-def free_block(at: int, words: int, numbers: int) -> None:
-    if at != 0:
-        store_int(numbers, BLOCK_WORDS, load_int(numbers, BLOCK_WORDS) - words)
-        release(at)
+def free_block(block: Words, words: int, table: GroupTable) -> None:
+    if block.address != 0:
+        table.block_words -= words
+        release(block)

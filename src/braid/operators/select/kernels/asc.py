@@ -21,7 +21,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from braid.jit.memory import resized
-from braid.jit.runtime import COMPILED, address, kernel, load_int, store_int
+from braid.jit.records import Record, Words, i64, record
+from braid.jit.runtime import COMPILED, address, kernel
 from braid.operators.core.kernels.clauses import (
     HIGHEST,
     IN,
@@ -33,11 +34,6 @@ from braid.operators.core.kernels.clauses import (
     NULL_KEY,
 )
 
-#: Words of a construct's shape: its key column; where its constants begin and how many they are;
-#: its first region; the smallest and the largest constant; where its table begins, and by how many
-#: bits a key's distance from the smallest constant is shifted to be a place in it.
-COLUMN, FIRST, COUNT, REGION, LOW, HIGH, TABLE, SHIFT, SHAPE = range(9)
-
 #: The shift of a table of one place: the distance of two constants might overflow.
 ONE_PLACE = np.int64(63)
 
@@ -47,14 +43,39 @@ NO_ARROW, UNDECIDED = np.int64(-1), np.int64(-2)
 #: What the monitor leaves in the global-evaluation bitmap: no number of a row.
 PASSED = np.int64(-1)
 
-#: Counters of `match_rows`.
-EVALUATED, MACRO, MICRO, DROPPED, ROWS, COUNTERS = range(6)
+
+@record
+class Construct(Record):
+    """The shape of a construct: where its constants, regions and table are among those of all."""
+
+    #: The key column.
+    column: i64
+    first: i64
+    count: i64
+    region: i64
+    #: The smallest and the largest constant.
+    low: i64
+    high: i64
+    table: i64
+    #: The distance of a key from `low`, shifted by so many bits, is its place in the table.
+    shift: i64
+
+
+@record
+class Counters(Record):
+    """What `match_rows` counts."""
+
+    evaluated: i64
+    macro: i64
+    micro: i64
+    dropped: i64
+    rows: i64
 
 
 class Constructs(NamedTuple):
     """All constructs of a set of clauses; those of one region or construct are a row."""
 
-    shape: np.ndarray  # [constructs, SHAPE]
+    shape: np.ndarray  # [constructs]: records of `Construct`, as words
     constants: np.ndarray
     table: np.ndarray
     results: np.ndarray  # [regions, words]: query-result bitmaps
@@ -83,7 +104,7 @@ class Work(NamedTuple):
     #: [constructs]: the global-evaluation bitmap, as the number of the row that came by last (of
     #: all rows ever), so that it need not be cleared
     evaluated: np.ndarray
-    counters: np.ndarray
+    counters: np.ndarray  # a record of `Counters`, as words
     regions: np.ndarray  # [constructs]: those of a row that is monitored
     trial: np.ndarray  # [words] and [constructs]: the two bitmaps on a way that is tried out
     tried: np.ndarray
@@ -132,58 +153,58 @@ else:
 
 
 @kernel()
-def lower_bound(constants: int, count: int, key: int) -> int:
+def lower_bound(constants: Words, count: int, key: int) -> int:
     """How many of the sorted words at `constants` are smaller than the key; without branches."""
     base, left = np.int64(0), count
     while left > 1:
         half = left >> 1
-        base += half * np.int64(load_int(constants, base + half - 1) < key)
+        base += half * np.int64(constants[base + half - 1] < key)
         left -= half
     if count > 0:
-        base += np.int64(load_int(constants, base) < key)
+        base += np.int64(constants[base] < key)
     return base
 
 
 @kernel()
-def local_region(constants: int, count: int, key: int) -> int:
+def local_region(constants: Words, count: int, key: int) -> int:
     """Even numbers are open stretches, odd ones constants, the last one is NULL's."""
     if key == NULL_KEY:
         return 2 * count + 1
     at = lower_bound(constants, count, key)
-    if at < count and load_int(constants, at) == key:
+    if at < count and constants[at] == key:
         return 2 * at + 1
     return 2 * at
 
 
 @kernel()
-def region_of(shape: int, constants: int, table: int, key: int) -> int:
-    """The region of a key; `shape` is the address of the construct's row.
+def region_of(shape: Construct, constants: Words, table: Words, key: int) -> int:
+    """The region of a key.
 
-    The table says between which constants to search: there are more places in it than constants,
-    so that there is next to nothing to search for unless constants are very unevenly spread.
+    The table says between which constants to search. It has more places than there are constants,
+    so the search is short unless constants are very unevenly spread.
     """
-    first, count, low = load_int(shape, REGION), load_int(shape, COUNT), load_int(shape, LOW)
+    first, count, low = shape.region, shape.count, shape.low
     if key < low:
         return first if key != NULL_KEY else first + 2 * count + 1
-    if key > load_int(shape, HIGH):
+    if key > shape.high:
         return first + 2 * count
-    place, shift = load_int(shape, TABLE), load_int(shape, SHIFT)
+    place, shift = shape.table, shape.shift
     if shift < ONE_PLACE:
         place += (key - low) >> shift
-    start, stop = load_int(table, place), load_int(table, place + 1)
-    at = constants + 8 * load_int(shape, FIRST)
-    start += lower_bound(at + 8 * start, stop - start, key)
+    start, stop = table[place], table[place + 1]
+    own = constants.after(shape.first)
+    start += lower_bound(own.after(start), stop - start, key)
     # There is a constant that is not smaller, since the key is not above all of them.
-    return first + 2 * start + np.int64(load_int(at, start) == key)
+    return first + 2 * start + np.int64(own[start] == key)
 
 
 @kernel()
-def meet(bits: int, left: int, right: int, words: int) -> int:
+def meet(bits: Words, left: Words, right: Words, words: int) -> int:
     """bits = left & right; all ones together, 0 if there is none."""
     alive = np.int64(0)
     for word in range(words):
-        value = load_int(left, word) & load_int(right, word)
-        store_int(bits, word, value)
+        value = left[word] & right[word]
+        bits[word] = value
         alive |= value
     return alive
 
@@ -192,40 +213,42 @@ def meet(bits: int, left: int, right: int, words: int) -> int:
 def match_rows(asc: Constructs, plan: Plan, work: Work, keys: np.ndarray, row_0: int) -> Any:
     """The true pairs, each a word (row << 32 | clause): the address of memory and their number.
 
-    The memory is the caller's to give back. Rows are numbered from `row_0`.
+    The caller frees the memory. Rows are numbered from `row_0`.
     """
-    shape_at, constants, table = address(asc.shape), address(asc.constants), address(asc.table)
-    results, free, bits = address(asc.results), address(asc.free), address(work.bits)
-    order, arrows, stamps = address(plan.order), address(plan.arrows), address(work.evaluated)
-    keys_at, columns = address(keys), keys.shape[1]
+    shapes, constants = Construct(address(asc.shape)), Words(address(asc.constants))
+    table, results = Words(address(asc.table)), Words(address(asc.results))
+    free, bits = Words(address(asc.free)), Words(address(work.bits))
+    order, arrows = Words(address(plan.order)), Words(address(plan.arrows))
+    stamps, counters = Words(address(work.evaluated)), Counters(address(work.counters))
+    keys_at, columns = Words(address(keys)), keys.shape[1]
     words, constructs = asc.restricted.shape[0], asc.shape.shape[0]
     some_free = asc.free.any()
     evaluated = macro = micro = dropped = np.int64(0)
-    rows_before = work.counters[ROWS]
+    rows_before = counters.rows
     found, capacity = np.int64(0), np.int64(64 * words + keys.shape[0])
-    out = resized(0, capacity)
+    out = Words(resized(0, capacity))
     for row in range(keys.shape[0]):
         stamp = np.int64(rows_before + row + 1)
         alive, place, steps = np.int64(0), np.int64(0), np.int64(0)
-        current = load_int(order, 0) if constructs > 0 else np.int64(0)
+        current = order[0] if constructs > 0 else np.int64(0)
         while steps < constructs:
-            shape = shape_at + 8 * SHAPE * current
-            key = load_int(keys_at, row * columns + load_int(shape, COLUMN))
+            shape = shapes[current]
+            key = keys_at[row * columns + shape.column]
             region = region_of(shape, constants, table, key)
-            result = results + 8 * words * region
+            result = results.after(words * region)
             alive = meet(bits, result if steps == 0 else bits, result, words)
             steps += 1
             if alive == 0 or steps == constructs:
                 break
-            store_int(stamps, current, stamp)
-            arrow = load_int(arrows, region)
-            if arrow >= 0 and load_int(stamps, arrow) != stamp:
+            stamps[current] = stamp
+            arrow = arrows[region]
+            if arrow >= 0 and stamps[arrow] != stamp:
                 current = arrow
                 micro += 1
             else:
-                while load_int(stamps, load_int(order, place)) == stamp:
+                while stamps[order[place]] == stamp:
                     place += 1
-                current = load_int(order, place)
+                current = order[place]
                 macro += 1
         evaluated += steps
         if alive == 0:
@@ -234,20 +257,20 @@ def match_rows(asc: Constructs, plan: Plan, work: Work, keys: np.ndarray, row_0:
                 continue
         if found + 64 * words > capacity:
             capacity = 2 * capacity + 64 * words
-            out = resized(out, capacity)
+            out = Words(resized(out, capacity))
         for word in range(words):
-            left = load_int(free, word) | (load_int(bits, word) if alive != 0 else np.int64(0))
+            left = free[word] | (bits[word] if alive != 0 else np.int64(0))
             while left != 0:
                 clause = 64 * word + lowest_bit(left)
-                store_int(out, found, ((row_0 + row) << 32) | clause)
+                out[found] = ((row_0 + row) << 32) | clause
                 found += 1
                 left = without_lowest(left)
-    work.counters[EVALUATED] += evaluated
-    work.counters[MACRO] += macro
-    work.counters[MICRO] += micro
-    work.counters[DROPPED] += dropped
-    work.counters[ROWS] += keys.shape[0]
-    return out, found
+    counters.evaluated += evaluated
+    counters.macro += macro
+    counters.micro += micro
+    counters.dropped += dropped
+    counters.rows += keys.shape[0]
+    return out.address, found
 
 
 @kernel()
@@ -265,37 +288,38 @@ def measure_next(
     Adds up, for each, the clauses of `work.uncovered` that rows still satisfy, and the rows that
     satisfy no clause.
     """
-    shape_at, constants, table = address(asc.shape), address(asc.constants), address(asc.table)
-    results, bits, words = address(asc.results), address(work.bits), asc.restricted.shape[0]
-    uncovered, restricted = address(work.uncovered), address(asc.restricted)
+    shapes, constants = Construct(address(asc.shape)), Words(address(asc.constants))
+    table, results = Words(address(asc.table)), Words(address(asc.results))
+    bits, words = Words(address(work.bits)), asc.restricted.shape[0]
+    uncovered, restricted = Words(address(work.uncovered)), Words(address(asc.restricted))
     for row in range(keys.shape[0]):
         alive = meet(bits, restricted, restricted, words)
         for place in range(sequence.shape[0]):
-            shape = shape_at + 8 * SHAPE * sequence[place]
-            region = region_of(shape, constants, table, keys[row, load_int(shape, COLUMN)])
-            alive = meet(bits, bits, results + 8 * words * region, words)
+            shape = shapes[sequence[place]]
+            region = region_of(shape, constants, table, keys[row, shape.column])
+            alive = meet(bits, bits, results.after(words * region), words)
             if alive == 0:
                 break
         for place in range(rest.shape[0]):
             if alive == 0:
                 dropped[place] += 1
                 continue
-            shape = shape_at + 8 * SHAPE * rest[place]
-            region = region_of(shape, constants, table, keys[row, load_int(shape, COLUMN)])
-            left, count = tally(bits, results + 8 * words * region, uncovered, words)
+            shape = shapes[rest[place]]
+            region = region_of(shape, constants, table, keys[row, shape.column])
+            left, count = tally(bits, results.after(words * region), uncovered, words)
             passed[place] += count
             if left == 0:
                 dropped[place] += 1
 
 
 @kernel()
-def tally(bits: int, result: int, counted: int, words: int) -> Any:
+def tally(bits: Words, result: Words, counted: Words, words: int) -> Any:
     """All ones of bits & result together, and how many of them are in `counted`."""
     left = count = np.int64(0)
     for word in range(words):
-        value = load_int(bits, word) & load_int(result, word)
+        value = bits[word] & result[word]
         left |= value
-        count += ones(value & load_int(counted, word))
+        count += ones(value & counted[word])
     return left, count
 
 
@@ -323,9 +347,10 @@ def measure_arrows(
     Returns how many rows came to one. A construct that a row has passed already counts as what
     the macro-sequence would do, since an arrow to it is not followed.
     """
-    results, usage, words = address(asc.results), address(asc.usage), asc.restricted.shape[0]
-    bits, uncovered, constructs = address(work.bits), address(work.uncovered), asc.shape.shape[0]
-    restricted, order = address(asc.restricted), plan.order
+    results, usage = Words(address(asc.results)), Words(address(asc.usage))
+    bits, uncovered = Words(address(work.bits)), Words(address(work.uncovered))
+    words, constructs = asc.restricted.shape[0], asc.shape.shape[0]
+    restricted, order = Words(address(asc.restricted)), plan.order
     measured = np.int64(0)
     for row in range(keys.shape[0]):
         find_regions(asc, keys[row], work.regions)
@@ -335,10 +360,10 @@ def measure_arrows(
         current, place = order[0], np.int64(0)
         for steps in range(1, constructs - 1):  # with one construct left there is no choice
             region = work.regions[current]
-            if meet(bits, bits, results + 8 * words * region, words) == 0:
+            if meet(bits, bits, results.after(words * region), words) == 0:
                 break
             work.evaluated[current] = PASSED
-            remove(uncovered, usage + 8 * words * current, words)
+            remove(uncovered, usage.after(words * current), words)
             while work.evaluated[order[place]] == PASSED:
                 place += 1
             arrow = plan.arrows[region]
@@ -353,17 +378,17 @@ def measure_arrows(
 @kernel()
 def find_regions(asc: Constructs, keys: np.ndarray, regions: np.ndarray) -> None:
     """The regions of one row."""
-    shape_at, constants, table = address(asc.shape), address(asc.constants), address(asc.table)
+    shapes, constants = Construct(address(asc.shape)), Words(address(asc.constants))
+    table = Words(address(asc.table))
     for construct in range(regions.shape[0]):
-        shape = shape_at + 8 * SHAPE * construct
-        key = keys[load_int(shape, COLUMN)]
-        regions[construct] = region_of(shape, constants, table, key)
+        shape = shapes[construct]
+        regions[construct] = region_of(shape, constants, table, keys[shape.column])
 
 
 @kernel()
-def remove(bits: int, removed: int, words: int) -> None:
+def remove(bits: Words, removed: Words, words: int) -> None:
     for word in range(words):
-        store_int(bits, word, load_int(bits, word) & ~load_int(removed, word))
+        bits[word] &= ~removed[word]
 
 
 @kernel()
@@ -377,9 +402,9 @@ def measure_region(
     steps: int,
 ) -> None:
     """What each construct would do to a row that is in this region after so many steps."""
-    results, bits, words = address(asc.results), address(work.bits), asc.restricted.shape[0]
-    constructs = asc.shape.shape[0]
-    open_clauses, _ = tally(bits, address(work.uncovered), bits, words)
+    results, bits = Words(address(asc.results)), Words(address(work.bits))
+    words, constructs = asc.restricted.shape[0], asc.shape.shape[0]
+    open_clauses, _ = tally(bits, Words(address(work.uncovered)), bits, words)
     _, alive = tally(bits, bits, bits, words)
     tallies.visits[region] += 1
     tallies.alive[region] += alive
@@ -397,7 +422,7 @@ def measure_region(
             tallies.dropped[here, place] += lost
             tallies.further[here, place] += cost
             continue
-        left, passed = tally(bits, results + 8 * words * work.regions[target], bits, words)
+        left, passed = tally(bits, results.after(words * work.regions[target]), bits, words)
         gone = np.int64(1) if left == 0 else np.int64(0)
         further = try_out(asc, work, plan, np.int64(target), np.int64(steps))
         tallies.passed[here, place] += passed
@@ -410,14 +435,15 @@ def measure_region(
 @kernel()
 def try_out(asc: Constructs, work: Work, plan: Plan, current: int, steps: int) -> int:
     """How many more constructs a row is evaluated on if it goes to this one next."""
-    results, trial, words = address(asc.results), address(work.trial), asc.restricted.shape[0]
+    results, trial = Words(address(asc.results)), Words(address(work.trial))
+    words, bits = asc.restricted.shape[0], Words(address(work.bits))
     constructs, start = asc.shape.shape[0], steps
-    meet(trial, address(work.bits), address(work.bits), words)
+    meet(trial, bits, bits, words)
     work.tried[:] = work.evaluated
     place = np.int64(0)
     while True:
         region = work.regions[current]
-        alive = meet(trial, trial, results + 8 * words * region, words)
+        alive = meet(trial, trial, results.after(words * region), words)
         steps += 1
         if alive == 0 or steps == constructs:
             return steps - start
@@ -451,7 +477,7 @@ def failing_regions(
 
     Written to `ranges` as (first region, last region, clause); returns how many there are.
     """
-    at, count = address(constants), np.int64(constants.shape[0])
+    at, count = Words(address(constants)), np.int64(constants.shape[0])
     null, used = 2 * count + 1, np.int64(0)
     for atom in range(atoms.shape[0]):
         clause, kind, lo, hi = atoms[atom, 0], atoms[atom, 1], atoms[atom, 2], atoms[atom, 3]
@@ -532,21 +558,21 @@ def set_bits(bits: np.ndarray, clauses: np.ndarray) -> None:
 def find_candidates(asc: Constructs) -> None:
     """Candidate-arrow bitmaps: the constructs that can fail a clause that a region leaves."""
     constructs, words = asc.usage.shape
-    results, usage = address(asc.results), address(asc.usage)
+    results, usage = Words(address(asc.results)), Words(address(asc.usage))
     for construct in range(constructs):
-        first = asc.shape[construct, REGION]
-        for region in range(first, first + 2 * asc.shape[construct, COUNT] + 2):
+        shape = Construct(address(asc.shape))[construct]
+        for region in range(shape.region, shape.region + 2 * shape.count + 2):
             for other in range(constructs):
                 if other != construct and meets(
-                    results + 8 * words * region, usage + 8 * words * other, words
+                    results.after(words * region), usage.after(words * other), words
                 ):
                     asc.candidates[region, other >> 6] |= np.int64(1) << np.int64(other & 63)
 
 
 @kernel()
-def meets(left: int, right: int, words: int) -> bool:
+def meets(left: Words, right: Words, words: int) -> bool:
     for word in range(words):
-        if load_int(left, word) & load_int(right, word) != 0:
+        if left[word] & right[word] != 0:
             return True
     return False
 
@@ -554,7 +580,7 @@ def meets(left: int, right: int, words: int) -> bool:
 @kernel()
 def fill_table(constants: np.ndarray, low: int, shift: int, table: np.ndarray) -> None:
     """How many constants are below the keys of each place."""
-    at, count = address(constants), np.int64(constants.shape[0])
+    at, count = Words(address(constants)), np.int64(constants.shape[0])
     for place in range(table.shape[0] - 1):
         table[place] = lower_bound(at, count, low + (np.int64(place) << shift))
     table[table.shape[0] - 1] = count

@@ -7,30 +7,42 @@ NULL, NaN equals NaN, and -0.0 equals 0.0; strings are equal if their codes are.
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
+from braid.jit.hashing import canonical_float, mix
 from braid.jit.memory import release, resized
-from braid.jit.runtime import address, kernel, load_int, store_int
-from braid.operators.core.kernels.instances import canonical_float, is_null, mix
+from braid.jit.records import Record, Words, i64, record
+from braid.jit.rows import is_null
+from braid.jit.runtime import address, kernel
 from braid.operators.window.kernels.windows import free_slot, kept_row
 
-#: Rows of one instant that are compared one by one.
+#: Up to so many rows of one instant are compared one by one.
 FEW = 8
-#: Nodes of one row that are put in order of their weights, instead of looked through for each.
+#: More nodes of one row than these are sorted by weight instead of scanned for each weight.
 MANY = 32
+
+
+@record
+class Columns(Record):
+    """The columns of rows that are compared: the first word, and for each whether it is a float."""
+
+    base: i64
+    floats: Words
+    count: i64
 
 
 # ---- equality ----
 
 
 @kernel()
-def row_hash(row: int, base: int, floats: int, columns: int) -> int:
-    """A hash of the columns; `floats` says of each whether it is one."""
-    value, masked = np.int64(0), np.int64(0)
+def row_hash(row: Words, columns: Columns) -> int:
+    """A hash of the columns."""
+    base, value, masked = columns.base, np.int64(0), np.int64(0)
     for word in range(2, base):
-        masked |= load_int(row, word)
-    for column in range(columns):
-        word = np.int64(load_int(row, base + column))
-        if load_int(floats, column) != 0:
+        masked |= row[word]
+    for column in range(columns.count):
+        word = np.int64(row[base + column])
+        if columns.floats[column] != 0:
             word = canonical_float(word)
         if masked != 0 and is_null(row, column):
             word = np.int64(0x5BD1E995)
@@ -39,19 +51,19 @@ def row_hash(row: int, base: int, floats: int, columns: int) -> int:
 
 
 @kernel()
-def same_rows(a: int, b: int, base: int, floats: int, columns: int) -> bool:
-    masked = np.int64(0)
+def same_rows(a: Words, b: Words, columns: Columns) -> bool:
+    base, masked = columns.base, np.int64(0)
     for word in range(2, base):
-        if load_int(a, word) != load_int(b, word):
+        if a[word] != b[word]:
             return False
-        masked |= load_int(a, word)
-    for column in range(columns):
-        x, y = np.int64(load_int(a, base + column)), np.int64(load_int(b, base + column))
+        masked |= a[word]
+    for column in range(columns.count):
+        x, y = np.int64(a[base + column]), np.int64(b[base + column])
         if x == y:
             continue
         if masked != 0 and is_null(a, column):
             continue
-        if load_int(floats, column) == 0 or canonical_float(x) != canonical_float(y):
+        if columns.floats[column] == 0 or canonical_float(x) != canonical_float(y):
             return False
     return True
 
@@ -61,12 +73,12 @@ def same_rows(a: int, b: int, base: int, floats: int, columns: int) -> bool:
 
 @kernel()
 def group_rows(
-    rows: np.ndarray, base: int, floats: np.ndarray, heads: np.ndarray, following: np.ndarray
+    rows: np.ndarray, columns_words: np.ndarray, heads: np.ndarray, following: np.ndarray
 ) -> int:
     """Equal rows of one instant as lists, the first of each in `heads`; how many lists."""
     n, count, begin = rows.shape[0], np.int64(0), np.int64(0)
-    source, width = address(rows), np.int64(8 * rows.shape[1])
-    floats_at, columns = address(floats), np.int64(floats.shape[0])
+    source, width = Words(address(rows)), np.int64(rows.shape[1])
+    columns = Columns(address(columns_words))
     hashes, tails = np.empty(n, np.int64), np.empty(n, np.int64)
     table = np.empty(_table_size(rows), np.int64)
     while begin < n:
@@ -82,13 +94,13 @@ def group_rows(
             mask -= 1
         for r in range(begin, end):
             following[r] = -1
-            row, group, at = source + width * r, np.int64(-1), np.int64(0)
+            row, group, at = source.after(width * r), np.int64(-1), np.int64(0)
             if end - begin > 1:
-                hashes[r] = row_hash(row, base, floats_at, columns)
+                hashes[r] = row_hash(row, columns)
             if mask < 0:
                 for g in range(own, count):
                     if hashes[heads[g]] == hashes[r] and same_rows(
-                        source + width * heads[g], row, base, floats_at, columns
+                        source.after(width * heads[g]), row, columns
                     ):
                         group = g
                         break
@@ -97,7 +109,7 @@ def group_rows(
                 while table[at] >= 0:
                     g = table[at]
                     if hashes[heads[g]] == hashes[r] and same_rows(
-                        source + width * heads[g], row, base, floats_at, columns
+                        source.after(width * heads[g]), row, columns
                     ):
                         group = g
                         break
@@ -220,33 +232,48 @@ def net_pairs(
 # ---- multisets ----
 
 
-#: Multisets of rows, one bag for each node; a row is there once for all. Where they are, as words
-#: behind one address: rows, refs and slots (see `operators/window/kernels/windows.py`), words of a row; hashes of rows, table
-#: of slots by content and its size less one; entries; table of these by slot and bag, its size
-#: less one; the first entry of each bag; numbers of entries: ever used, first free one, live ones;
-#: the word of the first column, which columns have floats, how many columns there are.
-(
-    ROWS_AT,
-    REFS_AT,
-    SLOTS_AT,
-    WIDTH,
-    HASHES_AT,
-    TABLE_AT,
-    MASK,
-    ENTRIES_AT,
-    ENTRY_TABLE_AT,
-    ENTRY_MASK,
-    HEADS_AT,
-    NUMBERS_AT,
-    BASE,
-    FLOATS_AT,
-    COLUMNS,
-    FRAME,
-) = range(16)
+@record
+class Entry(Record):
+    """A row in a bag."""
 
-#: An entry: slot, bag, how many copies (0: it is free), next and previous of the bag.
-E_SLOT, E_BAG, E_COUNT, E_NEXT, E_PREVIOUS, ENTRY = range(6)
-ENTRIES_HIGH, ENTRIES_FREE, ENTRIES_LIVE, ENTRY_NUMBERS = range(4)
+    slot: i64
+    bag: i64
+    #: How many copies there are; 0: the entry is free.
+    count: i64
+    #: The neighbours in the list of the bag; `next` is the next free entry as well.
+    next: i64
+    previous: i64
+
+
+@record
+class Bags(Record):
+    """Multisets of rows, one bag for each node. A row is stored once for all bags."""
+
+    #: Rows, references to them and their slots (see `operators/window/kernels/windows.py`).
+    rows: Words
+    refs: Words
+    slots: Words
+    width: i64
+    #: The hashes of rows, and a hash table of slots by content: its size is `mask` + 1.
+    hashes: Words
+    table: Words
+    mask: i64
+    #: Entries, and a hash table of them by slot and bag.
+    entries: Entry
+    entry_table: Words
+    entry_mask: i64
+    #: The first entry of each bag, or -1.
+    heads: Words
+    #: Entries ever used, the first free one, and how many are live.
+    entry_high: i64
+    entry_free: i64
+    entry_live: i64
+    columns: Columns
+
+
+@kernel()
+def _row(slot: int, bags: Bags) -> Words:
+    return bags.rows.after(bags.width * slot)
 
 
 @kernel()
@@ -255,203 +282,181 @@ def _entry_hash(slot: int, bag: int) -> int:
 
 
 @kernel()
-def _home(number: int, frame: int, of_entries: bool) -> int:
+def _home(number: int, bags: Bags, of_entries: bool) -> int:
     """The hash of a slot or of an entry."""
     if of_entries:
-        entry = load_int(frame, ENTRIES_AT) + 8 * ENTRY * number
-        return _entry_hash(load_int(entry, E_SLOT), load_int(entry, E_BAG))
-    return load_int(load_int(frame, HASHES_AT), number)
+        entry = bags.entries[number]
+        return _entry_hash(entry.slot, entry.bag)
+    return bags.hashes[number]
 
 
 @kernel()
-def _close_gap(table: int, mask: int, gap: int, frame: int, of_entries: bool) -> None:
-    """Take what is at `gap` out of an open hash table."""
-    store_int(table, gap, -1)
+def _close_gap(table: Words, mask: int, gap: int, bags: Bags, of_entries: bool) -> None:
+    """Remove the number at `gap` from an open hash table."""
+    table[gap] = -1
     at = (gap + 1) & mask
-    while load_int(table, at) >= 0:
-        other = load_int(table, at)
-        home = _home(other, frame, of_entries) & mask
+    while table[at] >= 0:
+        home = _home(table[at], bags, of_entries) & mask
         if ((at - home) & mask) >= ((at - gap) & mask):
-            store_int(table, gap, other)
-            store_int(table, at, -1)
+            table[gap] = table[at]
+            table[at] = -1
             gap = at
         at = (at + 1) & mask
 
 
 @kernel()
-def _enter(number: int, table: int, mask: int, frame: int, of_entries: bool) -> None:
-    at = _home(number, frame, of_entries) & mask
-    while load_int(table, at) >= 0:
+def _enter(number: int, table: Words, mask: int, bags: Bags, of_entries: bool) -> None:
+    at = _home(number, bags, of_entries) & mask
+    while table[at] >= 0:
         at = (at + 1) & mask
-    store_int(table, at, number)
+    table[at] = number
 
 
 @kernel()
-def _slot_of(row: int, frame: int) -> int:
-    """The slot of a row, which is a new one if there is none like it."""
-    base, floats, columns = (
-        load_int(frame, BASE),
-        load_int(frame, FLOATS_AT),
-        load_int(frame, COLUMNS),
-    )
-    rows, width = load_int(frame, ROWS_AT), load_int(frame, WIDTH)
-    table, mask, hashes = (
-        load_int(frame, TABLE_AT),
-        load_int(frame, MASK),
-        load_int(frame, HASHES_AT),
-    )
-    hash_ = row_hash(row, base, floats, columns)
+def _slot_of(row: Words, bags: Bags) -> int:
+    """The slot of a row: a new one if there is no equal row."""
+    table, mask = bags.table, bags.mask
+    hash_ = row_hash(row, bags.columns)
     at = hash_ & mask
-    while load_int(table, at) >= 0:
-        slot = load_int(table, at)
-        if load_int(hashes, slot) == hash_ and same_rows(
-            row, rows + 8 * slot * width, base, floats, columns
-        ):
+    while table[at] >= 0:
+        slot = table[at]
+        if bags.hashes[slot] == hash_ and same_rows(row, _row(slot, bags), bags.columns):
             return slot
         at = (at + 1) & mask
-    slot = kept_row(row, rows, load_int(frame, REFS_AT), load_int(frame, SLOTS_AT), width)
-    store_int(hashes, slot, hash_)
-    store_int(table, at, slot)
+    slot = kept_row(row, bags.rows, bags.refs, bags.slots, bags.width)
+    bags.hashes[slot] = hash_
+    table[at] = slot
     return slot
 
 
 @kernel()
-def _drop_slot(slot: int, frame: int) -> None:
-    table, mask = load_int(frame, TABLE_AT), load_int(frame, MASK)
-    at = load_int(load_int(frame, HASHES_AT), slot) & mask
-    while load_int(table, at) != slot:
-        at = (at + 1) & mask
-    _close_gap(table, mask, at, frame, False)
-    free_slot(slot, load_int(frame, REFS_AT), load_int(frame, SLOTS_AT))
+def _drop_slot(slot: int, bags: Bags) -> None:
+    at = bags.hashes[slot] & bags.mask
+    while bags.table[at] != slot:
+        at = (at + 1) & bags.mask
+    _close_gap(bags.table, bags.mask, at, bags, False)
+    free_slot(slot, bags.refs, bags.slots)
 
 
 @kernel()
-def _count(slot: int, bag: int, weight: int, frame: int) -> None:
+def _count(slot: int, bag: int, weight: int, bags: Bags) -> None:
     """So many more copies of a row in a bag."""
-    table, mask = load_int(frame, ENTRY_TABLE_AT), load_int(frame, ENTRY_MASK)
-    entries, numbers = load_int(frame, ENTRIES_AT), load_int(frame, NUMBERS_AT)
+    table, mask, entries = bags.entry_table, bags.entry_mask, bags.entries
     at = _entry_hash(slot, bag) & mask
-    while load_int(table, at) >= 0:
-        number = load_int(table, at)
-        entry = entries + 8 * ENTRY * number
-        if load_int(entry, E_SLOT) == slot and load_int(entry, E_BAG) == bag:
-            count = load_int(entry, E_COUNT) + weight
-            store_int(entry, E_COUNT, count)
-            if count == 0:
-                _close_gap(table, mask, at, frame, True)
-                _drop_entry(number, frame)
+    while table[at] >= 0:
+        number = table[at]
+        entry = entries[number]
+        if entry.slot == slot and entry.bag == bag:
+            entry.count += weight
+            if entry.count == 0:
+                _close_gap(table, mask, at, bags, True)
+                _drop_entry(number, bags)
             return
         at = (at + 1) & mask
-    number = load_int(numbers, ENTRIES_FREE)
+    number = bags.entry_free
     if number >= 0:
-        store_int(numbers, ENTRIES_FREE, load_int(entries, ENTRY * number + E_NEXT))
+        bags.entry_free = entries[number].next
     else:
-        number = load_int(numbers, ENTRIES_HIGH)
-        store_int(numbers, ENTRIES_HIGH, number + 1)
-    store_int(numbers, ENTRIES_LIVE, load_int(numbers, ENTRIES_LIVE) + 1)
-    store_int(table, at, number)
-    entry = entries + 8 * ENTRY * number
-    store_int(entry, E_SLOT, slot)
-    store_int(entry, E_BAG, bag)
-    store_int(entry, E_COUNT, weight)
-    _link(number, frame)
+        number = bags.entry_high
+        bags.entry_high = number + 1
+    bags.entry_live += 1
+    table[at] = number
+    entry = entries[number]
+    entry.slot, entry.bag, entry.count = slot, bag, weight
+    _link(number, bags)
 
 
 @kernel()
-def _link(number: int, frame: int) -> None:
-    """Put an entry at the head of its bag's list."""
-    entries, heads, refs = (
-        load_int(frame, ENTRIES_AT),
-        load_int(frame, HEADS_AT),
-        load_int(frame, REFS_AT),
-    )
-    entry = entries + 8 * ENTRY * number
-    slot, bag = load_int(entry, E_SLOT), load_int(entry, E_BAG)
-    first = load_int(heads, bag)
-    store_int(entry, E_NEXT, first)
-    store_int(entry, E_PREVIOUS, -1)
+def _link(number: int, bags: Bags) -> None:
+    """Insert an entry at the head of its bag's list."""
+    entry = bags.entries[number]
+    first = bags.heads[entry.bag]
+    entry.next, entry.previous = first, -1
     if first >= 0:
-        store_int(entries, ENTRY * first + E_PREVIOUS, number)
-    store_int(heads, bag, number)
-    store_int(refs, slot, load_int(refs, slot) + 1)
+        bags.entries[first].previous = number
+    bags.heads[entry.bag] = number
+    bags.refs[entry.slot] += 1
 
 
 @kernel()
-def _drop_entry(number: int, frame: int) -> None:
-    """Free an entry that is not in the table any more; its row stays until that is looked at."""
-    entries, numbers, refs = (
-        load_int(frame, ENTRIES_AT),
-        load_int(frame, NUMBERS_AT),
-        load_int(frame, REFS_AT),
-    )
-    entry = entries + 8 * ENTRY * number
-    following, previous = load_int(entry, E_NEXT), load_int(entry, E_PREVIOUS)
-    if previous >= 0:
-        store_int(entries, ENTRY * previous + E_NEXT, following)
+def _drop_entry(number: int, bags: Bags) -> None:
+    """Free an entry that is no longer in the table. The caller frees its row."""
+    entry = bags.entries[number]
+    if entry.previous >= 0:
+        bags.entries[entry.previous].next = entry.next
     else:
-        store_int(load_int(frame, HEADS_AT), load_int(entry, E_BAG), following)
-    if following >= 0:
-        store_int(entries, ENTRY * following + E_PREVIOUS, previous)
-    slot = load_int(entry, E_SLOT)
-    store_int(refs, slot, load_int(refs, slot) - 1)
-    store_int(entry, E_NEXT, load_int(numbers, ENTRIES_FREE))
-    store_int(numbers, ENTRIES_FREE, number)
-    store_int(numbers, ENTRIES_LIVE, load_int(numbers, ENTRIES_LIVE) - 1)
+        bags.heads[entry.bag] = entry.next
+    if entry.next >= 0:
+        bags.entries[entry.next].previous = entry.previous
+    bags.refs[entry.slot] -= 1
+    entry.next = bags.entry_free
+    bags.entry_free = number
+    bags.entry_live -= 1
 
 
-@kernel()
-def index_bags(frame: np.ndarray, high: int, anew: bool) -> None:
+@kernel((Bags.type, types.int64, types.boolean))
+def index_bags(bags: Bags, high: int, anew: bool) -> None:
     """Fill both tables, of the slots below `high`; `anew`: the words of rows have changed."""
-    at, table, mask = address(frame), frame[TABLE_AT], frame[MASK]
-    for place in range(mask + 1):
-        store_int(table, place, -1)
+    for place in range(bags.mask + 1):
+        bags.table[place] = -1
     for slot in range(high):
-        if load_int(frame[REFS_AT], slot) <= 0:
-            continue
-        if anew:
-            row = frame[ROWS_AT] + 8 * frame[WIDTH] * slot
-            hash_ = row_hash(row, frame[BASE], frame[FLOATS_AT], frame[COLUMNS])
-            store_int(frame[HASHES_AT], slot, hash_)
-        _enter(slot, table, mask, at, False)
-    table, mask = frame[ENTRY_TABLE_AT], frame[ENTRY_MASK]
-    for place in range(mask + 1):
-        store_int(table, place, -1)
-    for number in range(load_int(frame[NUMBERS_AT], ENTRIES_HIGH)):
-        if load_int(frame[ENTRIES_AT], ENTRY * number + E_COUNT) != 0:
-            _enter(number, table, mask, at, True)
+        if bags.refs[slot] > 0:
+            if anew:
+                bags.hashes[slot] = row_hash(_row(slot, bags), bags.columns)
+            _enter(slot, bags.table, bags.mask, bags, False)
+    for place in range(bags.entry_mask + 1):
+        bags.entry_table[place] = -1
+    for number in range(bags.entry_high):
+        if bags.entries[number].count != 0:
+            _enter(number, bags.entry_table, bags.entry_mask, bags, True)
 
 
-@kernel()
-def link_bags(frame: np.ndarray, count: int) -> None:
-    """Make the lists of all bags anew; no entry is free."""
+@kernel((Bags.type, types.int64))
+def link_bags(bags: Bags, count: int) -> None:
+    """Make the lists of all bags again; no entry is free."""
     for bag in range(count):
-        store_int(frame[HEADS_AT], bag, -1)
-    for number in range(load_int(frame[NUMBERS_AT], ENTRIES_HIGH)):
-        _link(number, address(frame))
+        bags.heads[bag] = -1
+    for number in range(bags.entry_high):
+        _link(number, bags)
+
+
+@kernel((Words.type, types.int64, Bags.type))
+def empty_bags(gone: Words, count: int, bags: Bags) -> None:
+    """Remove all rows of bags that no member uses any more."""
+    for k in range(count):
+        while bags.heads[gone[k]] >= 0:
+            entry = bags.entries[bags.heads[gone[k]]]
+            slot = entry.slot
+            _count(slot, gone[k], -entry.count, bags)
+            if bags.refs[slot] == 0:
+                _drop_slot(slot, bags)
 
 
 @kernel()
-def empty_bags(gone: np.ndarray, frame: np.ndarray) -> None:
-    """Nobody wants these bags any more."""
-    at = address(frame)
-    for k in range(gone.shape[0]):
-        while load_int(frame[HEADS_AT], gone[k]) >= 0:
-            entry = frame[ENTRIES_AT] + 8 * ENTRY * load_int(frame[HEADS_AT], gone[k])
-            slot = load_int(entry, E_SLOT)
-            _count(slot, gone[k], -load_int(entry, E_COUNT), at)
-            if load_int(frame[REFS_AT], slot) == 0:
-                _drop_slot(slot, at)
-
-
-@kernel()
-def _say(source: int, target: int, time: int, base: int, columns: int, out_base: int) -> None:
-    """A row of a delta channel as a point event, which has no weight."""
-    store_int(target, 0, time)
-    store_int(target, 1, time)
+def _write_event(source: Words, target: Words, time: int, out_base: int, columns: Columns) -> None:
+    """Write a row of a delta channel as a point event, which has no weight."""
+    target[0], target[1] = time, time
     for word in range(2, out_base):
-        store_int(target, word, load_int(source, word))
-    for column in range(columns):
-        store_int(target, out_base + column, load_int(source, base + column))
+        target[word] = source[word]
+    for column in range(columns.count):
+        target[out_base + column] = source[columns.base + column]
+
+
+@record
+class Found(Record):
+    """A row of a bag at an instant: its slot, the node that emits it, how many copies."""
+
+    slot: i64
+    node: i64
+    count: i64
+
+
+@record
+class Copies(Record):
+    """A node that emits a row, and how many copies of it."""
+
+    node: i64
+    count: i64
 
 
 @kernel()
@@ -461,87 +466,83 @@ def follow_bags(
     members: np.ndarray,
     bag_of: np.ndarray,
     times: np.ndarray,
-    speakers: np.ndarray,
-    spoken_of: np.ndarray,
+    emitters: np.ndarray,
+    emitted: np.ndarray,
     out_base: int,
-    frame: np.ndarray,
+    bags_words: np.ndarray,
     lengths: np.ndarray,
     offsets: np.ndarray,
 ) -> tuple[int, int, int, int]:
-    """Deltas into bags; at each of `times` (in order) the node in `speakers` says all rows of its
-    bag. Returns rows and pairs (row << 32 | node), each as an address and a count. `lengths` and
-    `offsets` are room for a word for each slot, the first of zeros."""
-    source, at, last_word = address(rows), address(frame), rows.shape[1] - 1
-    base, columns = frame[BASE], frame[COLUMNS]
-    words = out_base + columns
+    """Apply deltas to bags. At each of `times`, in order, a node of `emitters` emits all rows of
+    its bag, which `emitted` has. Returns rows and pairs (row << 32 | node), each as an address and
+    a count. `lengths` and `offsets` have a word for each slot; those of `lengths` are zeros."""
+    bags, source, last_word = Bags(address(bags_words)), Words(address(rows)), rows.shape[1] - 1
+    words = out_base + bags.columns.count
     room, pairs_room, found_room = np.int64(64), np.int64(64), np.int64(64)
-    out, pairs = resized(0, words * room), resized(0, pairs_room)
-    found, sorted_ = resized(0, 3 * found_room), resized(0, 2 * found_room)
-    n, told, k, s = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    out, pairs = Words(resized(0, words * room)), Words(resized(0, pairs_room))
+    found, by_row = Found(resized(0, 3 * found_room)), Copies(resized(0, 2 * found_room))
+    n, pair_count, k, s = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while s < times.shape[0] or k < index.shape[0]:
         while k < index.shape[0] and (s == times.shape[0] or rows[index[k], 1] <= times[s]):
             row, slot = np.int64(index[k]), np.int64(-1)
             while k < index.shape[0] and index[k] == row:
                 if members[k] < bag_of.shape[0] and bag_of[members[k]] >= 0:
                     if slot < 0:
-                        slot = np.int64(_slot_of(source + 8 * row * (last_word + 1), at))
-                    _count(slot, bag_of[members[k]], rows[row, last_word], at)
+                        slot = np.int64(_slot_of(source.after(row * (last_word + 1)), bags))
+                    _count(slot, bag_of[members[k]], rows[row, last_word], bags)
                 k += 1
-            if slot >= 0 and load_int(frame[REFS_AT], slot) == 0:
-                _drop_slot(slot, at)
+            if slot >= 0 and bags.refs[slot] == 0:
+                _drop_slot(slot, bags)
         if s == times.shape[0]:
             break
         time, some = times[s], np.int64(0)
         while s < times.shape[0] and times[s] == time:
-            number = load_int(frame[HEADS_AT], spoken_of[s])
+            number = bags.heads[emitted[s]]
             while number >= 0:
-                entry = frame[ENTRIES_AT] + 8 * ENTRY * number
-                if load_int(entry, E_COUNT) > 0:
+                entry = bags.entries[number]
+                if entry.count > 0:
                     if some == found_room:
                         found_room *= 2
-                        found = resized(found, 3 * found_room)
-                        sorted_ = resized(sorted_, 2 * found_room)
-                    store_int(found, 3 * some, load_int(entry, E_SLOT))
-                    store_int(found, 3 * some + 1, speakers[s])
-                    store_int(found, 3 * some + 2, load_int(entry, E_COUNT))
-                    lengths[load_int(entry, E_SLOT)] += 1
+                        found = Found(resized(found, 3 * found_room))
+                        by_row = Copies(resized(by_row, 2 * found_room))
+                    one = found[some]
+                    one.slot, one.node, one.count = entry.slot, emitters[s], entry.count
+                    lengths[entry.slot] += 1
                     some += 1
-                number = load_int(entry, E_NEXT)
+                number = entry.next
             s += 1
-        # The nodes of each row side by side: its place is given when it is first seen.
+        # The nodes of each row side by side: the row gets its place when it is first seen.
         used = np.int64(0)
         for f in range(some):
-            slot = load_int(found, 3 * f)
+            slot = found[f].slot
             if lengths[slot] > 0:
                 offsets[slot] = used
                 used += lengths[slot]
                 lengths[slot] = -lengths[slot]
-            store_int(sorted_, 2 * offsets[slot], load_int(found, 3 * f + 1))
-            store_int(sorted_, 2 * offsets[slot] + 1, load_int(found, 3 * f + 2))
+            copies = by_row[offsets[slot]]
+            copies.node, copies.count = found[f].node, found[f].count
             offsets[slot] += 1
         for f in range(some):
-            slot = load_int(found, 3 * f)
+            slot = found[f].slot
             last, first = offsets[slot], offsets[slot] + lengths[slot]
             copy, more = np.int64(1), lengths[slot] != 0
             lengths[slot] = 0
             while more:
                 if n == room:
                     room *= 2
-                    out = resized(out, words * room)
-                row = frame[ROWS_AT] + 8 * frame[WIDTH] * slot
-                _say(row, out + 8 * words * n, time, base, columns, out_base)
+                    out = Words(resized(out, words * room))
+                _write_event(_row(slot, bags), out.after(words * n), time, out_base, bags.columns)
                 more = False
                 for j in range(first, last):
-                    count = load_int(sorted_, 2 * j + 1)
-                    if count >= copy:
-                        if told == pairs_room:
+                    if by_row[j].count >= copy:
+                        if pair_count == pairs_room:
                             pairs_room *= 2
-                            pairs = resized(pairs, pairs_room)
-                        store_int(pairs, told, (n << 32) | load_int(sorted_, 2 * j))
-                        told += 1
-                        more = more or count > copy
+                            pairs = Words(resized(pairs, pairs_room))
+                        pairs[pair_count] = (n << 32) | by_row[j].node
+                        pair_count += 1
+                        more = more or by_row[j].count > copy
                 n += 1
                 copy += 1
     release(found)
-    release(sorted_)
-    return out, n, pairs, told
+    release(by_row)
+    return out.address, n, pairs.address, pair_count
