@@ -1,4 +1,4 @@
-"""Queries against streams, checked without Spark: what `braid check` and tests of job files need."""
+"""The catalog of the command line: binds queries and streams without Spark, for checks and tests."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def planned(catalog: Catalog, options: Options | None = None) -> Shard:
 
 
 def notices_of_plan(shard: Shard) -> list[Notice]:
-    """What users are told when queries are planned together."""
+    """The notices of a plan of all queries together."""
     from braid.engine.constraint_notices import unused_notices
 
     return unused_notices(shard.executor)

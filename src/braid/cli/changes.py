@@ -1,4 +1,4 @@
-"""Changes that were asked for while a job runs: one file for each, in the job's control directory.
+"""Requested changes of a running job: one file for each, in the job's control directory.
 
 The running job reads the directory as a stream. A change is a line of JSON:
 

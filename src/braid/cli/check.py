@@ -1,4 +1,4 @@
-"""`braid check`: are these query files right? Without Spark, without Java."""
+"""`braid check`: checks query files, without Spark and Java."""
 
 from __future__ import annotations
 

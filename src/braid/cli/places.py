@@ -1,4 +1,4 @@
-"""Small files where a job keeps them: on the local disk, or wherever Arrow can reach by URL."""
+"""Small files of a job, on the local disk or at any URL that Arrow can reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline watched: live figures on a terminal, a line now and then elsewhere; clean stops.
+"""Progress of a pipeline: live figures on a terminal, log lines elsewhere, clean stops.
 
 Ctrl-C must not kill a batch in the middle of a write, nor show a stack trace of three languages:
 the signal only sets an event, the loop that watches sees it and stops the pipeline.

@@ -1,4 +1,4 @@
-"""`braid run`: a job file as a running pipeline."""
+"""`braid run`: runs a job file as a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line writes: errors and warnings to stderr, results to stdout."""
+"""Output of the command line: errors and warnings go to stderr, results to stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`braid stats`: what a running job has counted, from the file that it writes to its checkpoint."""
+"""`braid stats`: shows the figures that a running job writes to its checkpoint."""
 
 from __future__ import annotations
 

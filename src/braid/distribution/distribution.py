@@ -1,4 +1,4 @@
-"""Deciding where queries run: which can be split by a key, which can go anywhere, which stay whole.
+"""Distribution: decides which queries are split by a key, which run anywhere, which stay whole.
 
 Queries that are linked by what they publish and read form a *component*, the unit of
 placement. A component is

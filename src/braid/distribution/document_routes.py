@@ -1,4 +1,4 @@
-"""Documents by value: a document goes to every shard that has one of the values it may be joined by.
+"""Document routes: a document goes to every shard that owns one of its join values.
 
 A query that joins two documents by one pair of equal values finds them together where the hash of
 that value leads; a shard joins by its own values only, so that each result comes from one of them. A

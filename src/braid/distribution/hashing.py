@@ -1,4 +1,4 @@
-"""A hash of values that never changes, a column at a time.
+"""The routing hash: stable across versions, computed a column at a time.
 
 It decides where state is, so it is written out here and does not use any library's. Values that
 Braid's `=` calls equal have equal hashes: all integer types as 64 bits, floats as doubles with

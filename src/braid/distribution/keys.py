@@ -1,4 +1,4 @@
-"""On which attributes the events of a query can be routed so that no pattern is torn apart.
+"""Routing keys of patterns: attributes that keep all events of a match on one shard.
 
 Routing sends each event of a stream to the shard that the hash of one of its attributes names.
 A stateful operator may then run on every shard by itself if all events that can meet in it

@@ -1,4 +1,4 @@
-"""Where queries run, once that has been decided: placements, components, routes, shards.
+"""Placement: the decided distribution as data: placements, components, routes, shard plans.
 
 Queries are handled as `Members`: all of one template that run alike, whatever their number. A
 shard reads *channels*: a stream by one route, such as `Stock@Name` (routed by the hash of Name),

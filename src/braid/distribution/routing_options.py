@@ -1,4 +1,4 @@
-"""Ways to route the streams below an operator; see `keys.py` and `row_keys.py`."""
+"""Options to route the streams below an operator; see `keys.py` and `row_keys.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On which attributes the events under a relation can be routed so that no row is missed.
+"""Routing keys of relations: attributes that keep all rows of a result on one shard.
 
 The continuation of `keys.py` for windows, joins and groups. An option of a relation says which
 routing channel every stream below it reads, and which columns of its rows have the routing value.

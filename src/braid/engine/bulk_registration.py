@@ -83,7 +83,7 @@ class Forms:
 
 
 def _constant_form(constant: Constant | int | None, slots: _Slots) -> Hashable:
-    """A parameter is told by its place among those of its part: `=` has the same one twice."""
+    """A parameter is identified by its position in its part: `=` has the same one twice."""
     if isinstance(constant, Parameter):
         return ("parameter", slots.setdefault(constant.index, len(slots)), constant.type)
     return constant

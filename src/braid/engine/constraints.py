@@ -1,4 +1,4 @@
-"""Declared constraints on their way to a plan, a snapshot or a checkpoint."""
+"""Declared constraints as a plan, a snapshot or a checkpoint needs them."""
 
 from __future__ import annotations
 

@@ -223,8 +223,10 @@ class Engine:
             shard.add(members, births, single=len(members) == 1)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
-        """Remove a query, or all members of a prepared one, and what only they needed: now, or
-        at an event time, from which on nothing that ends is put out for them."""
+        """Remove a query, or all members of a prepared one, and what only they needed.
+
+        With `at`, they have no results that end at this event time or later. Without it, they are
+        removed now."""
         if at is not None:
             self._end(id, at)
             return

@@ -1,4 +1,4 @@
-"""What a shard saves besides what its m-ops know, and how all of it is read back.
+"""The state of a shard apart from its m-ops: how it is saved and restored.
 
 Pages: `meta` (JSON: how far time is, which arrays there are and how long they are), `roster` (the
 queries), `chunk/<n>` (events that wait for their time), `mop/<signature>/<array>`, `strings/...`,

@@ -1,4 +1,4 @@
-"""State as pages of bytes, of which only the changed ones are saved.
+"""State pages: state as pages of bytes; a save writes only the changed pages.
 
 Arrays are cut into pages of a fixed size, and a page is put again only if its checksum differs
 from that of the page saved before. What a batch writes is then proportional to what it changed,

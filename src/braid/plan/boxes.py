@@ -1,4 +1,4 @@
-"""What queries ask of single inputs of a join, as boxes: an interval of each attribute."""
+"""Boxes: the predicates of queries on single inputs of a join, as an interval per attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden attributes: what runs over whole columns is computed first, under a name of its own.
+"""Computed columns: expressions over whole columns become hidden attributes, computed first.
 
 See `lower.py`. Names begin with `__v`, which no attribute of a user does.
 """

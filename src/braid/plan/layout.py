@@ -1,4 +1,4 @@
-"""How an event or an instance lies in a row of 64-bit words.
+"""The layout of an event or an instance in a row of 64-bit words.
 
 | word          | content                                              |
 | ------------- | ---------------------------------------------------- |

@@ -1,4 +1,4 @@
-"""What the walk through a query gives to the families that plan its operators.
+"""The planning protocol: what the driver offers to the families that plan a query's operators.
 
 The driver walks the expression of a query from the top. For each node it asks the family of that
 node to plan it. The family asks the walk for the channels of the node's inputs, and adds a stage.

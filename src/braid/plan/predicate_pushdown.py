@@ -1,4 +1,4 @@
-"""Move selections to where they can be shared: next to the streams, and onto the patterns.
+"""Predicate pushdown: moves selections next to the streams and into patterns, to share them.
 
     SELECT a FROM FILTER{b > 5}(SELECT a, b FROM S)   ->  select below the projection
     FILTER{p}(A UNION B)                              ->  FILTER{p}(A) UNION FILTER{p}(B)

@@ -1,4 +1,4 @@
-"""What relations look like below the selections and projections over them."""
+"""Helpers that look through the selections and projections over a relation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a template through the shared plan: which m-ops serve it, and with which data.
+"""Routes: the m-ops of the shared plan that serve a template, and the data for each.
 
 A query of the template is a *member* of each of these m-ops. What is the same for all members
 is the m-op's spec; what may differ is in the recipes: the tests of each selection and step, the
@@ -137,7 +137,7 @@ class Route:
     exits: tuple[Exit, ...]
 
     def exits_after(self, stage: int) -> tuple[int, ...]:
-        """The exits whose results depend on what a stage puts out, by their places."""
+        """The positions of the exits whose results depend on a stage."""
         after, channels = {stage}, {self.stages[stage].output}
         for number in range(stage + 1, len(self.stages)):
             later = self.stages[number]

@@ -1,4 +1,4 @@
-"""What the rules look at: one operator of one query, and with whom it shares an m-op."""
+"""Sharing: the operators that rules inspect, and the m-op that they assign to each."""
 
 from __future__ import annotations
 

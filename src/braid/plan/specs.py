@@ -1,4 +1,4 @@
-"""What every m-op says about itself, as data: frozen, comparable, picklable.
+"""The Spec protocol: the description of an m-op as data: frozen, comparable, picklable.
 
 The docstring of each spec states the law for it: for each member query, the output restricted
 to the query equals the reference answer of the expression that the spec stands for.
@@ -37,7 +37,7 @@ class Spec(ABC):
     @property
     @abstractmethod
     def output(self) -> Shape:
-        """What lies in the rows that it puts out."""
+        """The shape of its output rows."""
 
     @property
     def stateful(self) -> bool:
@@ -46,7 +46,7 @@ class Spec(ABC):
 
     @property
     def acts_on_time(self) -> bool:
-        """Whether it puts out or forgets something when time passes and nothing comes."""
+        """Whether it emits or expires rows when time passes without events."""
         return False
 
     @property

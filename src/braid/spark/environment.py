@@ -1,4 +1,4 @@
-"""What has to be right before Spark starts: Java, the workers' interpreter, the settings.
+"""The environment of Spark: checks Java, the interpreter of the workers, and the settings.
 
 A user should never meet the messages that Spark gives when one of these is missing.
 """

@@ -1,4 +1,4 @@
-"""Small files beside a checkpoint, on whatever file system Spark can reach."""
+"""Small files beside a checkpoint, on any file system that Spark can reach."""
 
 from __future__ import annotations
 

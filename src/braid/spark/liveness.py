@@ -1,4 +1,4 @@
-"""Whether a pipeline can still get on: Spark's JVM lives, and batches and their tasks end.
+"""Liveness: detects that Spark's JVM has died, or that a batch or task makes no progress.
 
 Processes are killed, by people and by systems that run out of memory. Spark notices most of it,
 and the pipeline fails with an error of Spark's. Two cases need a look from outside. If the JVM is

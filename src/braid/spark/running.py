@@ -438,7 +438,7 @@ class Running:
         return self.progress.batches
 
     def give_up(self, failure: PipelineError) -> None:
-        """The pipeline is lost: whoever waits is told, and what is left of it is stopped."""
+        """Give the pipeline up: wake waiting threads with the failure, and stop what is left."""
         self._failure = failure
         self._stopped.set()
         LOG.error("%s", failure.render())

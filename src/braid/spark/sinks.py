@@ -1,4 +1,4 @@
-"""Sinks: where one batch of one output is written, so that writing it twice is writing it once.
+"""Sinks: write one batch of one output, idempotently.
 
 Spark runs a batch again if the driver died before it was committed. A sink is told the id of the
 batch, which is the same then, and must make the second write replace the first.

@@ -1,4 +1,4 @@
-"""An m-op in words: what its family says of it, whom it is for, and which rules made it."""
+"""Text of an m-op for `explain`: its family's details, its queries, and the rules that made it."""
 
 from __future__ import annotations
 

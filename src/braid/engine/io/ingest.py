@@ -1,4 +1,4 @@
-"""From whatever a source delivers to canonical events; what does not fit is set apart with a reason.
+"""Ingest: converts source rows to canonical events, and rejects invalid rows with a reason.
 
 Stateless and picklable: the same code runs in process and in every ingest task on Spark.
 """

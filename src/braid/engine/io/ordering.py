@@ -1,4 +1,4 @@
-"""Holding events back until the watermark has passed them.
+"""Ordering: holds events back until the watermark has passed them.
 
 Each stream has a mark: the highest `end` seen anywhere on it, less its lateness; a stream that
 is stamped on arrival has the present as its mark. The watermark of a clock is the smallest mark

@@ -1,4 +1,4 @@
-"""Rows as JSON text, a column at a time: what `matches` carries in its payload.
+"""Payloads: rows as JSON text, a column at a time, for `matches`.
 
 Spark parses the text into a VARIANT, so the conventions are those of Spark's `to_json`: NaN and
 the infinities are strings, timestamps are ISO-8601 (`Z` for those with a time zone), decimals

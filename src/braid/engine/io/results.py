@@ -1,4 +1,4 @@
-"""What comes out of a shard: results of many queries in one form, and each query's own."""
+"""Results of a shard: tables that many queries share, and the results of each query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from braid.operators.core.values import Words
 
 @dataclass(frozen=True)
 class Result:
-    """What one query put out: columns start, end, and its attributes."""
+    """The results of one query: columns start, end, and its attributes."""
 
     query: str
     stream: str | None

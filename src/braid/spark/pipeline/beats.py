@@ -1,4 +1,4 @@
-"""Beats: what makes Spark run a batch when all sources are silent.
+"""Beats: trigger a Spark batch when all sources are silent.
 
 Spark runs a batch only when a source has something new. A shard that holds events says when the
 idle timeout would release them (`Shard.due`); if no batch has come by then, the driver writes a

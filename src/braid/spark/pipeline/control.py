@@ -1,4 +1,4 @@
-"""Changes on their way to the shards: every shard gets every change, and all get them in one order.
+"""The control stream: sends every change of queries to every shard, in one order.
 
 A row of the control stream is `(op, id, text, at)`, and perhaps `seq`. Within a batch changes are
 ordered by `seq` where it is given, then as they stand in the source's partitions; both are the
@@ -65,7 +65,7 @@ class Change:
     text: str | None
     at: int | None
     timed: bool
-    #: The number that the source gave it, if it gave one: by it whoever asked knows it again.
+    #: The number that the source gave it, if any: it identifies the change in the log.
     seq: int | None = None
 
     def shown(self) -> str:

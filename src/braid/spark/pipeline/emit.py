@@ -1,4 +1,4 @@
-"""Emit: what the shards packed becomes typed rows again, a DataFrame for each output."""
+"""Emit: unpacks the rows of the shards into a typed DataFrame for each output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shard an event goes to: a hash of its routing attribute, a column at a time.
+"""Routing: computes the shard of each event from a hash of its key, a column at a time.
 
 A document goes to all shards that have one of the values by which it may be joined, once to each.
 """

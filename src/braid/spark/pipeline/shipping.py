@@ -1,4 +1,4 @@
-"""How a job reaches the workers: as bytes that each worker process opens once.
+"""Shipping: sends a job to the workers as bytes that each worker process opens once.
 
 Spark unpickles a function for every task. A plan of many queries takes longer to unpickle than
 a small batch takes to run, so what a task gets is the pickled job with an id, and a worker keeps

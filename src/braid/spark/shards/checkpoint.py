@@ -1,4 +1,4 @@
-"""What Braid writes beside Spark's checkpoint, and when a checkpoint is refused.
+"""The checkpoint: the files that Braid writes beside Spark's, and the checks before resuming.
 
 `<checkpoint>/braid/plan.json` has the version of the format, the streams, the number of shards,
 and where every query was placed. Placements are kept over restarts, because that is where the

@@ -1,4 +1,4 @@
-"""Which engine a worker process runs a shard with, and what it leaves in the state store.
+"""Hosting: which engine a worker process uses for a shard, and what the state store contains.
 
 In a streaming job a shard is a group of Spark's `transformWithState`; its pages live in the state
 store, and Spark decides with its checkpoint which version of them is the true one. A worker keeps

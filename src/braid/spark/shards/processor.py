@@ -1,4 +1,4 @@
-"""The shards of a streaming job as Spark knows them.
+"""The stateful processor: the interface between Spark and the shards of a streaming job.
 
 Spark starts a process of its own only to ask which state a processor has. So this module is light:
 the engine, and the compiler with it, are imported where the first rows are.
