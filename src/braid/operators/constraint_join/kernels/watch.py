@@ -40,7 +40,7 @@ WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
 #: the largest value so far (of an order; of clusters 1: it had too little room), the events that there were when it last awoke; whether it
 #: looks (LOOKS) or proves (PROVES), and the events that there were when it began to prove; distances
 #: that it has taken into account, and what it has saved: of each row that left because of it the
-#: bytes, for the part of its window that was still to come; the column that is shown of an event that
+#: bytes, for the time that it would have stayed; the column that is shown of an event that
 #: breaks it; of the first such event the distance, and its value there; k from which on it is not
 #: used if it counts time (0: it never does), the instant at which it last awoke, and whether the
 #: values of its column are floats.
