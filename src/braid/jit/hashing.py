@@ -13,7 +13,7 @@ _NEGATIVE_ZERO = np.int64(-9223372036854775808)
 @kernel()
 def mix(value: int) -> int:
     """A finaliser that spreads every bit (splitmix64)."""
-    z = np.uint64(value)
+    z = np.uint64(np.int64(value))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.int64(z ^ (z >> np.uint64(31)))

@@ -72,6 +72,19 @@ def address_of(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
 
+def resized_array(array: np.ndarray, size: int) -> np.ndarray:
+    """An array of another size that begins with the same elements; the given one is gone.
+
+    With the compiler off it is always another array: the address of the old one is wrong then.
+    """
+    if COMPILED:
+        array.resize(size, refcheck=False)
+        return array
+    made = np.zeros(size, array.dtype)
+    made[: len(array)] = array[:size]
+    return made
+
+
 def view(base: int, words: int) -> np.ndarray:
     """The memory as an array, which must not outlive it."""
     if words == 0:

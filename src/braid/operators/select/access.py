@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from braid.jit import memory
+from braid.jit import memory, records
 from braid.operators.core.kernels.clauses import PATTERN, Clauses
 from braid.operators.select.access_plan import CANDIDATE, PROBE, Plan
 from braid.operators.select.clause_index import Keys, Numbers, Pairs
@@ -45,7 +45,7 @@ from braid.operators.select.kernels.access_fill import (
     own_sets,
 )
 from braid.operators.select.kernels.access_match import (
-    MEMO,
+    Memo,
     Probing,
     match_rows,
     most_extra_probes,
@@ -113,7 +113,9 @@ class AccessIndex:
         self._check(clauses, ids)
         top = int(ids.max()) + 1
         if top > len(self._position):
-            self._position.resize(max(top, len(self._position) * 5 // 4), refcheck=False)
+            self._position = memory.resized_array(
+                self._position, max(top, len(self._position) * 5 // 4)
+            )
         bad = claim_ids(self._position, ids)
         if bad >= 0:
             raise ValueError(f"clause {ids[bad]} is there already")
@@ -149,7 +151,7 @@ class AccessIndex:
         self._sets, self._sets_used, clauses = _with_own_sets(np.zeros(1, _WORD), 0, clauses)
         self._position[:] = 0
         self._insert(clauses, ids)
-        self._pool.resize(int(self._numbers[USED]) * 17 // 16 + 64, refcheck=False)
+        self._pool = memory.resized_array(self._pool, int(self._numbers[USED]) * 17 // 16 + 64)
         self._planned = max(FEW, len(self))
 
     def _insert(self, clauses: Clauses, ids: Numbers) -> None:
@@ -254,13 +256,13 @@ class AccessIndex:
             raise ValueError("a text is not known to its patterns: refresh them before matching")
         found = match_rows(keys, probing, self._store(), most)
         rows, clauses = np.empty(found.count, np.int32), np.empty(found.count, np.int32)
-        split_pairs(found.words, rows, clauses)
+        split_pairs(records.Words(found.words), rows, clauses)
         memory.free(found.words)
         return Pairs(rows, clauses)
 
     def _probes(self) -> Probing:
         if self._probing is None or self._patterns:
-            memos = np.zeros((self.columns, MEMO), _WORD)
+            memos = np.zeros((self.columns, Memo.stride // 8), _WORD)
             for column, patterns in self._patterns.items():
                 memos[column] = patterns.memo()
             self._probing = Probing(

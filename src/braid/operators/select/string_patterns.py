@@ -188,7 +188,7 @@ class PatternSet:
     def _room(self, more: int) -> None:
         need = self._used + more
         if need > len(self._found):
-            self._found.resize(max(need, len(self._found) * 3 // 2), refcheck=False)
+            self._found = memory.resized_array(self._found, max(need, len(self._found) * 3 // 2))
 
     def _compact(self) -> None:
         codes = np.flatnonzero(self._first >= 0)

@@ -24,10 +24,12 @@ decide, the tag only spares a look at them, and `lines` says how much memory to 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from braid.jit.hashing import mix
+from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import address, kernel, load_int, store_int
 from braid.operators.core.kernels.clauses import NULL_KEY
 
@@ -52,9 +54,31 @@ NESTED = np.int64(1 << 60)
 PAIRED = np.int64(1 << 61)
 PAIR_WORDS = 5
 
+
+@record
+class Bucket(Record):
+    """A segment of a bucket. The first one has all fields, then records; others have two."""
+
+    next: i64
+    #: used | room << 32
+    extent: i64
+    #: code << 8 | width
+    what: i64
+    values: Annotated[Words, 1]
+
+
+@record
+class Atom(Record):
+    """An atom of a record: kind << 32 | column, and its ends."""
+
+    what: i64
+    lo: i64
+    hi: i64
+
+
 #: Words before the values of a bucket, and before the records of a further segment.
-HEADER = 3
-FURTHER = 2
+HEADER = Bucket.word("values")
+FURTHER = Bucket.word("what")
 
 #: Indexes into `Store.numbers`: words of the pool in use, buckets, dead records, clauses,
 #: records, classes' probes and candidates and rows since they were last looked at.
@@ -99,15 +123,6 @@ def places_of(store: Store) -> Places:
 
 
 @kernel()
-def mix(value: int) -> int:
-    """A finaliser that spreads every bit (splitmix64)."""
-    z = np.uint64(np.int64(value))
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64(z ^ (z >> np.uint64(31)))
-
-
-@kernel()
 def hash_of(code: int, key: int) -> int:
     """The share of one value in a bucket's hash: that of a class is the sum over its columns."""
     return mix(key + mix(code + np.int64(0x1E3779B97F4A7C15)))
@@ -119,12 +134,12 @@ def tag_of(hash_: int) -> int:
 
 
 @kernel()
-def cell_of(bounds: int, count: int, key: int) -> int:
+def cell_of(bounds: Words, count: int, key: int) -> int:
     """How many of the sorted words at `bounds` (one less than a power of two) are <= key."""
     at = np.int64(0)
     half = (count + 1) >> 1
     while half > 0:
-        if load_int(bounds, at + half - 1) <= key:
+        if bounds[at + half - 1] <= key:
             at += half
         half >>= 1
     return at

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from braid.jit.hashing import mix
 from braid.jit.memory import release, resized
+from braid.jit.records import Words
 from braid.jit.runtime import address, kernel, load_float, load_int, store_int
 from braid.operators.core.kernels.clauses import (
     HIGHEST,
@@ -30,7 +32,6 @@ from braid.operators.select.kernels.access import (
     TEXTS,
     TREE,
     cell_of,
-    mix,
 )
 
 #: Lists up to this length may be an access predicate, with a record for every value.
@@ -276,7 +277,7 @@ def _likely_listed(views: Views, atoms: Atoms, atom: int) -> float:
 
 @kernel()
 def cell_in(bounds: int, cells: int, column: int, key: int) -> int:
-    return cell_of(bounds + 8 * cells * column, cells, key)
+    return cell_of(Words(bounds + 8 * cells * column), cells, key)
 
 
 @kernel()

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from braid.jit.memory import release, resized
-from braid.jit.runtime import kernel, load_int, store_int
+from braid.jit.records import Record, Words, i64, record
+from braid.jit.runtime import kernel, load_int
 from braid.operators.core.kernels.clauses import INTERVAL, Clauses
 from braid.operators.select.kernels.access import DEAD, LOW, NESTED, RUN, TREE
 from braid.operators.select.kernels.access_build import (
@@ -30,8 +31,6 @@ from braid.operators.select.kernels.access_build import (
 SINGLE = 4
 #: Records that are worth a run.
 FEWEST = 8
-#: Words of an item to be sorted: column, lo, hi, entry.
-ITEM = 4
 
 
 @kernel()
@@ -67,55 +66,67 @@ def _is_same_bucket(
     return True
 
 
-@kernel()
-def _is_before(a: int, b: int) -> bool:
-    """By column, low end, high end from above, and entry."""
-    for k in range(ITEM):
-        mine, its = load_int(a, k), load_int(b, k)
-        if mine != its:
-            return (mine < its) != (k == 2)
-    return False
+@record
+class Item(Record):
+    """A record to be sorted: by column, low end, high end from above, and entry."""
+
+    column: i64
+    lo: i64
+    hi: i64
+    entry: i64
 
 
 @kernel()
-def _swap(a: int, b: int) -> None:
-    for k in range(ITEM):
-        word = load_int(a, k)
-        store_int(a, k, load_int(b, k))
-        store_int(b, k, word)
+def _is_before(a: Item, b: Item) -> bool:
+    if a.column != b.column:
+        return a.column < b.column
+    if a.lo != b.lo:
+        return a.lo < b.lo
+    return a.hi > b.hi if a.hi != b.hi else a.entry < b.entry
 
 
 @kernel()
-def _sink(items: int, at: int, count: int) -> None:
+def _fill_item(item: Item, column: int, lo: int, hi: int, entry: int) -> None:
+    item.column, item.lo, item.hi, item.entry = column, lo, hi, entry
+
+
+@kernel()
+def _swap(a: Item, b: Item) -> None:
+    column, lo, hi, entry = a.column, a.lo, a.hi, a.entry
+    _fill_item(a, b.column, b.lo, b.hi, b.entry)
+    _fill_item(b, column, lo, hi, entry)
+
+
+@kernel()
+def _sink(items: Item, at: int, count: int) -> None:
     """Let an item of a heap, the last one on top, fall to where it belongs."""
-    size = 8 * ITEM
     while 2 * at + 1 < count:
         child = 2 * at + 1
-        if child + 1 < count and _is_before(items + size * child, items + size * (child + 1)):
+        if child + 1 < count and _is_before(items[child], items[child + 1]):
             child += 1
-        if not _is_before(items + size * at, items + size * child):
+        if not _is_before(items[at], items[child]):
             return
-        _swap(items + size * at, items + size * child)
+        _swap(items[at], items[child])
         at = child
 
 
 @kernel()
-def _sort(items: int, count: int) -> None:
+def _sort(items: Item, count: int) -> None:
     for at in range(count // 2 - 1, -1, -1):
         _sink(items, at, count)
     for last in range(count - 1, 0, -1):
-        _swap(items, items + 8 * ITEM * last)
+        _swap(items, items[last])
         _sink(items, 0, last)
 
 
 @kernel()
-def _note(items: int, count: int, begin: int, runs: np.ndarray) -> None:
+def _note(items: Item, count: int, begin: int, runs: np.ndarray) -> None:
     """Write how long the runs of sorted items are, with NESTED, at the order's places."""
     first = np.int64(0)
     while first < count:
         last, nested = first + 1, True
-        while last < count and (load_int(items, ITEM * last) == load_int(items, ITEM * first)):
-            nested &= load_int(items, ITEM * last + 2) <= load_int(items, ITEM * (last - 1) + 2)
+        while last < count and items[last].column == items[first].column:
+            nested &= items[last].hi <= items[last - 1].hi
             last += 1
         if last - first >= FEWEST:
             runs[begin + first] = (last - first) | (NESTED if nested else np.int64(0))
@@ -158,7 +169,7 @@ def find_runs(
     n = order.shape[0]
     runs = np.zeros(n, np.int64)
     room = np.int64(0)
-    items, others = resized(0, 1), resized(0, 1)
+    items, others = Item(resized(0, 1)), Words(resized(0, 1))
     begin, end = np.int64(0), np.int64(0)
     while end < n:
         begin, end = end, end + 1
@@ -168,27 +179,24 @@ def find_runs(
             continue
         if end - begin > room:
             room = max(end - begin, 2 * room)
-            items, others = resized(items, ITEM * room), resized(others, room)
+            items, others = Item(resized(items, 4 * room)), Words(resized(others, room))
         count, left, leader = np.int64(0), np.int64(0), np.int64(-1)
         for e in range(begin, end):
             clause = entry_clauses[order[e]]
             atom = _sortable(atoms, access, clause, leader, classes, widths)
             if atom < 0:
-                store_int(others, left, order[e])
+                others[left] = order[e]
                 left += 1
                 continue
             leader = clause
-            item = items + 8 * ITEM * count
-            store_int(item, 0, clauses.column[atom])
-            store_int(item, 1, clauses.lo[atom])
-            store_int(item, 2, clauses.hi[atom])
-            store_int(item, 3, order[e])
+            lo, hi = clauses.lo[atom], clauses.hi[atom]
+            _fill_item(items[count], clauses.column[atom], lo, hi, order[e])
             count += 1
         _sort(items, count)
         for k in range(count):
-            order[begin + k] = load_int(items, ITEM * k + 3)
+            order[begin + k] = items[k].entry
         for k in range(left):
-            order[begin + count + k] = load_int(others, k)
+            order[begin + count + k] = others[k]
         _note(items, count, begin, runs)
     release(items)
     release(others)
@@ -201,19 +209,19 @@ def run_head(words: int, run: int) -> int:
 
 
 @kernel()
-def search_run(record: int, head: int, row: int, label: int, out: int) -> tuple[int, int]:
+def search_run(record: Words, head: int, row: Words, label: int, out: Words) -> tuple[int, int]:
     """Write label | id for the records of a run that hold; how many, and how many were seen."""
     end = record + 8 * (head & LOW)
-    key = load_int(row, load_int(record, 1))
+    key = row[record[1]]
     open_ = (head & NESTED) == 0
     count, seen = np.int64(0), np.int64(0)
-    while record < end and load_int(record, 2) <= key:
-        within = key <= load_int(record, 3)
+    while record.address < end and record[2] <= key:
+        within = key <= record[3]
         if not (within or open_):
             break
-        head = load_int(record, 0)
-        store_int(out, count, label | (head & LOW))
+        head = record[0]
+        out[count] = label | (head & LOW)
         count += np.int64(within and head >= 0)
         seen += 1
-        record += 8 * SINGLE
+        record = record.after(SINGLE)
     return count, seen + 1

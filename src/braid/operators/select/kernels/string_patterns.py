@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.jit.memory import resized
-from braid.jit.runtime import address, kernel, load_byte, load_int, store_int
+from braid.jit.records import Bytes, Words
+from braid.jit.runtime import address, kernel
 from braid.jit.strings import like_bytes, string_size, string_start
 
 #: What a pattern asks.
@@ -57,27 +58,27 @@ class Matches(NamedTuple):
 
 
 @kernel()
-def _edge_slot(edges: int, mask: int, state: int, byte: int) -> int:
+def _edge_slot(edges: Words, mask: int, state: int, byte: int) -> int:
     """Where the edge is in the table, or -1 - where it belongs."""
     key = (state << 8) | byte
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     at = np.int64(mixed >> np.uint64(32)) & mask
-    word = load_int(edges, at)
+    word = edges[at]
     while word != 0:
         if (word >> _STATE_BITS) == key:
             return at
         at = (at + 1) & mask
-        word = load_int(edges, at)
+        word = edges[at]
     return -1 - at
 
 
 @kernel()
-def _step(edges: int, mask: int, state: int, byte: int) -> int:
+def _step(edges: Words, mask: int, state: int, byte: int) -> int:
     """The state that an edge leads to, or 0."""
     slot = _edge_slot(edges, mask, state, byte)
     if slot < 0:
         return np.int64(0)
-    return load_int(edges, slot) & _STATE_MASK
+    return edges[slot] & _STATE_MASK
 
 
 @kernel()
@@ -86,7 +87,7 @@ def build_automaton(anchors: np.ndarray, offsets: np.ndarray, automaton: Automat
 
     There is room for one state more than bytes, and for twice as many edges.
     """
-    edges, mask = address(automaton.edges), np.int64(automaton.edges.shape[0] - 1)
+    edges, mask = Words(address(automaton.edges)), np.int64(automaton.edges.shape[0] - 1)
     fail, outputs, nearest = automaton.fail, automaton.outputs, automaton.nearest
     room = fail.shape[0]
     parent, byte_of = np.zeros(room, np.int64), np.zeros(room, np.int64)
@@ -99,10 +100,10 @@ def build_automaton(anchors: np.ndarray, offsets: np.ndarray, automaton: Automat
             byte = np.int64(anchors[i])
             slot = _edge_slot(edges, mask, state, byte)
             if slot >= 0:
-                state = load_int(edges, slot) & _STATE_MASK
+                state = edges[slot] & _STATE_MASK
                 continue
             key = (state << 8) | byte
-            store_int(edges, -1 - slot, (key << _STATE_BITS) | states)
+            edges[-1 - slot] = (key << _STATE_BITS) | states
             parent[states], byte_of[states], depth[states] = state, byte, depth[state] + 1
             deepest = max(deepest, depth[states])
             state = states
@@ -143,15 +144,16 @@ def scan(
     counts: np.ndarray,
 ) -> Matches:
     """For each text the living patterns born since it was last scanned that it matches, in turn."""
-    edges, mask = address(automaton.edges), np.int64(automaton.edges.shape[0] - 1)
+    edges, mask = Words(address(automaton.edges)), np.int64(automaton.edges.shape[0] - 1)
     texts = address(patterns.text)
     seen = np.full(patterns.number.shape[0], -1, np.int64)
     capacity, total = np.int64(1024), np.int64(0)
-    out = resized(0, capacity)
-    data = load_int(strings, 1)
+    out = Words(resized(0, capacity))
+    data = Words(strings)[1]
     for t in range(codes.shape[0]):
         code = codes[t]
-        base, size = data + string_start(strings, code), string_size(strings, code)
+        base = Bytes(data + string_start(strings, code))
+        size = string_size(strings, code)
         state, position, first = np.int64(0), np.int64(0), total
         while True:
             # Patterns without an anchor are those of the first state, looked at once.
@@ -179,8 +181,8 @@ def scan(
                         if holds:
                             if total == capacity:
                                 capacity *= 2
-                                out = resized(out, capacity)
-                            store_int(out, total, patterns.number[k])
+                                out = Words(resized(out, capacity))
+                            out[total] = patterns.number[k]
                             total += 1
                         if holds or kind == LIKE:
                             seen[k] = t
@@ -190,7 +192,7 @@ def scan(
                 source = automaton.nearest[source]
             if position == size:
                 break
-            byte = np.int64(load_byte(base, position))
+            byte = base[position]
             position += 1
             following = _step(edges, mask, state, byte)
             while following == 0 and state != 0:
@@ -198,4 +200,4 @@ def scan(
                 following = _step(edges, mask, state, byte)
             state = following
         counts[t] = total - first
-    return Matches(out, total)
+    return Matches(out.address, total)
