@@ -28,7 +28,9 @@ from benchmarks.harness import Case, Measured, Prepared, Ratio, Runner, Size
 from braid.jit.runtime import kernel
 from braid.operators.core.kernels.clauses import HIGHEST, INTERVAL, LOWEST, Clauses
 from braid.operators.select.asc import AscIndex
-from braid.operators.select.kernels.asc import COUNT, FIRST, REGION
+from braid.operators.select.kernels.asc import Construct
+
+FIRST, COUNT, REGION = (Construct.word(name) for name in ("first", "count", "region"))
 
 Ints = npt.NDArray[np.int64]
 #: Counters, a digest of the answer, seconds.

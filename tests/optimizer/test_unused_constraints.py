@@ -69,7 +69,7 @@ def test_why_it_is_not_used(shape: str) -> None:
     expected = [(q, name, reason or replaced(name)) for q in queries for name in unused]
     assert sorted(told(running)) == sorted(expected)
     # Whoever uses one is the join itself.
-    joins = running._running().executor._watching.values()
+    joins = running._running().executor._constraint_joins.values()
     assert {name for name in DECLARED if any(j.uses(name) for j in joins)} == used
     text = str(running.explain())
     assert (reason is None) or f"not used by {', '.join(queries)}: {reason}" in text

@@ -58,7 +58,7 @@ def test_a_ring_gives_what_rows_give(text: str, seed: int, monkeypatch: pytest.M
     batches = tables(seed)
     found = results(text, batches)
     assert max(taken) > 1
-    monkeypatch.setattr(Executor, "_arrived", _as_rows)
+    monkeypatch.setattr(Executor, "_source_batch", _as_rows)
     assert found == results(text, batches)
     assert found
 
