@@ -32,11 +32,13 @@ With the compiler off every access is checked against the allocations that there
 from __future__ import annotations
 
 import ctypes
+import functools
+import math
 import operator
 import sys
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numba
 import numpy as np
@@ -544,25 +546,54 @@ def filled(kind: type[Record], **given: Any) -> np.ndarray[Any, Any]:
     the array of its first field.
     """
     memory = np.zeros(1, kind.dtype)
+    words, places = memory.view(np.int64), _places(kind)
     for name, value in given.items():
-        if isinstance(value, np.ndarray):
-            _point(kind, memory, name, value)
-        else:
-            memory[name] = value
+        place = places[name]
+        if not isinstance(value, np.ndarray):
+            words[place.word] = value
+            continue
+        if value.strides[0] != place.stride or not value.flags.c_contiguous:
+            _check_elements(name, value, place.stride)
+        words[place.word] = place.target.at(value).address
+        if place.length >= 0:
+            words[place.length] = len(value)
     return memory
 
 
-def _point(kind: Any, memory: Any, name: str, array: np.ndarray[Any, Any]) -> None:
-    field = kind.fields[name]
-    if field.inline:
-        _point(field.target, memory[name], next(iter(field.target.fields)), array)
-        return
-    one = array.itemsize * int(np.prod(array.shape[1:]))
+class _Place(NamedTuple):
+    """Where `filled` writes a field: words of the record, and what a pointer points to.
+
+    `stride`: the bytes of one element. `length`: the word of `<name>_length`, or -1.
+    """
+
+    word: int
+    target: Any
+    stride: int
+    length: int
+
+
+@functools.cache
+def _places(kind: type[Record]) -> dict[str, _Place]:
+    """Of a record of whole words: looked up once, because frames are made for every batch."""
+    found = {}
+    for name, field in kind.fields.items():
+        target, owner, offset = field.target, kind, field.offset
+        key = name
+        if field.inline and target is not None and issubclass(target, Record):
+            key, first = next(iter(target.fields.items()))
+            owner, target, offset = target, first.target, offset + first.offset
+        assert field.number.size == 8, f"{name} is not a word"
+        length = owner.fields.get(f"{key}_length")
+        start = offset - owner.fields[key].offset
+        at = -1 if length is None else (start + length.offset) // 8
+        found[name] = _Place(offset // 8, target, 0 if target is None else target.stride, at)
+    return found
+
+
+def _check_elements(name: str, array: np.ndarray[Any, Any], stride: int) -> None:
+    one = array.itemsize * math.prod(array.shape[1:])
     assert array.flags.c_contiguous, f"{name} has gaps"
-    assert one == field.target.stride, f"elements of {name} have {one} bytes"
-    memory[name] = field.target.at(array).address
-    if f"{name}_length" in kind.fields:
-        memory[f"{name}_length"] = len(array)
+    assert one == stride, f"elements of {name} have {one} bytes"
 
 
 def pointer_parameters(function: Any) -> dict[int, type[Pointer]]:
