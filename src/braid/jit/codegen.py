@@ -164,7 +164,8 @@ def predicate(
     body = _Body(places, first_parameter)
     for part in sorted(conjuncts(expression), key=_cost):
         code = body.code(part)
-        body.require(body.all_of(body.negated(code.null), code.value))
+        body.refuse(code.null)
+        body.refuse(body.negated(code.value))
     return body.function(writes=False)
 
 

@@ -117,6 +117,8 @@ OPERATIONS: dict[str, Operation] = {
     "eq_f": _compared("f", "fcmp oeq double", "=="),
     "lt_f": _compared("f", "fcmp olt double", "<"),
     "le_f": _compared("f", "fcmp ole double", "<="),
+    "eq_or_nan": _plain("b", "ff", "fcmp ueq double {0}, {1}", "not ({0} < {1} or {0} > {1})"),
+    "not_ge_f": _plain("b", "ff", "fcmp ult double {0}, {1}", "not {0} >= {1}"),
     "is_nan": _plain("b", "f", "fcmp uno double {0}, {0}", "{0} != {0}"),
     "choose_f": _choice("f", "double"),
     "fmod": _plain("f", "ff", "frem double {0}, {1}", "fmod({0}, {1})"),

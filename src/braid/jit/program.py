@@ -75,10 +75,10 @@ class Builder:
         """Write a word of the output row."""
         self._append(Instruction(operation, (word, value)))
 
-    def require(self, condition: Operand) -> None:
-        """The predicate is not true unless a condition is."""
-        if condition is not True:
-            self._append(Instruction(REFUSE, (self.negated(condition),)))
+    def refuse(self, condition: Operand) -> None:
+        """The predicate is not true if a condition is."""
+        if condition is not False:
+            self._append(Instruction(REFUSE, (condition,)))
 
     def _append(self, instruction: Instruction) -> Variable:
         self.instructions.append(instruction)

@@ -78,17 +78,18 @@ def helper(name: str, *before: Operand) -> Rule:
 
 
 def float_eq(b: Builder, x: Operand, y: Operand) -> Operand:
-    """NaN equals NaN, as in Spark SQL."""
-    return b.any_of(b.op("eq_f", x, y), b.all_of(b.op("is_nan", x), b.op("is_nan", y)))
+    """NaN equals NaN, as in Spark SQL. The first condition says no to most pairs."""
+    alike = b.op("eq_b", b.op("is_nan", x), b.op("is_nan", y))
+    return b.all_of(b.op("eq_or_nan", x, y), alike)
 
 
 def float_lt(b: Builder, x: Operand, y: Operand) -> Operand:
     """NaN is greater than every other value."""
-    return b.any_of(b.op("lt_f", x, y), b.all_of(b.op("is_nan", y), b.negated(b.op("is_nan", x))))
+    return b.all_of(b.op("not_ge_f", x, y), b.negated(b.op("is_nan", x)))
 
 
 def float_le(b: Builder, x: Operand, y: Operand) -> Operand:
-    return b.any_of(b.op("le_f", x, y), b.op("is_nan", y))
+    return b.negated(float_lt(b, y, x))
 
 
 _EQUAL: dict[Kind, Compute] = {Kind.FLOAT: float_eq, Kind.BOOLEAN: op("eq_b")}
