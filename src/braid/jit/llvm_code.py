@@ -43,34 +43,35 @@ class NativeFunction:
     @property
     def at(self) -> int:
         """The address of the code. It is valid as long as this object lives."""
-        if not self._at:
+        if not self.is_linked:
             _compile_waiting()
         return self._at
 
-    def linked(self, module: _Module, at: int) -> None:
+    @property
+    def is_linked(self) -> bool:
+        return self._at != 0
+
+    def link(self, module: _Module, at: int) -> None:
         self._module, self._at = module, at
 
 
 class _Module:
-    """Machine code of some functions, and what LLVM needs for it. It goes when they are gone."""
+    """Machine code of some functions, at `addresses`. It goes when nobody has it any more."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, names: Sequence[str]) -> None:
         context = llvm.create_context()
         module = llvm.parse_assembly(text, context)
         target, cpu, features = _host()
         machine = target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
         _optimize(module, machine)
-        self._engine = llvm.create_mcjit_compiler(module, machine)
-        self._engine.finalize_object()
-        weakref.finalize(self, _free, self._engine, context).atexit = False
-
-    def address(self, name: str) -> int:
-        return int(self._engine.get_function_address(name))
-
-
-def _free(engine: Any, context: Any) -> None:
-    engine.close()
-    context.close()  # after what was made in it
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        self.addresses = [int(engine.get_function_address(name)) for name in names]
+        # The engine has the code; what the code was made from takes more memory.
+        engine.remove_module(module)
+        module.close()
+        context.close()
+        weakref.finalize(self, engine.close).atexit = False
 
 
 _lock = threading.RLock()
@@ -99,7 +100,7 @@ def native(program: Program) -> NativeFunction:
 
 def _compile_waiting() -> None:
     with _lock:
-        functions = [function for each in _waiting if (function := each()) is not None]
+        functions = [f for each in _waiting if (f := each()) is not None and not f.is_linked]
         # The functions that do nothing live as long as the process, and keep no others.
         _compile([f for f in functions if not f.program.instructions])
         others = [f for f in functions if f.program.instructions]
@@ -113,9 +114,9 @@ def _compile(functions: Sequence[NativeFunction]) -> None:
         return
     names = [f"generated{n}" for n in range(len(functions))]
     programs = [function.program for function in functions]
-    module = _Module(module_text(programs, names))
-    for function, name in zip(functions, names, strict=True):
-        function.linked(module, module.address(name))
+    module = _Module(module_text(programs, names), names)
+    for function, at in zip(functions, module.addresses, strict=True):
+        function.link(module, at)
 
 
 def module_text(programs: Sequence[Program], names: Sequence[str]) -> str:
