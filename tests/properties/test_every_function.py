@@ -23,7 +23,7 @@ from braid.algebra.types import (
     Kind,
     kind_of,
 )
-from braid.jit.scalar_rules import _CASTS
+from braid.jit.cast_rules import CASTS
 from braid.reference import Event, evaluate
 from tests.properties.expressions import call
 from tests.properties.test_expressions import CLOSE, results
@@ -102,17 +102,17 @@ CALLS: list[Call] = [
 TARGETS = (BOOLEAN, BIGINT, SMALL_INT, pa.int8(), DOUBLE, SINGLE, MONEY, WIDE_MONEY, WHOLE_MONEY)
 #: Decimals of more digits than a double has are not compared as doubles.
 WIDE_TO_FLOAT = {(WIDE_MONEY, DOUBLE), (WIDE_MONEY, SINGLE)}
-CASTS = [
+CAST_CALLS = [
     cast
     for source in TYPES
     for target in (*TARGETS, TIMESTAMP, DATE, DURATION)
-    if (kind_of(source), kind_of(target)) in _CASTS
+    if (kind_of(source), kind_of(target)) in CASTS
     if (source, target) not in WIDE_TO_FLOAT
     if not is_vector(cast := call("cast", x(source), type_=target))
 ]
 #: Casts of strings to strings are none.
 OF_STRINGS = {(Kind.STRING, Kind.STRING)}
-ITEMS = tuple((f"r{n}", c) for n, c in enumerate([*CALLS, *CASTS]))
+ITEMS = tuple((f"r{n}", c) for n, c in enumerate([*CALLS, *CAST_CALLS]))
 
 #: Predicates one by one: each is a function of its own.
 TESTS = [c for c in CALLS if c.type == BOOLEAN]
@@ -122,8 +122,8 @@ ROWS = st.lists(st.tuples(*(mixed(a.type) for a in COLUMNS)), min_size=1, max_si
 
 def test_no_function_is_left_out() -> None:
     assert {c.function for c in CALLS} | ELSEWHERE == KERNEL
-    cast_kinds = {(kind_of(c.args[0].type), kind_of(c.type)) for c in CASTS}
-    assert cast_kinds == {kinds for kinds in _CASTS if kinds not in OF_STRINGS}
+    cast_kinds = {(kind_of(c.args[0].type), kind_of(c.type)) for c in CAST_CALLS}
+    assert cast_kinds == {kinds for kinds in CASTS if kinds not in OF_STRINGS}
 
 
 @given(ROWS)

@@ -26,6 +26,7 @@ from braid.algebra.expressions import (
 from braid.algebra.expressions import Parameter as LiftedParameter
 from braid.algebra.types import Kind, kind_of
 from braid.jit import llvm_code, python_code
+from braid.jit.cast_rules import cast
 from braid.jit.program import (
     EVENT,
     INSTANCE,
@@ -39,7 +40,7 @@ from braid.jit.program import (
     zero,
 )
 from braid.jit.runtime import COMPILED, float_word
-from braid.jit.scalar_rules import RULES, cast
+from braid.jit.scalar_rules import RULES
 from braid.plan.layout import END, MASK, START, Layout
 
 

@@ -22,8 +22,8 @@ Rule = Callable[[Call, list[Code], Builder], Code]
 Compute = Callable[..., Operand]
 
 SMALLEST = -(2**63)
-_SECOND = 1_000_000
-_DAY = 86_400 * _SECOND
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
 
 
 def strict(value: Compute, null_if: Compute | None = None) -> Rule:
@@ -328,7 +328,7 @@ def _negative(b: Builder, x: Operand) -> Operand:
     return b.op("sub_i", 0, x)
 
 
-def _absolute(b: Builder, x: Operand) -> Operand:
+def absolute(b: Builder, x: Operand) -> Operand:
     return b.integer(b.op("lt_i", x, 0), _negative(b, x), x)
 
 
@@ -351,7 +351,7 @@ def _sign(call: Call, args: list[Code], b: Builder) -> Code:
 # ---- functions of floats ---------------------------------------------------------------------
 
 
-def _outside(b: Builder, x: Operand) -> Operand:
+def outside_words(b: Builder, x: Operand) -> Operand:
     """Whether a float, or NaN, does not fit in a word."""
     low = b.op("le_f", -(2.0**63), x)
     return b.negated(b.all_of(low, b.op("lt_f", x, 2.0**63)))
@@ -359,9 +359,9 @@ def _outside(b: Builder, x: Operand) -> Operand:
 
 def whole(direction: str) -> Rule:
     def compute(b: Builder, x: Operand) -> Operand:
-        return b.op("float_to_int", b.op(direction, b.floating(_outside(b, x), 0.0, x)))
+        return b.op("float_to_int", b.op(direction, b.floating(outside_words(b, x), 0.0, x)))
 
-    return strict(compute, _outside)
+    return strict(compute, outside_words)
 
 
 def logarithm(function: str) -> Rule:
@@ -376,7 +376,7 @@ def _root(b: Builder, x: Operand) -> Operand:
 # ---- calendar --------------------------------------------------------------------------------
 
 
-def _floor(b: Builder, x: Operand, by: int) -> Operand:
+def floor_of(b: Builder, x: Operand, by: int) -> Operand:
     """The quotient by a positive constant, rounded down."""
     quotient = b.op("div_i", x, by)
     below = b.op("lt_i", b.op("rem_i", x, by), 0)
@@ -384,11 +384,11 @@ def _floor(b: Builder, x: Operand, by: int) -> Operand:
 
 
 def _rest(b: Builder, x: Operand, by: int) -> Operand:
-    """What is left by `_floor`."""
-    return b.op("sub_i", x, b.op("mul_i", _floor(b, x, by), by))
+    """What is left by `floor_of`."""
+    return b.op("sub_i", x, b.op("mul_i", floor_of(b, x, by), by))
 
 
-def _scaled(b: Builder, x: Operand, by: int) -> Operand:
+def scaled(b: Builder, x: Operand, by: int) -> Operand:
     return b.op("mul_i", x, by)
 
 
@@ -405,24 +405,24 @@ def _civil(b: Builder, days: Operand) -> tuple[Operand, Operand, Operand]:
         return b.op("div_i", x, divisor)
 
     z = plus(days, 719_468)  # days since 0000-03-01: leap days come last in a year
-    era = _floor(b, z, 146_097)
-    doe = minus(z, _scaled(b, era, 146_097))
+    era = floor_of(b, z, 146_097)
+    doe = minus(z, scaled(b, era, 146_097))
     leap = minus(plus(minus(doe, by(doe, 1_460)), by(doe, 36_524)), by(doe, 146_096))
     yoe = by(leap, 365)
-    doy = minus(doe, minus(plus(_scaled(b, yoe, 365), by(yoe, 4)), by(yoe, 100)))
-    mp = by(plus(_scaled(b, doy, 5), 2), 153)
-    day = plus(minus(doy, by(plus(_scaled(b, mp, 153), 2), 5)), 1)
+    doy = minus(doe, minus(plus(scaled(b, yoe, 365), by(yoe, 4)), by(yoe, 100)))
+    mp = by(plus(scaled(b, doy, 5), 2), 153)
+    day = plus(minus(doy, by(plus(scaled(b, mp, 153), 2), 5)), 1)
     month = b.integer(b.op("lt_i", mp, 10), plus(mp, 3), minus(mp, 9))
-    year = plus(plus(yoe, _scaled(b, era, 400)), b.integer(b.op("lt_i", month, 3), 1, 0))
+    year = plus(plus(yoe, scaled(b, era, 400)), b.integer(b.op("lt_i", month, 3), 1, 0))
     return year, month, day
 
 
 _CIVIL = {"year": 0, "month": 1, "day": 2}
 #: The microseconds of the whole that a part of the time repeats in, and of its unit.
 _TIME = {
-    "hour": (_DAY, 3_600 * _SECOND),
-    "minute": (3_600 * _SECOND, 60 * _SECOND),
-    "second": (60 * _SECOND, _SECOND),
+    "hour": (DAY, 3_600 * SECOND),
+    "minute": (3_600 * SECOND, 60 * SECOND),
+    "second": (60 * SECOND, SECOND),
 }
 
 
@@ -436,7 +436,7 @@ def calendar(part: str) -> Rule:
             if part in _TIME:
                 period, unit = _TIME[part]
                 return 0 if is_date else b.op("div_i", _rest(b, x, period), unit)
-            days = x if is_date else _floor(b, x, _DAY)
+            days = x if is_date else floor_of(b, x, DAY)
             if part == "dayofweek":
                 return b.op("add_i", _rest(b, b.op("add_i", days, 4), 7), 1)
             return _civil(b, days)[_CIVIL[part]]
@@ -454,7 +454,7 @@ RULES: dict[str, Rule] = {
     "int_div": strict(_quotient, _no_quotient),
     "mod": _mod,
     "neg": by_kind(op("neg_f"), _negative, _is_smallest),
-    "abs": by_kind(op("fabs"), _absolute, _is_smallest),
+    "abs": by_kind(op("fabs"), absolute, _is_smallest),
     "sign": _sign,
     "eq": equality(holds=True),
     "ne": equality(holds=False),
@@ -488,138 +488,4 @@ RULES: dict[str, Rule] = {
     "ends_with": helper("string_ends_with", STRINGS),
     "like": helper("string_like", STRINGS),
     **{part: calendar(part) for part in (*_CIVIL, *_TIME, "dayofweek")},
-}
-
-
-# ---- casts -----------------------------------------------------------------------------------
-
-
-def cast(call: Call, args: list[Code], b: Builder) -> Code:
-    """CAST between kinds that have a form in words; NULL where the value does not fit."""
-    arg = args[0]
-    source, target = arg.kind, kind_of(call.type)
-    if source is Kind.NULL:
-        return Code(True, zero(target), target)
-    rule = _CASTS.get((source, target))
-    assert rule is not None, f"no cast from {source} to {target}"
-    return rule(call, args, b)
-
-
-def to_integer(compute: Compute) -> Rule:
-    """A word that the rule computes; NULL if it does not fit in the bits of the type."""
-
-    def rule(call: Call, args: list[Code], b: Builder) -> Code:
-        bits = call.type.bit_width
-        low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-
-        def outside(b: Builder, x: Operand) -> Operand:
-            word = compute(b, x)
-            return b.any_of(b.op("lt_i", word, low), b.op("lt_i", high, word))
-
-        return strict(compute, outside if bits < 64 else None)(call, args, b)
-
-    return rule
-
-
-def _float_to_integer(call: Call, args: list[Code], b: Builder) -> Code:
-    """Truncates; NaN fails both comparisons."""
-    bits = call.type.bit_width
-
-    def outside(b: Builder, x: Operand) -> Operand:
-        if bits == 64:
-            return _outside(b, x)
-        low, high = -(2.0 ** (bits - 1)) - 1, 2.0 ** (bits - 1)
-        return b.negated(b.all_of(b.op("lt_f", low, x), b.op("lt_f", x, high)))
-
-    def compute(b: Builder, x: Operand) -> Operand:
-        return b.op("float_to_int", b.floating(outside(b, x), 0.0, x))
-
-    return strict(compute, outside)(call, args, b)
-
-
-def to_float(compute: Compute) -> Rule:
-    """A float that the rule computes, rounded to single precision if the type is FLOAT."""
-
-    def rule(call: Call, args: list[Code], b: Builder) -> Code:
-        if not pa.types.is_float32(call.type):
-            return strict(compute)(call, args, b)
-        return strict(lambda b, x: b.op("round_to_single", compute(b, x)))(call, args, b)
-
-    return rule
-
-
-def times(factor: int) -> Rule:
-    """A multiple of a word; NULL if it overflows."""
-    return strict(lambda b, x: _scaled(b, x, factor), lambda b, x: b.op("mul_overflows", x, factor))
-
-
-def _integer_to_decimal(call: Call, args: list[Code], b: Builder) -> Code:
-    return within_digits(times(10**call.type.scale)(call, args, b), call.type, b)
-
-
-def _boolean_to_decimal(call: Call, args: list[Code], b: Builder) -> Code:
-    one = 10**call.type.scale
-    return within_digits(strict(lambda b, x: b.integer(x, one, 0))(call, args, b), call.type, b)
-
-
-def _rescale(call: Call, args: list[Code], b: Builder) -> Code:
-    """Multiplies, or divides and rounds half away from zero."""
-    digits = call.type.scale - call.args[0].type.scale
-    if digits >= 0:
-        return within_digits(times(10**digits)(call, args, b), call.type, b)
-    by = 10**-digits
-
-    def divided(b: Builder, x: Operand) -> Operand:
-        quotient, rest = b.op("div_i", x, by), _absolute(b, b.op("rem_i", x, by))
-        away = b.integer(b.op("lt_i", 0, x), 1, -1)
-        down = b.op("lt_i", rest, b.op("sub_i", by, rest))
-        return b.integer(down, quotient, b.op("add_i", quotient, away))
-
-    return within_digits(strict(divided)(call, args, b), call.type, b)
-
-
-def _decimal_to_float(call: Call, args: list[Code], b: Builder) -> Code:
-    one = float(10 ** call.args[0].type.scale)
-    return to_float(lambda b, x: b.op("div_f", b.op("int_to_float", x), one))(call, args, b)
-
-
-def _decimal_to_integer(call: Call, args: list[Code], b: Builder) -> Code:
-    one = 10 ** call.args[0].type.scale
-    return to_integer(lambda b, x: b.op("div_i", x, one))(call, args, b)
-
-
-def floor_by(divisor: int) -> Compute:
-    return lambda b, x: _floor(b, x, divisor)
-
-
-_SAME = strict(same)
-_NOT_ZERO = strict(lambda b, x: b.negated(b.op("eq_i", x, 0)))
-_I, _F, _B, _D = Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.DECIMAL
-_CASTS: dict[tuple[Kind, Kind], Rule] = {
-    (_I, _I): to_integer(same),
-    (_F, _I): _float_to_integer,
-    (_D, _I): _decimal_to_integer,
-    (_B, _I): to_integer(op("bool_to_int")),
-    (Kind.DURATION, _I): to_integer(same),
-    (Kind.TIMESTAMP, _I): to_integer(floor_by(_SECOND)),
-    (_I, _F): to_float(op("int_to_float")),
-    (_F, _F): to_float(same),
-    (_B, _F): to_float(op("bool_to_float")),
-    (_D, _F): _decimal_to_float,
-    (_I, _D): _integer_to_decimal,
-    (_B, _D): _boolean_to_decimal,
-    (_D, _B): _NOT_ZERO,
-    (Kind.DURATION, _F): to_float(op("int_to_float")),
-    (_D, _D): _rescale,
-    (_I, _B): _NOT_ZERO,
-    (_F, _B): strict(lambda b, x: b.negated(b.op("eq_f", x, 0.0))),
-    (_B, _B): _SAME,
-    (_I, Kind.DURATION): _SAME,
-    (Kind.DURATION, Kind.DURATION): _SAME,
-    (_I, Kind.TIMESTAMP): times(_SECOND),
-    (Kind.TIMESTAMP, Kind.TIMESTAMP): _SAME,
-    (Kind.DATE, Kind.TIMESTAMP): times(_DAY),
-    (Kind.TIMESTAMP, Kind.DATE): strict(floor_by(_DAY)),
-    (Kind.DATE, Kind.DATE): _SAME,
-    (Kind.STRING, Kind.STRING): _SAME,
 }
