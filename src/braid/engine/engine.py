@@ -198,7 +198,7 @@ class Engine:
     def _admit(self, shard: Shard, members: Members, births: Any, *, single: bool) -> None:
         """Queries for a running shard: into its plan if that has all they read, or a new one."""
         self._emission.settle()
-        if shard.can_add(members):
+        if shard.can_add([(members, births, single)]):
             shard.add(members, births, single=single)
         else:
             self._invalidate_plan()
@@ -213,14 +213,16 @@ class Engine:
         dropped, self._pending_drops = self._pending_drops, []
         if dropped:
             shard.drop(dropped, -(2**63))
-        groups = members_of(query for query, _ in added.values())
-        if not all(shard.can_add(members) for members in groups):
+        groups = []
+        for members in members_of(query for query, _ in added.values()):
+            births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
+            groups.append((members, births, len(members) == 1))
+        if not shard.can_add(groups):
             self._births |= {name: birth for name, (_, birth) in added.items()}
             self._invalidate_plan()
             return
-        for members in groups:
-            births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
-            shard.add(members, births, single=len(members) == 1)
+        for members, births, single in groups:
+            shard.add(members, births, single=single)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
         """Remove a query, or all members of a prepared one, and what only they needed.

@@ -20,17 +20,21 @@ from braid.operators.core.result_tables import ResultForm
 from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Values, Words
 from braid.plan.layout import Layout
-from braid.plan.routes import Route
+from braid.plan.routes import Exit, Route
 
 
 @dataclass
 class ExitPoint:
-    """The output of all queries that share a channel, a published stream and a schema."""
+    """The output of all queries that share a channel, a published stream, and what they show of it.
+
+    `columns`: the column of the channel that each attribute of the schema shows.
+    """
 
     channel: str
     stream: str | None
     schema: Schema
     time_type: pa.DataType
+    columns: tuple[str, ...]
     subscribers: Subscribers = field(default_factory=Subscribers)
     #: All its queries are removed. A new query gets a new exit.
     gone: bool = False
@@ -41,8 +45,16 @@ class ExitPoint:
     def table(self, rows: Rows, layout: Layout, values: Values) -> pa.Table:
         """Results of this exit as a table for the user."""
         if self._form is None or self._form.layout is not layout:
-            self._form = ResultForm(layout, self.schema, self.time_type)
+            self._form = ResultForm(layout, self.schema, self.time_type, self.columns)
         return self._form.table(rows, values)
+
+
+ExitKey = tuple[str, str | None, Schema, pa.DataType, tuple[str, ...]]
+
+
+def exit_key(exit_: Exit) -> ExitKey:
+    """What the outputs of queries have in common that share an exit point."""
+    return exit_.channel, exit_.stream, exit_.schema, exit_.time_type, exit_.columns
 
 
 @dataclass

@@ -41,7 +41,7 @@ from braid.operators.core.selection_choice import Choice
 from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
-from braid.optimizer.driver import Driver, shares_channels
+from braid.optimizer.driver import Driver, depends_on_birth, shares_channels
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 
@@ -106,24 +106,28 @@ class Shard:
         self._units: dict[str, str] = {}
         #: The watermark of the last run, by clock.
         self._seen_until: dict[str, int] = {}
-        self._addable: dict[Template, bool] = {}
+        #: Templates of which the plan has all columns.
+        self._addable: set[Template] = set()
         self._read = set(shapes)
         self._ending: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
+        self._columns = driver.columns
         driver.constrains_at_once = not options.user.aside_above
         use = REGISTRY.constraints
         kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
         named = meta.dedicated_joins if meta else ()
         self._planner = Planner(self._executor, driver, kept, named)
         self._planner.fresh = meta is None
-        self._planner.expect(members for members, _ in groups)
         for members, _ in groups:
             self._clocks.add_queries(members)
         self._lifetimes = QueryLifetimes(_pages, births)
-        self._planner.add_all((members, self._births(members), s) for members, s in groups)
+        added = [(members, self._births(members), s) for members, s in groups]
+        self._planner.rehearsed(added)
+        self._planner.expect(members for members, _ in groups)
+        self._planner.add_all(added)
         self._planner.fresh = True
         self._executor.restore(states)
         self._executor.failures.restore(meta.failed if meta else {})
@@ -156,16 +160,31 @@ class Shard:
         """Whether a query of this id is in the plan."""
         return self._executor.registry.has(query)
 
-    def can_add(self, members: Members) -> bool:
-        """Whether the plan already reads all columns that queries of this template need."""
-        template = members.template
-        if template not in self._addable:
-            sources, declared = self.plan.sources, self._declared
-            self._addable[template] = all(
-                name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
-                for name, shape in read_shapes([members], self._streams, declared).items()
-            )
-        return self._addable[template]
+    def can_add(self, added: Sequence[tuple[Members, int | Words, bool]]) -> bool:
+        """Whether the plan reads all columns of streams that these queries need, and its m-ops write all
+        columns that they need. Arguments as for `add`, of all queries that are added together. If
+        not, save the state and make a new shard.
+        """
+        if not all(self._reads_all(members) for members, _, _ in added):
+            return False
+        new = [entry for entry in added if entry[0].template not in self._addable]
+        if not new:
+            return True
+        known, columns = set(self.plan.mops), self._columns
+        columns.watch()
+        self._planner.rehearsed([(m, np.full(len(m), birth, np.int64), s) for m, birth, s in new])
+        if not columns.widened.isdisjoint(known):
+            return False
+        templates = (members.template for members, _, _ in new)
+        self._addable.update(t for t in templates if not depends_on_birth(t.outputs))
+        return True
+
+    def _reads_all(self, members: Members) -> bool:
+        sources = self.plan.sources
+        return all(
+            name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
+            for name, shape in read_shapes([members], self._streams, self._declared).items()
+        )
 
     def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
         """Add queries that see the events that start at `birth` (of each) or later. Other queries
