@@ -215,9 +215,9 @@ class Executor:
     def _exit(self, exit_: Exit) -> ExitPoint:
         key = exit_key(exit_)
         if key not in self.exits:
-            self.exits[key] = ExitPoint(*key)
+            self.exits[key] = ExitPoint.of(exit_)
             self._output_routers = None
-        return self.exits[key]
+        return self.exits[key].with_form(exit_)
 
     def publish(self, stage: Stage, sources: Iterable[ExitPoint]) -> None:
         """Make the events of a published stream a channel that others can read."""
@@ -227,7 +227,8 @@ class Executor:
 
     def _published(self, point: ExitPoint) -> PublishedSource:
         layout = self.plan.channels[point.channel].layout
-        return PublishedSource(point.subscribers, layout, tuple(map(layout.column, point.columns)))
+        columns = tuple(map(layout.column, point.form.columns))
+        return PublishedSource(point.subscribers, layout, columns)
 
     def changed(self) -> None:
         """Forget the cached order: the inputs of an m-op have changed."""

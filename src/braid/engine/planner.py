@@ -463,7 +463,7 @@ class Planner:
     def _publish(self, stream: str) -> None:
         points = [p for p in self._exits[stream] if not p.gone]
         inputs = tuple(point.channel for point in points)
-        shape = Shape(points[0].schema)
+        shape = Shape(points[0].form.schema)
         signature = f"publish:{stream}"
         spec = PublishSpec(shape, stream)
         known = self._executor.plan.mops.get(signature)

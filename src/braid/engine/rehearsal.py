@@ -71,7 +71,7 @@ class Rehearsal:
     def prepare(self, route: Route) -> Sequence[ExitPoint]:
         for stage in route.stages:
             self._add(stage)
-        return [self._exits.setdefault(key, ExitPoint(*key)) for key in map(exit_key, route.exits)]
+        return [self._exits.setdefault(exit_key(e), ExitPoint.of(e)) for e in route.exits]
 
     def _add(self, stage: Stage) -> None:
         self.plan.mops.setdefault(

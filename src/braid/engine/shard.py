@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ from braid.engine.io.row_encoder import RowEncoder
 from braid.engine.options import ShardOptions
 from braid.engine.planner import Planner, read_shapes
 from braid.engine.query_lifetimes import QueryLifetimes
-from braid.engine.query_registry import ExitPoint
+from braid.engine.query_registry import ExitPoint, Form
 from braid.engine.reports import Reports
 from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
@@ -38,7 +39,6 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Columns, rows_of
 from braid.operators.core.columns import Rows
 from braid.operators.core.selection_choice import Choice
-from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
 from braid.optimizer.driver import Driver, depends_on_birth, shares_channels
@@ -416,20 +416,22 @@ class Shard:
 
     def _group(self, found: ExitBatch) -> ResultGroup:
         batch = found.batch.compact()
-        table = self._table(found.exit, batch.rows)
-        stream, subscribers = found.exit.stream, found.exit.subscribers
-        group = ResultGroup(stream, table, found.count, lambda: self._paired(subscribers, batch))
+        point = found.exit
+        table = self._table(point, batch.rows)
+        pairs = partial(self._paired, point, batch)
+        group = ResultGroup(point.stream, table, found.count, pairs, point.shown)
         if self._suspended_at:
             group.settle()
         return group
 
-    def _paired(self, subscribers: Subscribers, batch: Batch) -> Paired:
-        rows, queries = subscribers.resolve(batch)
+    def _paired(self, point: ExitPoint, batch: Batch) -> Paired:
+        rows, queries = point.subscribers.resolve(batch)
         for number, until in self._suspended_at.items():
             kept = (queries != number) | (batch.rows[rows, 1] <= until)
             rows, queries = rows[kept], queries[kept]
         numbers, codes = _distinct(queries)
-        return Paired(rows, codes, self._executor.registry.ids_of(numbers))
+        registry = self._executor.registry
+        return Paired(rows, codes, registry.ids_of(numbers), registry.forms_of(numbers, point))
 
     def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
         return point.table(rows, self.plan.channels[point.channel].layout, self._context.values)
@@ -439,10 +441,11 @@ class Shard:
         """The exits of the plan."""
         return tuple(self._executor.exits.values())
 
-    def empty(self, point: ExitPoint) -> pa.Table:
-        """An empty result with the schema of an exit."""
+    def empty(self, point: ExitPoint, form: Form | None = None) -> pa.Table:
+        """An empty result as an exit shows it in this form (default: its only one)."""
         width = self.plan.channels[point.channel].layout.width
-        return self._table(point, np.empty((0, width), np.int64))
+        table = self._table(point, np.empty((0, width), np.int64))
+        return point.shown[point.forms[form or point.form]].of(table)
 
     def _shown(self, channel: str, events: pa.RecordBatch) -> pa.Table:
         """Late events as a table for the user."""
