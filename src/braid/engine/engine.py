@@ -24,6 +24,7 @@ from braid.engine.io.payload import to_json
 from braid.engine.io.results import Emission
 from braid.engine.options import Options, ShardOptions, chosen
 from braid.engine.reports import NoticeList
+from braid.engine.running_plan import NewQueries
 from braid.engine.shard import Shard
 from braid.engine.state_pages import SavedPages
 from braid.errors import BraidError, ConfigError, Origin
@@ -198,7 +199,7 @@ class Engine:
     def _admit(self, shard: Shard, members: Members, births: Any, *, single: bool) -> None:
         """Queries for a running shard: into its plan if that has all they read, or a new one."""
         self._emission.settle()
-        if shard.can_add([(members, births, single)]):
+        if shard.can_add(members):
             shard.add(members, births, single=single)
         else:
             self._invalidate_plan()
@@ -213,16 +214,16 @@ class Engine:
         dropped, self._pending_drops = self._pending_drops, []
         if dropped:
             shard.drop(dropped, -(2**63))
-        groups = []
-        for members in members_of(query for query, _ in added.values()):
-            births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
-            groups.append((members, births, len(members) == 1))
-        if not shard.can_add(groups):
+        groups = members_of(query for query, _ in added.values())
+        if not all(shard.can_add(members) for members in groups):
             self._births |= {name: birth for name, (_, birth) in added.items()}
             self._invalidate_plan()
             return
-        for members, births, single in groups:
-            shard.add(members, births, single=single)
+        new = []
+        for members in groups:
+            births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
+            new.append(NewQueries(members, births, len(members) == 1))
+        shard.add_all(new)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
         """Remove a query, or all members of a prepared one, and what only they needed.

@@ -230,6 +230,10 @@ class Executor:
         columns = tuple(map(layout.column, point.form.columns))
         return PublishedSource(point.subscribers, layout, columns)
 
+    def continue_counts(self, before: Executor) -> None:
+        """Count on from an executor of the same m-ops."""
+        self.events_in, self.events_out = before.events_in, before.events_out
+
     def changed(self) -> None:
         """Forget the cached order: the inputs of an m-op have changed."""
         self._order = None

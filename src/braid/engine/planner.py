@@ -214,8 +214,13 @@ class Planner:
         #: Queries that wait for bulk registration; None outside `add_all`.
         self._pending: list[PendingQueries] | None = None
 
-    def rehearsed(self, groups: Sequence[tuple[Members, Words | None, bool]]) -> None:
-        """Find out which columns m-ops write, if these queries are added next."""
+    def rehearse(
+        self,
+        first: Sequence[tuple[Members, Words | None, bool]],
+        later: Sequence[tuple[Members, Words | None, bool]],
+    ) -> None:
+        """Find out which columns m-ops write, if these queries are added next: the first together, and
+        later the others, which have no saved state."""
         driver = self._driver
         rehearsing = replace(
             driver,
@@ -233,8 +238,12 @@ class Planner:
         planner._routes, planner._own_routes = self._routes, self._own_routes
         planner._is_rehearsing = True
         planner._routes_with_reasons = self._routes_with_reasons
-        planner.expect(members for members, _, _ in groups)
-        planner.add_all(groups)
+        planner.expect(members for members, _, _ in first)
+        planner.add_all(first)
+        planner.fresh = True
+        for members, births, single in later:
+            planner.expect([members])
+            planner.add(members, births, single=single)
 
     def is_current(self, route: Route) -> bool:
         """Whether the m-ops of a route write all columns that their members need by now."""
@@ -248,7 +257,7 @@ class Planner:
             for birth in np.unique(births).tolist():
                 rows = np.flatnonzero(births == birth)
                 own = None if birth == ALWAYS else birth
-                self._add(_select_members(members, rows), births[rows], own)
+                self._add(select_members(members, rows), births[rows], own)
         else:
             self._add(members, births, None)
         from_the_start = births is None or bool((births == ALWAYS).all())
@@ -314,7 +323,7 @@ class Planner:
         alone = np.ones(len(members), np.bool_) if route is None else _has_inexact_keys(members)
         together = np.flatnonzero(~alone)
         if route is not None and len(together):
-            self._admit(route, _select_members(members, together), births, together)
+            self._admit(route, select_members(members, together), births, together)
         for row in np.flatnonzero(alone).tolist():
             self._admit_single(members, row, births, birth)
 
@@ -351,7 +360,7 @@ class Planner:
                 self.dedicated_joins.add(members.ids[row].as_py())
                 alone[row] = True
         rows = np.flatnonzero(~alone)
-        return _select_members(members, rows), None if births is None else births[rows]
+        return select_members(members, rows), None if births is None else births[rows]
 
     def _with_reasons(
         self, key: _RouteKey, route: Route, members: Members, birth: int | None
@@ -479,7 +488,7 @@ class Planner:
 _EXACT_LIMIT = np.uint64(2**62 - 1)
 
 
-def _select_members(members: Members, rows: Words) -> Members:
+def select_members(members: Members, rows: Words) -> Members:
     if len(rows) == len(members):
         return members
     which = pa.array(rows, pa.int64())

@@ -26,10 +26,11 @@ from braid.engine.io.ordering import NEVER, Ordering, Part
 from braid.engine.io.results import Emission, Paired, ResultGroup
 from braid.engine.io.row_encoder import RowEncoder
 from braid.engine.options import ShardOptions
-from braid.engine.planner import Planner, read_shapes
+from braid.engine.planner import read_shapes
 from braid.engine.query_lifetimes import QueryLifetimes
-from braid.engine.query_registry import ExitPoint, Form
+from braid.engine.query_registry import ExitPoint, Form, QueryRegistry
 from braid.engine.reports import Reports
+from braid.engine.running_plan import NewQueries, RunningPlan, Saved
 from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
 from braid.engine.unreadable import UnreadableTexts, document_mops
@@ -40,8 +41,7 @@ from braid.operators.core.columnar_input import Columns, rows_of
 from braid.operators.core.columns import Rows
 from braid.operators.core.selection_choice import Choice
 from braid.operators.core.values import Words
-from braid.operators.registry import REGISTRY
-from braid.optimizer.driver import Driver, depends_on_birth, shares_channels
+from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
 
@@ -106,31 +106,19 @@ class Shard:
         self._units: dict[str, str] = {}
         #: The watermark of the last run, by clock.
         self._seen_until: dict[str, int] = {}
-        #: Templates of which the plan has all columns.
-        self._addable: set[Template] = set()
+        self._addable: dict[Template, bool] = {}
         self._read = set(shapes)
         self._ending: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
-        self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
-        self._columns = driver.columns
         driver.constrains_at_once = not options.user.aside_above
-        use = REGISTRY.constraints
-        kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
-        named = meta.dedicated_joins if meta else ()
-        self._planner = Planner(self._executor, driver, kept, named)
-        self._planner.fresh = meta is None
         for members, _ in groups:
             self._clocks.add_queries(members)
         self._lifetimes = QueryLifetimes(_pages, births)
-        added = [(members, self._births(members), s) for members, s in groups]
-        self._planner.rehearsed(added)
-        self._planner.expect(members for members, _ in groups)
-        self._planner.add_all(added)
-        self._planner.fresh = True
-        self._executor.restore(states)
-        self._executor.failures.restore(meta.failed if meta else {})
+        added = [NewQueries(members, self._births(members), s) for members, s in groups]
+        saved = None if meta is None else Saved(states, meta.dedicated_joins, meta.failed)
+        self._running = RunningPlan(driver, self._context, added, saved)
         self._note_suspended()
 
     def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
@@ -160,41 +148,40 @@ class Shard:
         """Whether a query of this id is in the plan."""
         return self._executor.registry.has(query)
 
-    def can_add(self, added: Sequence[tuple[Members, int | Words, bool]]) -> bool:
-        """Whether the plan reads all columns of streams that these queries need, and its m-ops write all
-        columns that they need. Arguments as for `add`, of all queries that are added together. If
-        not, save the state and make a new shard.
-        """
-        if not all(self._reads_all(members) for members, _, _ in added):
-            return False
-        new = [entry for entry in added if entry[0].template not in self._addable]
-        if not new:
-            return True
-        known, columns = set(self.plan.mops), self._columns
-        columns.watch()
-        self._planner.rehearsed([(m, np.full(len(m), birth, np.int64), s) for m, birth, s in new])
-        if not columns.widened.isdisjoint(known):
-            return False
-        templates = (members.template for members, _, _ in new)
-        self._addable.update(t for t in templates if not depends_on_birth(t.outputs))
-        return True
-
-    def _reads_all(self, members: Members) -> bool:
-        sources = self.plan.sources
-        return all(
-            name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
-            for name, shape in read_shapes([members], self._streams, self._declared).items()
-        )
+    def can_add(self, members: Members) -> bool:
+        """Whether the plan reads all columns of streams that queries of this template need."""
+        template = members.template
+        if template not in self._addable:
+            sources, declared = self.plan.sources, self._declared
+            self._addable[template] = all(
+                name in sources and set(shape.schema.names) <= set(sources[name].schema.names)
+                for name, shape in read_shapes([members], self._streams, declared).items()
+            )
+        return self._addable[template]
 
     def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
         """Add queries that see the events that start at `birth` (of each) or later. Other queries
         are not affected."""
-        births = np.full(len(members), birth, np.int64)
-        self._planner.expect([members])
-        self._planner.add(members, births, single=single)
-        self._lifetimes.record(members.ids, births)
-        self._clocks.add_queries(members)
+        self.add_all([NewQueries(members, np.full(len(members), birth, np.int64), single)])
+
+    def add_all(self, added: Sequence[NewQueries]) -> None:
+        """Add queries of several templates, as `add` does."""
+        before = self._executor.registry
+        if self._running.add(added):
+            self._take_over(before)
+        for members, births, _ in added:
+            assert births is not None
+            self._lifetimes.record(members.ids, births)
+            self._clocks.add_queries(members)
         self._note_suspended()
+
+    def _take_over(self, before: QueryRegistry) -> None:
+        """All queries have new numbers: those that end at some time end then still."""
+        self.suspended, self._suspended_at, self._units = {}, {}, {}
+        ending = [(death, before.id_of(number)) for death, number in self._ending]
+        self._ending = []
+        for death, name in ending:
+            self.drop([name], death)
 
     def drop(self, ids: Sequence[str], death: int) -> None:
         """End queries at `death`: they have no results that end then or later, and are removed."""
@@ -222,6 +209,7 @@ class Shard:
                 self._suspended_at.pop(number, None)
                 self._lifetimes.forget(name)
             self._executor.dismiss(numbers)
+            self._running.forget(names)
             gone = set(over)
             self._ending = [(d, n) for d, n in self._ending if n not in gone]
 
@@ -243,7 +231,11 @@ class Shard:
 
     @property
     def executor(self) -> Executor:
-        return self._executor
+        return self._running.executor
+
+    @property
+    def _executor(self) -> Executor:
+        return self._running.executor
 
     @property
     def documents(self) -> DocumentReader:
@@ -498,7 +490,7 @@ class Shard:
             self._context.values,
             self._executor.snapshots(),
             self.options.user.rules,
-            self._planner.dedicated_joins,
+            self._running.planner.dedicated_joins,
             self._clocks.to_json(),
             self._executor.failures.saved(),
             self._lifetimes.page(self._executor.registry),
