@@ -24,6 +24,7 @@ from braid.engine.io.payload import to_json
 from braid.engine.io.results import Emission
 from braid.engine.options import Options, ShardOptions, chosen
 from braid.engine.reports import NoticeList
+from braid.engine.running_plan import NewQueries
 from braid.engine.shard import Shard
 from braid.engine.state_pages import SavedPages
 from braid.errors import BraidError, ConfigError, Origin
@@ -218,9 +219,11 @@ class Engine:
             self._births |= {name: birth for name, (_, birth) in added.items()}
             self._invalidate_plan()
             return
+        new = []
         for members in groups:
             births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
-            shard.add(members, births, single=len(members) == 1)
+            new.append(NewQueries(members, births, len(members) == 1))
+        shard.add_all(new)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
         """Remove a query, or all members of a prepared one, and what only they needed.
