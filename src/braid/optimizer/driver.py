@@ -32,6 +32,7 @@ from braid.optimizer.rules import RULES
 from braid.plan.boxes import boxes_of, streams_of
 from braid.plan.channel_specs import EncodeSpec, StreamRecipe
 from braid.plan.lower import lower
+from braid.plan.normal_form import normal_node
 from braid.plan.plan import source_channel
 from braid.plan.planning import (
     EXIT,
@@ -51,6 +52,12 @@ from braid.plan.specs import Shape, Spec
 def shares_channels(rules: frozenset[str]) -> bool:
     """Whether sharable streams are put together: without these rules nobody gains from it."""
     return not rules.isdisjoint({"c_seq", "c_mu", "c_sigma", "c_pi"})
+
+
+def planned_form(node: Node) -> Node:
+    """What is planned of a query's expression: the normal form, with selections where they are
+    shared. What has been moved meets other parts, so the result is brought into order again."""
+    return normal_node(rearrange(lower(rearrange(normal_node(node)))))
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ class _Walk:
         return self.driver.constrains_at_once
 
     def exit(self, output: Output) -> Exit:
-        node = rearrange(lower(output.node))
+        node = planned_form(output.node)
         channel = self.channel(node, output.node.schema.names, EXIT, ())
         bounds: tuple[Bound, ...] = ()
         if channel.stage is not None:
