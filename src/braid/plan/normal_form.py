@@ -301,7 +301,8 @@ def operands_to_order(call: Call) -> Expression | None:
     """5 < a  ->  a > 5"""
     if call.function not in MIRRORED:
         return None
-    left, right = map(order_of, call.args)
+    is_symmetric = call.function == MIRRORED[call.function]
+    left, right = map(_full_order_of, call.args) if is_symmetric else map(_shape_order, call.args)
     if left < right or (left == right and call.function not in ("gt", "ge")):
         return None
     return Call(MIRRORED[call.function], call.args[::-1], call.type)
@@ -353,6 +354,10 @@ def order_of(expression: Expression) -> str:
         case Literal() if not is_liftable(expression):
             return f"4{expression.value!r}{expression.type}"
     return f"3{expression.type}"
+
+
+def _shape_order(expression: Expression) -> tuple[str, tuple[str, ...]]:
+    return order_of(expression), ()
 
 
 def _full_order_of(expression: Expression) -> tuple[str, tuple[str, ...]]:
