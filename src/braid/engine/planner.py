@@ -253,7 +253,7 @@ class Planner:
         """Forget the inlined definition of a stream: another query publishes it now."""
         node = self._inlined.pop(stream, None)
         if node is not None:
-            self._driver.published_names.pop(node, None)
+            self._driver.forget_published(node)
             self._versions[stream] = 1 + self._versions.get(stream, 0)
 
     def _inline(self, template: Template, members: Members) -> None:
@@ -264,7 +264,7 @@ class Planner:
         for output in whole.instantiate(members.row(0)):
             if output.publish is not None:
                 self._inlined[output.publish] = output.node
-                self._driver.published_names[output.node] = output.publish
+                self._driver.name_published(output.node, output.publish)
                 # Routes that read what was known by this name before are not these.
                 self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
 

@@ -87,8 +87,17 @@ class Driver:
     declared: tuple[Constraint, ...] = ()
     #: Whether joins look for constraints from the first event on, however little they hold.
     constrains_at_once: bool = False
-    #: The names of inlined published streams, by definition.
+    #: The names of inlined published streams, by definition, and by what is planned of it.
     published_names: dict[Node, str] = field(default_factory=dict)
+
+    def name_published(self, node: Node, name: str) -> None:
+        """Remember the name of an inlined published stream."""
+        self.published_names |= {node: name, planned_form(node): name}
+
+    def forget_published(self, node: Node) -> None:
+        """The stream is not inlined any more."""
+        self.published_names.pop(node, None)
+        self.published_names.pop(planned_form(node), None)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
