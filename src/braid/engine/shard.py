@@ -89,7 +89,7 @@ class Shard:
             functions=options.functions,
             selection_join=Choice(options.user.selection_join, options.user.member_set_bytes),
             selections=options.user.selection,
-            aside_above=options.user.aside_above,
+            spill_above=options.user.spill_above,
             watching=options.user.watching,
             share=options.share,
         )
@@ -113,7 +113,7 @@ class Shard:
         self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
-        driver.constrains_at_once = not options.user.aside_above
+        driver.constrains_at_once = not options.user.spill_above
         use = REGISTRY.constraints
         kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
         named = meta.dedicated_joins if meta else ()
