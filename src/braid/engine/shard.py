@@ -89,7 +89,7 @@ class Shard:
             functions=options.functions,
             selection_join=Choice(options.user.selection_join, options.user.member_set_bytes),
             selections=options.user.selection,
-            aside_above=options.user.aside_above,
+            spill_above=options.user.spill_above,
             watching=options.user.watching,
             share=options.share,
         )
@@ -114,7 +114,7 @@ class Shard:
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
-        driver.constrains_at_once = not options.user.aside_above
+        driver.constrains_at_once = not options.user.spill_above
         for members, _ in groups:
             self._clocks.add_queries(members)
         self._lifetimes = QueryLifetimes(_pages, births)

@@ -83,7 +83,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         #: Whether events are handed over: they are as they were, and nothing leaves because of them.
         self._is_taking = False
         exact = spec.mode is ConstraintMode.EXACT
-        above = context.aside_above if exact else 0
+        above = context.spill_above if exact else 0
         may_rest = not spec.declared and spec.netted and (above or context.watching.worth)
         if plain is not None or may_rest:
             self._resting = self._rest(plain)
@@ -129,7 +129,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         if self._going is not None and not self._going.is_empty:
             rows = self._going.lessen(rows, bound)
         exact = self._spec.mode is ConstraintMode.EXACT
-        little = exact and resting.nbytes <= self._context.aside_above
+        little = exact and resting.nbytes <= self._context.spill_above
         if self.stopped or (little and not self._look.is_on):
             return Batch(rows)
         if not self._context.watching.worth:
@@ -266,7 +266,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _tend(self) -> None:
         """Let constraints act on what is held, and write what is to be aside."""
-        if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
+        if not self._watch.is_awake and self._held.nbytes > self._context.spill_above:
             self._watch.resume()
         if self._watch.is_awake and not self._is_taking:
             self._watch.act()
@@ -487,7 +487,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             "watches": self._watch.is_awake and self._resting is None,
             "looks": self._look.is_on,
             "looked_in_vain": self._look.vain,
-            "aside_above": self._context.aside_above,
+            "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
             "inputs": [
                 {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}

@@ -76,7 +76,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         self._since = self._unwalked = 0
         self._rest = Rest()
         self._frame[leaving.TURNS] = _ROUND
-        if not self._exact or not context.aside_above:
+        if not self._exact or not context.spill_above:
             self._begin()
         self.stopped: dict[int, int] = {}
 
@@ -136,7 +136,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     def _turn_on_or_off(self) -> None:
         """While little is held nothing is observed, and nothing is put aside."""
-        bytes_, above = self._held.nbytes, self._context.aside_above
+        bytes_, above = self._held.nbytes, self._context.spill_above
         if self._frame[leaving.OBSERVES]:
             if 2 * bytes_ < above:
                 self._frame[leaving.OBSERVES] = 0
@@ -350,7 +350,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             "watches": bool(self._frame[leaving.OBSERVES]),
             "looks": False,
             "looked_in_vain": 0,
-            "aside_above": self._context.aside_above,
+            "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
             # Where rows are put aside, they leave when their result has come, whoever asks.
             "only_coming": self._spec.only_coming or self._exact,
