@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 import pytest
 
 import braid
-from braid.errors import ConfigError
 
 S = pa.schema([("name", pa.string()), ("price", pa.float64()), ("t", pa.int64())])
 ROWS = {
@@ -145,15 +144,3 @@ def test_a_vectorized_function_is_given_again_on_restore() -> None:
     again = braid.Engine.restore(made.snapshot(), functions=[function])
     again.finish()
     assert again.results[("q", None)].column("f").to_pylist() == [4.0]
-
-
-@pytest.mark.parametrize("cost", [0, -1, float("nan"), float("inf")])
-def test_a_cost_is_a_positive_number(cost: float) -> None:
-    with pytest.raises(ConfigError, match="E157") as refused:
-        engine().function("f", Fee(), ["DOUBLE"], "DOUBLE", cost=cost)
-    assert "cost must be a positive number" in str(refused.value)
-
-
-def test_a_vectorized_function_needs_an_argument() -> None:
-    with pytest.raises(ConfigError, match="E157"):
-        engine().function("f", lambda: 1, [], "DOUBLE", vectorized=True)

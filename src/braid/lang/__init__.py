@@ -16,8 +16,7 @@ prepared.py     FOR EACH; rows.py, conversion.py: rows of parameters; registry.p
 
 from __future__ import annotations
 
-from braid.algebra.user_functions import Function
-from braid.lang.bind.user_functions import Functions
+from braid.lang.bind.user_functions import Function, Functions
 from braid.lang.catalog.catalog import Catalog
 from braid.lang.catalog.compile import Registered, compile_query
 from braid.lang.catalog.load import Loaded, load

@@ -13,6 +13,8 @@ from braid.algebra.user_functions import Function
 from braid.errors import ConfigError
 from braid.lang.parse.problems import alternatives
 
+__all__ = ["Function", "Functions"]
+
 
 class Functions:
     """The registered functions, by name. Names are case-sensitive, like all identifiers."""
