@@ -247,6 +247,14 @@ def membership_of_one_to_equality(call: Call) -> Expression | None:
 _List = tuple[Expression, tuple[Expression, ...]]
 
 
+def repeated_members_to_one(call: Call) -> Expression | None:
+    """a IN (5, 7, 5)  ->  a IN (5, 7)"""
+    values = tuple(dict.fromkeys(call.args[1:]))
+    if call.function != "in" or len(values) == len(call.args) - 1:
+        return None
+    return Call("in", (call.args[0], *values), BOOLEAN)
+
+
 def _with_lists(call: Call, list_of: Callable[[Expression], _List | None]) -> Expression | None:
     """The junction with one list for each expression that several parts compare with constants."""
     lists: dict[Expression, list[_List]] = {}
@@ -314,11 +322,21 @@ def commuted_to_order(call: Call) -> Expression | None:
 
     s * 2 + a  ->  a + s * 2
     """
+    return _sorted(call, 0) if _commutes(call) else None
+
+
+def _commutes(call: Call) -> bool:
     if call.function in _COMMUTATIVE:
-        alike = call.args[0].type == call.args[1].type and kind_of(call.args[0].type) in _NUMBERS
-    else:
-        alike = call.function in _EXTREMES and kind_of(call.type) is not Kind.FLOAT
-    return _sorted(call, 0) if alike else None
+        return call.args[0].type == call.args[1].type and kind_of(call.args[0].type) in _NUMBERS
+    return call.function in _EXTREMES and kind_of(call.type) is not Kind.FLOAT
+
+
+def exchangeable(call: Call) -> tuple[Expression, ...]:
+    """The arguments of a call that may stand in any order."""
+    if call.function == "in":
+        return call.args[1:]
+    is_symmetric = call.function in _DUAL or MIRRORED.get(call.function) == call.function
+    return call.args if is_symmetric or _commutes(call) else ()
 
 
 def parts_to_order(call: Call) -> Expression | None:
@@ -392,7 +410,7 @@ _BY_FUNCTION: dict[str, tuple[Rewrite, ...]] = {
         not_of_junction_to_junction,
         not_of_truth_to_truth,
     ),
-    "in": (membership_of_one_to_equality, members_to_order),
+    "in": (repeated_members_to_one, membership_of_one_to_equality, members_to_order),
     **dict.fromkeys(MIRRORED, _COMPARED),
     **dict.fromkeys(_DUAL, _JOINED),
     **dict.fromkeys((*_COMMUTATIVE, *_EXTREMES), (commuted_to_order,)),
