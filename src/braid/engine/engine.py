@@ -25,6 +25,7 @@ from braid.engine.io.payload import to_json
 from braid.engine.io.results import Emission
 from braid.engine.options import Options, ShardOptions, chosen
 from braid.engine.reports import NoticeList
+from braid.engine.running_plan import NewQueries
 from braid.engine.shard import Shard
 from braid.engine.state_pages import SavedPages
 from braid.errors import BraidError, ConfigError, Origin
@@ -219,9 +220,11 @@ class Engine:
             self._births |= {name: birth for name, (_, birth) in added.items()}
             self._invalidate_plan()
             return
+        new = []
         for members in groups:
             births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
-            shard.add(members, births, single=len(members) == 1)
+            new.append(NewQueries(members, births, len(members) == 1))
+        shard.add_all(new)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
         """Remove a query, or all members of a prepared one, and what only they needed.
@@ -284,9 +287,19 @@ class Engine:
         call: Callable[..., Any],
         arguments: Sequence[pa.DataType | str],
         returns: pa.DataType | str,
+        *,
+        vectorized: bool = False,
+        cost: float = 1.0,
     ) -> None:
-        """Register a Python function that queries may call; it is called once for each event."""
-        self._catalog.functions.register(name, call, arguments, returns)
+        """Let queries call a Python function, with types as `"DOUBLE"` or Arrow types.
+
+        `call` gets one value for each argument. If `vectorized`, it gets one Arrow array for each
+        argument and returns an array of as many values: one call for all events of a batch. The
+        conditions of a query without such functions come first, then those with the least `cost`.
+        """
+        self._catalog.functions.register(
+            name, call, arguments, returns, vectorized=vectorized, cost=cost
+        )
         self._invalidate_plan()
 
     @property
@@ -451,7 +464,7 @@ class Engine:
         """The options with the functions and constraints of the catalog."""
         return ShardOptions(
             self.options,
-            functions={function.name: function.call for function in self._catalog.functions},
+            functions={function.name: function for function in self._catalog.functions},
             declared=tuple(self._catalog.constraints.values()),
         )
 
@@ -472,14 +485,20 @@ class Engine:
         state: bytes,
         *,
         clock: Callable[[], int] | None = None,
-        functions: Iterable[tuple[str, Callable[..., Any], Sequence[Any], Any]] = (),
+        functions: Iterable[Sequence[Any] | Mapping[str, Any]] = (),
     ) -> Engine:
-        """Go on from a snapshot. Functions that queries call must be given again: code is not saved."""
+        """Go on from a snapshot. Functions that queries call must be given again: code is not saved.
+
+        Each of `functions` has the arguments of `function`, in order or by name.
+        """
         saved = snapshots.read(state)
         engine = cls(options=saved.options, clock=clock)
         engine.notices = NoticeList(log=False)  # what is registered again has been said before
         for function in functions:
-            engine.function(*function)
+            if isinstance(function, Mapping):
+                engine.function(**function)
+            else:
+                engine.function(*function)
         with reading("the header of the snapshot"):
             engine._restore_catalog(saved)
         engine.notices = NoticeList()

@@ -357,7 +357,7 @@ class States:
         """
         forward = recipe.forward
         atoms = forward.clauses[0] if len(forward.clauses) == 1 else ()
-        origins = {name: source[2:] for name, source in self._spec.emit if source[:2] == "e:"}
+        origins = {source: source[2:] for source in self._spec.emit if source[:2] == "e:"}
         tests = [(test.key, limits(test, constants)) for test in recipe.tests if _is_between(test)]
         said = np.zeros(constants.count, np.int64)
         for k, atom in enumerate(atoms[:_MOST_SAID]):
