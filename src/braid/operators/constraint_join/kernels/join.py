@@ -14,6 +14,7 @@ from numba import types
 
 from braid.jit.memory import resized
 from braid.jit.records import Words
+from braid.jit.row_keys import same_value
 from braid.jit.runtime import (
     PREDICATE_TYPE,
     WORDS,
@@ -125,7 +126,6 @@ from braid.operators.constraint_join.kernels.store import (
 )
 from braid.operators.constraint_join.kernels.unique_keys import note_keys
 from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
-from braid.operators.join.kernels.store import same_value
 
 _SEED = np.int64(0x9E3779B97F4A7C)
 _NULL = np.int64(0x5851F42D4C957F2D)

@@ -14,9 +14,9 @@ import numpy as np
 
 from braid.jit.memory import release, resized
 from braid.jit.records import Words
+from braid.jit.row_keys import same_value
 from braid.jit.runtime import kernel, load_int, store_int
 from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
-from braid.operators.join.kernels.store import same_value
 
 #: What is held of an input: rows, slots ever used, first free slot (-1: none), where slots are, how
 #: many there is room for, bytes of a slot, words of a row, word of its first column, words of a
