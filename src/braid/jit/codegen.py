@@ -39,6 +39,7 @@ from braid.algebra.types import Kind, kind_of
 from braid.jit.cache import sources_digest
 from braid.jit.runtime import float_word
 from braid.jit.scalar_code import NO, RULES, YES, Code, all_of, cast, negated, zero
+from braid.plan.aggregate_constants import SMALL
 from braid.plan.layout import MASK, Layout
 
 
@@ -146,6 +147,8 @@ class _Body:
         match kind:
             case Kind.BOOLEAN:
                 return Code(NO, YES if value else NO, kind)
+            case Kind.INTEGER if value in SMALL:
+                return Code(NO, f"({value})", kind)
             case Kind.FLOAT:
                 return Code(NO, self.parameter(float_word(float(value)), kind), kind)
             case Kind.STRING:
