@@ -233,13 +233,13 @@ class Options:
         convert=watching,
         to_json=asdict,
     )
-    aside_above: Option[int, int] = Option(
+    spill_above: Option[int, int] = Option(
         64 << 20,
         1 << 30,
         doc="The bytes that a join holds on one shard before it moves rows out of memory.",
         takes="a whole number",
         code="E317",
-        convert=_whole(0, "E317", "aside_above must not be negative"),
+        convert=_whole(0, "E317", "spill_above must not be negative"),
     )
     selection_join: Option[str, str] = Option(
         "adaptive",

@@ -34,6 +34,7 @@ from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
 from braid.algebra.types import Kind, kind_of
 from braid.engine.bulk_registration import PendingQueries, can_defer
+from braid.engine.member_constants import parts_of, taken, templates_of
 from braid.engine.query_registry import ExitPoint
 from braid.engine.rehearsal import Admits, Rehearsal
 from braid.operators.core.subscriber_index import ALWAYS
@@ -75,7 +76,8 @@ def read_shapes(
     by what was declared of streams that it joins."""
     used: dict[str, set[str]] = {}
     for members in groups:
-        nodes = [output.node for output in members.template.outputs]
+        templates = templates_of(members.template)
+        nodes = [output.node for template in templates for output in template.outputs]
         for node in nodes:
             _collect_columns(node, set(node.schema.names), used)
         for stream, names in _constraint_columns(nodes, declared):
@@ -255,12 +257,16 @@ class Planner:
 
     def add(self, members: Members, births: Words | None = None, *, single: bool = False) -> None:
         """Admit queries of one template. `single`: no other query publishes what these do."""
+        for part, rows in parts_of(members):
+            self._add_folded(part, None if births is None else births[rows], single=single)
+
+    def _add_folded(self, members: Members, births: Words | None, *, single: bool) -> None:
         template = members.template
         if births is not None and depends_on_birth(template.outputs):
             for birth in np.unique(births).tolist():
                 rows = np.flatnonzero(births == birth)
                 own = None if birth == ALWAYS else birth
-                self._add(select_members(members, rows), births[rows], own)
+                self._add(taken(members, rows), births[rows], own)
         else:
             self._add(members, births, None)
         from_the_start = births is None or bool((births == ALWAYS).all())
@@ -289,7 +295,7 @@ class Planner:
         """Forget the inlined definition of a stream: another query publishes it now."""
         node = self._inlined.pop(stream, None)
         if node is not None:
-            self._driver.published_names.pop(node, None)
+            self._driver.forget_published(node)
             self._versions[stream] = 1 + self._versions.get(stream, 0)
 
     def _inline(self, template: Template, members: Members) -> None:
@@ -300,13 +306,13 @@ class Planner:
         for output in whole.instantiate(members.row(0)):
             if output.publish is not None:
                 self._inlined[output.publish] = output.node
-                self._driver.published_names[output.node] = output.publish
+                self._driver.name_published(output.node, output.publish)
                 # Routes that read what was known by this name before are not these.
                 self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
 
     def _add(self, members: Members, births: Words | None, birth: int | None) -> None:
         for template, rows in self._aggregate_constants.divided(members):
-            part = replace(select_members(members, rows), template=template)
+            part = replace(taken(members, rows), template=template)
             self._add_alike(part, None if births is None else births[rows], birth)
 
     def _add_alike(self, members: Members, births: Words | None, birth: int | None) -> None:
@@ -331,7 +337,7 @@ class Planner:
         alone = np.ones(len(members), np.bool_) if route is None else _has_inexact_keys(members)
         together = np.flatnonzero(~alone)
         if route is not None and len(together):
-            self._admit(route, select_members(members, together), births, together)
+            self._admit(route, taken(members, together), births, together)
         for row in np.flatnonzero(alone).tolist():
             self._admit_single(members, row, births, birth)
 
@@ -368,7 +374,7 @@ class Planner:
                 self.dedicated_joins.add(members.ids[row].as_py())
                 alone[row] = True
         rows = np.flatnonzero(~alone)
-        return select_members(members, rows), None if births is None else births[rows]
+        return taken(members, rows), None if births is None else births[rows]
 
     def _with_reasons(
         self, key: _RouteKey, route: Route, members: Members, birth: int | None
@@ -494,17 +500,6 @@ class Planner:
 
 
 _EXACT_LIMIT = np.uint64(2**62 - 1)
-
-
-def select_members(members: Members, rows: Words) -> Members:
-    if len(rows) == len(members):
-        return members
-    which = pa.array(rows, pa.int64())
-    return Members(
-        members.template,
-        members.ids.take(which),
-        tuple(column.take(which) for column in members.values),
-    )
 
 
 def _has_inexact_keys(members: Members) -> np.ndarray:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from braid.algebra.templates import Members, Template
 from braid.engine.executor import Executor
-from braid.engine.planner import Planner, select_members
+from braid.engine.member_constants import taken
+from braid.engine.planner import Planner
 from braid.operators.core.base import Context, State
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
@@ -130,5 +131,5 @@ class RunningPlan:
                 kept.append(NewQueries(members, births, single))
             elif len(rows):
                 own = None if births is None else births[rows]
-                kept.append(NewQueries(select_members(members, rows), own, single))
+                kept.append(NewQueries(taken(members, rows), own, single))
         self._added = kept

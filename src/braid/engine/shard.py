@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
-from braid.algebra.streams import Stream, sharable_classes
+from braid.algebra.streams import Stream, sharable_classes, unshared
 from braid.algebra.types import TIMESTAMP
 from braid.distribution.keys import FEED
 from braid.documents.reader import DocumentReader
@@ -89,7 +89,7 @@ class Shard:
             functions=options.functions,
             selection_join=Choice(options.user.selection_join, options.user.member_set_bytes),
             selections=options.user.selection,
-            aside_above=options.user.aside_above,
+            spill_above=options.user.spill_above,
             watching=options.user.watching,
             share=options.share,
         )
@@ -98,6 +98,8 @@ class Shard:
         #: Notices for the user from running queries.
         self.notices: list[Notice] = []
         self.reports = Reports(self._context.failures, self.notices)
+        if shares_channels(options.user.rules):
+            self.reports.unshared(unshared({name: streams[name] for name in read.values()}))
         self._unread = UnreadableTexts()
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
@@ -112,7 +114,7 @@ class Shard:
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
-        driver.constrains_at_once = not options.user.aside_above
+        driver.constrains_at_once = not options.user.spill_above
         for members, _ in groups:
             self._clocks.add_queries(members)
         self._lifetimes = QueryLifetimes(_pages, births)
@@ -123,8 +125,9 @@ class Shard:
 
     def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
         if self.options.whole_streams:
-            return {name: Shape(stream.schema) for name, stream in self._streams.items()}
-        shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
+            shapes = {name: Shape(stream.schema) for name, stream in self._streams.items()}
+        else:
+            shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
         return {name: _merged_shape(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
@@ -281,6 +284,7 @@ class Shard:
         if channel not in self._read or not events.num_rows:
             return
         self._counts["events"] += events.num_rows
+        events = self._completed(channel, events)
         late = self._ordering.accept(channel, events, now, ends)
         if late is not None:
             self._counts["late"] += late.num_rows
@@ -288,6 +292,19 @@ class Shard:
             for stream in channel.split(FEED):
                 self._late.append((stream, shown))
                 self.reports.late(self._streams[stream].name)
+
+    def _completed(self, channel: str, events: pa.RecordBatch) -> pa.RecordBatch:
+        """Events with all attributes of the channel that they are in: NULL where their own stream has
+        none. Queries of that stream don't read these."""
+        source = channel.split(FEED)[0]
+        if source not in self._sharable:
+            return events
+        known = set(events.schema.names)
+        for attribute in self._shapes[source].schema:
+            if attribute.name not in known:
+                nothing = pa.nulls(events.num_rows, attribute.type)
+                events = events.append_column(attribute.name, nothing)
+        return events
 
     def accept_shared(
         self,
@@ -342,7 +359,7 @@ class Shard:
         """Run events of these channels by themselves, whatever time it is: for plans without
         state."""
         names = self._channels_of(FEED.join(channels))
-        released = {name: [Part.whole(name, events)] for name in names}
+        released = {name: [Part.whole(name, self._completed(name, events))] for name in names}
         self._counts["events"] += events.num_rows * len(released)
         return self._run(released)
 
@@ -566,7 +583,7 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
 def _merged_shape(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
     """The shape of a channel of several streams: the columns that are read of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
-    if len(known) == 1:
+    if all(shape == known[0] for shape in known):
         return known[0]
     asked = {a.name: a for shape in known for a in shape.schema}
     return Shape(Schema(tuple(asked[name] for name in sorted(asked))))

@@ -33,6 +33,7 @@ from braid.plan.boxes import boxes_of, streams_of
 from braid.plan.channel_specs import EncodeSpec, StreamRecipe
 from braid.plan.column_names import columns_of
 from braid.plan.lower import lower
+from braid.plan.normal_form import normal_node
 from braid.plan.plan import source_channel
 from braid.plan.planning import (
     EXIT,
@@ -54,6 +55,12 @@ from braid.plan.specs import Shape, Spec
 def shares_channels(rules: frozenset[str]) -> bool:
     """Whether sharable streams are put together: without these rules nobody gains from it."""
     return not rules.isdisjoint({"c_seq", "c_mu", "c_sigma", "c_pi"})
+
+
+def planned_form(node: Node) -> Node:
+    """What is planned of a query's expression: the normal form, with selections where they are
+    shared. What has been moved meets other parts, so the result is brought into order again."""
+    return normal_node(rearrange(lower(rearrange(normal_node(node)))))
 
 
 @dataclass(frozen=True)
@@ -83,10 +90,19 @@ class Driver:
     declared: tuple[Constraint, ...] = ()
     #: Whether joins look for constraints from the first event on, however little they hold.
     constrains_at_once: bool = False
-    #: The names of inlined published streams, by definition.
+    #: The names of inlined published streams, by definition, and by what is planned of it.
     published_names: dict[Node, str] = field(default_factory=dict)
     #: The columns that m-ops write for all queries.
     columns: SharedColumns = field(default_factory=SharedColumns)
+
+    def name_published(self, node: Node, name: str) -> None:
+        """Remember the name of an inlined published stream."""
+        self.published_names |= {node: name, planned_form(node): name}
+
+    def forget_published(self, node: Node) -> None:
+        """The stream is not inlined any more."""
+        self.published_names.pop(node, None)
+        self.published_names.pop(planned_form(node), None)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
@@ -158,7 +174,7 @@ class _Walk:
         return self.driver.constrains_at_once
 
     def exit(self, output: Output) -> Exit:
-        node = rearrange(lower(output.node))
+        node = planned_form(output.node)
         schema, names = output.node.schema, columns_of(node)
         channel = self.shared_channel(node, schema.names, EXIT, ())
         return Exit(

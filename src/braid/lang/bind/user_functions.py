@@ -1,4 +1,4 @@
-"""User-defined functions: only what was registered from Python can be called."""
+"""User-defined functions. Queries can call only functions that were registered from Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from braid.lang.parse.problems import alternatives
 
 @dataclass(frozen=True)
 class Function:
-    """A function of scalars; `call` gets one Python value for each argument."""
+    """A scalar function; `call` takes one Python value for each argument."""
 
     name: str
     call: Callable[..., Any]
@@ -24,7 +24,7 @@ class Function:
 
 
 class Functions:
-    """The registered functions, by name. Names are case-sensitive, like all identifiers."""
+    """The registered functions by name. Names are case-sensitive, like all identifiers."""
 
     def __init__(self) -> None:
         self._known: dict[str, Function] = {}
@@ -36,7 +36,7 @@ class Functions:
         arguments: Sequence[pa.DataType | str],
         returns: pa.DataType | str,
     ) -> Function:
-        """Make `call` known to queries; types are Arrow types or names such as "DOUBLE"."""
+        """Register `call` for queries. Types are Arrow types or names such as "DOUBLE"."""
         from braid.lang.bind.calls import is_builtin
 
         if not name.isidentifier():

@@ -45,7 +45,7 @@ def _without(found: dict[str, Any]) -> str:
         return f"joined without constraints, since none is known to be worth its time: {how}{times}"
     if found["mode"] != "exact":
         return "joined without constraints so far: nothing has come"
-    return f"too little is held to use constraints: less than {found['aside_above']:,} bytes"
+    return f"too little is held to use constraints: less than {found['spill_above']:,} bytes"
 
 
 def watch_line(found: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ from braid.plan.layout import Layout
 State = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 #: How many bytes a join holds in memory before it puts rows aside: below, memory is no matter.
-ASIDE_ABOVE = 64 << 20
+SPILL_ABOVE = 64 << 20
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Context:
     failures: Failures = field(default_factory=Failures)
     selections: Selections = field(default_factory=Selections)
     selection_join: Choice = field(default_factory=Choice)
-    aside_above: int = ASIDE_ABOVE
+    spill_above: int = SPILL_ABOVE
     watching: Watching = field(default_factory=Watching)
     share: tuple[int, int] = (0, 1)
     documents: DocumentReader = field(default_factory=DocumentReader)

@@ -26,7 +26,7 @@ from braid.jit import codegen, memory
 from braid.jit.memory import address_of
 from braid.jit.records import Words as WordPointer
 from braid.jit.rows import FREE
-from braid.jit.runtime import address, always, nothing
+from braid.jit.runtime import address
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -91,8 +91,8 @@ class StepLogic(CountsInstances):
             Source.LAST: codegen.Place("i", self._layout, "l:"),
             Source.SECOND: codegen.Place("e", self._second),
         }
-        self._predicate = self._rebind = always
-        self._write = nothing
+        self._predicate = self._rebind = codegen.always
+        self._write = codegen.nothing
         self._accept: Any = None
         if not is_true(spec.residual):
             self._predicate = codegen.predicate(spec.residual, places).compiled
@@ -106,7 +106,7 @@ class StepLogic(CountsInstances):
         """What forward edges ask beyond tests; known once a member has asked it."""
         asked = self.tables.forward_shape
         if asked is None:
-            return always
+            return codegen.always
         if self._accept is None:
             places = {Source.INPUT: codegen.Place("e", self._spec.output.layout)}
             self._accept = codegen.predicate(asked, places).compiled

@@ -26,7 +26,7 @@ from braid.algebra.expressions import (
     refs,
 )
 from braid.algebra.nodes import Iterate, Sequence
-from braid.operators.pattern.disjunctive_keys import alternatives_of
+from braid.operators.pattern.disjunctive_keys import MAX_ALTERNATIVES, alternatives_of
 from braid.operators.pattern.spec import AlternativeKey, Key, Last, StepRecipe, StepSpec, key_of
 from braid.plan.aggregate_constants import lift_aggregate
 from braid.plan.column_names import (
@@ -86,7 +86,7 @@ def parts_of(
     this makes; `keyed`: whether equalities with what is bound become index keys; `static`: whether
     those with constants do."""
     names = columns_read(node)
-    keys, ordered, rest = _taken_apart(renamed(node.predicate, names), keyed)
+    keys, ordered, rest = _taken_apart(renamed(node.predicate, names), keyed, static)
     own = bounds_of(node.predicate)
     if isinstance(node, Iterate):
         own = (*own, *bounds_of(node.rebind))
@@ -110,9 +110,16 @@ def parts_of(
 
 
 @lru_cache(1 << 16)
-def _taken_apart(predicate: Expression, keyed: bool) -> tuple[tuple[Key, ...], Clause, Expression]:
-    """The keys, the tests in one order, and what is neither nor a bound."""
+def _taken_apart(
+    predicate: Expression, keyed: bool, static: bool
+) -> tuple[tuple[Key, ...], Clause, Expression]:
+    """The keys, the tests in one order, and what is neither nor a bound.
+
+    A short list of values is a test. If instances can be found by nothing else, it is code, and each
+    value is an alternative key.
+    """
     keys: list[Key] = []
+    lists: dict[Atom, Expression] = {}
     found: list[Atom] = []
     rest: list[Expression] = []
     for part in conjuncts(predicate):
@@ -123,8 +130,14 @@ def _taken_apart(predicate: Expression, keyed: bool) -> tuple[tuple[Key, ...], C
         asked = tests(part, Source.SECOND) if is_static(part, Source.SECOND) else None
         if asked is not None and all(atom.kind in _SIMPLE for atom in asked):
             found.extend(asked)
+            short = (a for a in asked if a.kind == "in" and len(a.among) <= MAX_ALTERNATIVES)
+            lists |= dict.fromkeys(short, part)
         elif not is_exact_bound(part):
             rest.append(part)
+    if static and lists and not keys and not any(atom.is_equality for atom in found):
+        shortest = min(lists, key=lambda atom: len(atom.among))
+        found.remove(shortest)
+        rest.append(lists[shortest])
     ordered = tuple(sorted(found, key=lambda a: (a.key.name or "", a.kind, repr(a))))
     return tuple(keys), ordered, conjunction(tuple(rest))
 

@@ -97,7 +97,7 @@ class Run:
         self, spec_: ConstraintJoinSpec, sample: float = 0.01, above: int = 1 << 30
     ) -> None:
         self._spec = spec_
-        self._context = Context(watching=Watching(sample=sample), aside_above=above)
+        self._context = Context(watching=Watching(sample=sample), spill_above=above)
         self.logic = ChangesJoinLogic(spec_, self._context)
         self.out: list[tuple[int, tuple[int, ...], int]] = []
 
@@ -128,7 +128,7 @@ def eager() -> Iterator[None]:
         patch.object(constraint_change_aside, "_RARELY", 0),
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
-        patch.object(constraint_change_state, "_ASKED", 4),
+        patch.object(constraint_change_state, "_JUDGED", 4),
         patch.object(constraint_change_state, "_LONG", 0),
     ):
         yield
