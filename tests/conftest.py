@@ -44,6 +44,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="rewrite the expected output in tests/scenarios from the reference semantics",
     )
 
+    parser.addoption(
+        "--record-calls",
+        action="store_true",
+        help="add the types that these tests call kernels with to src/braid/jit/calls.txt",
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--record-calls"):
+        from braid.jit import build, runtime
+
+        build.record(runtime.calls)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

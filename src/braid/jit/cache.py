@@ -1,23 +1,20 @@
-"""Removes compiled kernels that belong to other versions of their sources.
+"""Digests of the sources of kernels: compiled code is found by them, and never outlives a change.
 
-Numba caches results beside the sources. It notices when the file of a function changes, but not
-when a file changes whose code it inlined, nor when a type that a result mentions is gone. After an
-upgrade, such a result would run with the wrong code. So each directory of kernels has a stamp: for
-each module a digest of its source and of all kernel modules that it imports. A change of one
-module invalidates the results of the modules that use it, and no others.
+The compiler inlines what a kernel calls and the constants that it reads. So the digest of a module is
+of its source and of all modules of Braid that it imports: for kernel modules with what these import in
+turn. A change of one module invalidates the code of the modules that use it, and no other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-#: The package whose kernels are cached, and the folders in it that have kernels.
+#: The package whose kernels are compiled, and the folders in it that have kernels.
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = ("jit", "operators/*/kernels")
 _IMPORT = re.compile(
@@ -26,7 +23,7 @@ _IMPORT = re.compile(
 
 
 def sources_digest(*modules: str) -> str:
-    """A hash of the sources of some kernel modules, and of all kernel modules that they import.
+    """A hash of the sources of some kernel modules, and of all modules of Braid that they import.
 
     Modules are named as in an import, without `braid.`: `jit.scalars`.
     """
@@ -36,34 +33,44 @@ def sources_digest(*modules: str) -> str:
     return digest.hexdigest()
 
 
-def forget_stale_results() -> None:
-    """Remove results that belong to other sources. A read-only installation has none of ours."""
-    for folder in _folders():
-        prefix = _dotted(folder)
-        current = {p.stem: sources_digest(f"{prefix}.{p.stem}") for p in folder.glob("*.py")}
-        _forget(folder / "__pycache__", current)
+def digest_of_function(function: Any) -> str | None:
+    """A hash of all sources that the code of a kernel depends on.
+
+    None if there is none: a function inside another one also depends on what that has computed.
+    """
+    code = function.__code__
+    if function.__closure__ or "<locals>" in function.__qualname__:
+        return None
+    name = function.__module__.removeprefix("braid.")
+    if function.__module__ != name and name in _modules():
+        return _of_module(name)
+    return _of_file(code.co_filename)
 
 
-def _forget(directory: Path, current: dict[str, str]) -> None:
-    stamp = directory / "kernels.stamp"
-    with contextlib.suppress(OSError):
-        known = _read(stamp)
-        if known == current:
-            return
-        directory.mkdir(exist_ok=True)
-        for result in (*directory.glob("*.nbi"), *directory.glob("*.nbc")):
-            module = result.name.partition(".")[0]
-            if module not in current or known.get(module) != current[module]:
-                result.unlink(missing_ok=True)
-        stamp.write_text(json.dumps(current), encoding="ascii")
+@functools.cache
+def _of_module(name: str) -> str:
+    return sources_digest(name, *_COMPILER)
 
 
-def _read(stamp: Path) -> dict[str, str]:
+#: What compiles all kernels.
+_COMPILER = ("jit.compiler", "jit.inline_compiler", "jit.fast_compiler", "jit.record_types")
+
+
+@functools.cache
+def _of_file(name: str) -> str | None:
     try:
-        known = json.loads(stamp.read_text(encoding="ascii"))
+        text = Path(name).read_text(encoding="utf-8")
     except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
+        return None
+    imported = tuple(n for n in _names(text) if n in _modules())
+    digest = hashlib.blake2b(text.encode(), digest_size=8)
+    digest.update(sources_digest(*imported, *_COMPILER).encode())
+    return digest.hexdigest()
+
+
+def kernel_modules() -> tuple[str, ...]:
+    """All modules that have kernels or are used by them, as they are imported."""
+    return tuple(f"braid.{name}" for name in sorted(_modules()) if not name.endswith("__init__"))
 
 
 def _folders() -> Iterator[Path]:
@@ -88,20 +95,30 @@ def _closure(modules: tuple[str, ...]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting.extend(_imported(name))
+            if name in _modules():
+                waiting.extend(_imported(name))
     return found
 
 
 @functools.cache
 def _imported(name: str) -> tuple[str, ...]:
-    """The kernel modules that a kernel module imports."""
+    """The modules of Braid that a kernel module imports."""
+    return tuple(n for n in _names(_source(name)) if n in _modules() or _path(n).exists())
+
+
+def _names(source: str) -> list[str]:
+    """What a source imports from Braid, modules and other names."""
     names: list[str] = []
-    for module, imported, whole in _IMPORT.findall(_source(name)):
+    for module, imported, whole in _IMPORT.findall(source):
         listed = re.sub(r"\bas \w+|#.*", "", imported)
         names += [module or whole, *(f"{module}.{n}" for n in re.findall(r"\w+", listed))]
-    return tuple(n for n in names if n in _modules())
+    return list(dict.fromkeys(names))
+
+
+def _path(name: str) -> Path:
+    return _PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
 
 
 @functools.cache
 def _source(name: str) -> str:
-    return _modules()[name].read_text(encoding="utf-8")
+    return (_modules().get(name) or _path(name)).read_text(encoding="utf-8")

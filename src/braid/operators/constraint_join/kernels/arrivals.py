@@ -16,8 +16,8 @@ What comes of these distances is decided in `watch.py`.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.frame import (
     DUE,

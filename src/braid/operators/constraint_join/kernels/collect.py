@@ -7,8 +7,8 @@ costs each event a constant.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.arrivals import has_ended, reached
 from braid.operators.constraint_join.kernels.eviction import (

@@ -16,8 +16,8 @@ What is remembered of a value:
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, address, float_bits, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.arrivals import watch_order
 from braid.operators.constraint_join.kernels.frame import EVENT_AT, NOW, STORES_AT

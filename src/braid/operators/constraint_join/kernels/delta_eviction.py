@@ -13,8 +13,8 @@ Only what comes is observed: what goes was there before. Distances are those of 
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.arrivals import is_passed_over, reached, watch_order
 from braid.operators.constraint_join.kernels.delta_spill import let_go

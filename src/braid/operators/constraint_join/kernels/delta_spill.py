@@ -9,8 +9,8 @@ are in memory, as `spill_filter.py` has them. That a row has gone needs none: th
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.delta_store import (

@@ -16,8 +16,8 @@ first index, `BY_WORDS` says whether rows are equal if their words are: no colum
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import release, resized
 from braid.jit.runtime import (
     ROWS,

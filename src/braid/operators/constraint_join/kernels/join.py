@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.records import Words
 from braid.jit.runtime import (

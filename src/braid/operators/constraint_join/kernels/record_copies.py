@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int
 from braid.operators.constraint_join.kernels.frame import INDEXES_AT, STORES_AT
 from braid.operators.constraint_join.kernels.spill_filter import note_key

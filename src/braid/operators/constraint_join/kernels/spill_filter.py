@@ -10,8 +10,8 @@ looked for is then in a small table of keys that are known not to be aside.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.runtime import WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.store import (

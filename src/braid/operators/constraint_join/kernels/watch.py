@@ -14,8 +14,8 @@ watch has looked in vain for the one it looks for the other next.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import WORDS, address, kernel, load_int, store_int
 from braid.operators.constraint_join.kernels.frame import (
     EVENT_AT,

@@ -8,8 +8,8 @@ until all have one. The first result ends it.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import WORDS, kernel, load_half, load_int
 
 #: Words of a kept event before its keys: when it came, when it left its window.

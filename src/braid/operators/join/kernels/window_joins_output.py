@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.ring import event_at, slot_of
 from braid.jit.runtime import COMPILED, kernel
+from braid.jit.types import intrinsic
 from braid.jit.vector import reserve
 from braid.operators.core.kernels.instances import SET
 from braid.operators.core.kernels.node_sets import ALL, BITS, has_bit, lowest, set_bit

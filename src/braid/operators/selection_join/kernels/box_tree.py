@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.runtime import (
     COMPILED,
@@ -37,6 +36,7 @@ from braid.jit.runtime import (
     store_half,
     store_int,
 )
+from braid.jit.types import intrinsic
 from braid.operators.core.kernels.clauses import HIGHEST, NULL_KEY
 from braid.operators.core.kernels.node_sets import lowest, without_lowest
 

@@ -15,8 +15,8 @@ out, so that no box is looked at. Nodes that have come since strips were laid ar
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.runtime import ROWS, WORDS, address, kernel, load_half, load_int, prefetch, store_int
 from braid.operators.core.kernels.clauses import NULL_KEY, atom_holds
