@@ -170,6 +170,7 @@ def _compiled(keys: set[str], target: str, processes: int, made: Path) -> dict[s
     environment = {**os.environ, "NUMBA_CPU_NAME": target, "NUMBA_CPU_FEATURES": ""}
     queue = made / "queue"
     queue.mkdir()
+    (made / "taken").mkdir()
     for n, key in enumerate(sorted(keys)):
         (queue / str(n)).write_text(key, encoding="utf-8")
     command = [sys.executable, "-m", "braid.jit.build", "--worker", str(made)]
@@ -190,7 +191,7 @@ def work(made: Path) -> None:
     by_key = {store.key_of(each.function, each.arguments): each for each in wanted()}
     codes = {}
     for file in sorted((made / "queue").iterdir(), key=lambda path: int(path.name)):
-        taken = file.with_name(f"{file.name}-{os.getpid()}")
+        taken = made / "taken" / file.name
         try:
             file.rename(taken)
         except FileNotFoundError:

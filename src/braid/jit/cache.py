@@ -22,6 +22,12 @@ _IMPORT = re.compile(
 )
 
 
+#: Modules that build, keep and load code, and don't change it.
+_NOT_IN_CODE = {
+    f"jit.{name}" for name in ("build", "cache", "compile_lock", "cpu", "machine_code", "store")
+}
+
+
 def sources_digest(*modules: str) -> str:
     """A hash of the sources of some kernel modules, and of all modules of Braid that they import.
 
@@ -93,7 +99,7 @@ def _closure(modules: tuple[str, ...]) -> set[str]:
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name not in found:
+        if name not in found and name not in _NOT_IN_CODE:
             found.add(name)
             if name in _modules():
                 waiting.extend(_imported(name))

@@ -28,6 +28,9 @@ from braid.jit.types import Type
 
 logger = logging.getLogger("braid.jit")
 
+#: How code is written. Other forms are not read.
+_FORMAT = 1
+
 #: The packs of the installed package.
 PACKS = Path(__file__).parent / "packs"
 
@@ -86,13 +89,15 @@ def _write(path: Path, data: bytes) -> None:
 def pack_path(folder: Path, target: str) -> Path:
     """The file of a pack. Python, Numba and the system are in its name: packs of several versions may
     be in one folder."""
-    digest = hashlib.blake2b(cpu.versions().encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b(f"{_FORMAT} {cpu.versions()}".encode(), digest_size=6).hexdigest()
     return folder / f"{target}-{digest}.pack"
 
 
 @functools.cache
 def _pack() -> Pack | None:
     """The best pack that this machine can run."""
+    if os.environ.get("BRAID_PACKS") == "off":
+        return None
     for target in cpu.targets():
         path = pack_path(PACKS, target)
         if not cpu.runs(target) or not path.exists():
@@ -162,6 +167,6 @@ def _file(key: str) -> Path | None:
     directory = cache_directory()
     if directory is None:
         return None
-    whole = f"{cpu.versions()} {cpu.host()} {key}"
+    whole = f"{_FORMAT} {cpu.versions()} {cpu.host()} {key}"
     name = hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
     return directory / "kernels" / name[:2] / f"{name}.kernel"
