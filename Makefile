@@ -80,5 +80,5 @@ bench: kernels  ## measure; CASE=name (all without), SIZE=small|full
 clean:  ## remove everything that was made
 	rm -rf $(VENV) build dist demo-output benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log
-	rm -f src/braid/jit/packs/*.pack src/braid/lang/parse/*.tables
+	rm -f src/braid/jit/compiled/packs/*.pack src/braid/lang/parse/*.tables
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -47,13 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--record-calls",
         action="store_true",
-        help="add the types that these tests call kernels with to src/braid/jit/calls.txt",
+        help="add the types that these tests call kernels with to src/braid/jit/compiled/calls.txt",
     )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--record-calls"):
-        from braid.jit import build, runtime
+        from braid.jit import runtime
+        from braid.jit.compiled import build
 
         build.record(runtime.calls)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from braid.jit import build, cpu, store
+from braid.jit.compiled import build, cpu, store
 from braid.lang.parse.parser import build_tables
 
 

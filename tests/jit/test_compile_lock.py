@@ -9,18 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from braid.jit import compile_lock as once
+from braid.jit.compiled import compile_lock as once
 from braid.jit.runtime import COMPILED
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without the compiler nothing is compiled")
 
 SOURCE = """
 from braid.jit import types
-from braid.jit.runtime import PREDICATE, kernel
-
-@kernel(PREDICATE)
-def plain(instance, event, parameters, strings):
-    return instance < event
+from braid.jit.runtime import kernel
 
 @kernel((types.int64,))
 def entered(number):
@@ -34,7 +30,7 @@ ANOTHER = """
 import sys
 import wanted
 print("asks", flush=True)
-assert (wanted.entered(1), wanted.called(1), wanted.plain(1, 2, 0, 0)) == (2, 3, True)
+assert (wanted.entered(1), wanted.called(1)) == (2, 3)
 print("numba" in sys.modules)
 """
 
@@ -66,7 +62,6 @@ def test_a_process_that_comes_later_takes_the_result(wanted: ModuleType, tmp_pat
         assert another.stdout.readline() == "asks\n"
         # It waits for the first of them; all are there when it may go on.
         wanted.called(1)
-        wanted.plain(1, 2, 0, 0)
         wanted.entered(1)
     shown, _ = another.communicate()
     assert another.returncode == 0
@@ -85,9 +80,3 @@ def test_where_nothing_can_be_locked_everybody_compiles(
         (tmp_path / "file").write_text("not a directory")
         monkeypatch.setenv("BRAID_CACHE_DIR", str(tmp_path / "file" / "cache"))
     assert (wanted.entered(1), wanted.called(1)) == (2, 3)
-
-
-def test_python_may_call_what_kernels_are_given_the_address_of(wanted: ModuleType) -> None:
-    assert wanted.plain(1, 2, 0, 0)
-    assert not wanted.plain(2, 1, 0, 0)
-    assert wanted.plain.at

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from braid.jit import build, cache, cpu, store, types
+from braid.jit import types
+from braid.jit.compiled import build, cache, cpu, store
 from braid.jit.records import Words
 from braid.jit.runtime import COMPILED, WORDS, Entry, kernel
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from braid.jit import cache
+from braid.jit.compiled import cache
 
-PACKAGE = Path(cache.__file__).parents[1]
+PACKAGE = Path(cache.__file__).parents[2]
 JOIN = "operators/join/kernels"
 
 

@@ -3,14 +3,16 @@
 Rows of events and of instances are rows of 64-bit words (see `layout.py`). Generated
 predicates get the *addresses* of the rows they compare: all of them then have the same
 signature whatever the schema, so that the loops which call them are compiled once, for all
-queries, and kept; only the small predicate is compiled for each shape of query.
+queries, and kept; only the small predicate is compiled for each shape of query
+(`llvm_code.py`).
 Passing arrays instead costs 70 ns a call in reference counting, addresses cost 2.
 
 With the compiler off (`NUMBA_DISABLE_JIT=1`, a lane of the tests) the same functions run as
 plain Python, and words are read through ctypes.
 
 This module does not import the compiler. A kernel finds its code, compiled ahead or by an earlier
-process, in the store (`store.py`); only if it is not there, the kernel is compiled (`compiler.py`).
+process, in the store (`compiled/store.py`); only if it is not there, the kernel is compiled
+(`compiled/compiler.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from llvmlite import ir
 
 from braid.jit import allocations, types
-from braid.jit.compile_lock import compiled_once
+from braid.jit.compiled.compile_lock import compiled_once
 from braid.jit.records import Pointer, pointer_parameters
 from braid.jit.types import COMPILED as COMPILED
 from braid.jit.types import intrinsic, key_of, keys_of_type, type_of
@@ -34,15 +36,15 @@ from braid.jit.types import intrinsic, key_of, keys_of_type, type_of
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def kernel(*signature: Any) -> Callable[[_F], _F]:
+def kernel(*signature: tuple[Any, ...]) -> Callable[[_F], _F]:
     """Compile without the interpreter and without fast-math.
 
     Without a signature: for the types that it is called with, by Python or by another kernel (of
-    which it becomes a part: `inline_compiler.py`; so it may not call itself).
-    With the types of its arguments, a tuple: for these, and only Python calls it. With the type of a
-    function: for this, so that its address can be passed to kernels. These make a function of it with
-    `predicate_at` or `writer_at`: Numba would look up the code of a function anew, for 0.1 ms, in each
-    call. Such a function is plain code (`fast_compiler.py`).
+    which it becomes a part: `compiled/inline_compiler.py`; so it may not call itself).
+    With the types of its arguments, a tuple: for these, and only Python calls it. Python gives such a
+    kernel predicates and writers, and the kernel gets their addresses: it makes a function of one with
+    `predicate_at` or `writer_at`. Numba would look up the code of a function anew, for 0.1 ms, in each
+    call.
 
     All of them are loaded, or compiled, when they are first called; what a program does not use costs
     it nothing.
@@ -54,9 +56,7 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
             return cast(_F, _checked(function, pointers, wraps=bool(signature)))
         if not signature:
             return cast(_F, Kernel(function, pointers))
-        if isinstance(signature[0], tuple):
-            return cast(_F, Entry(function, signature[0]))
-        return cast(_F, Plain(function, signature[0]))
+        return cast(_F, Entry(function, *signature))
 
     return decorate
 
@@ -64,11 +64,9 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
 _lock = threading.RLock()
 
 
-def _loaded(
-    function: Any, arguments: tuple[types.Type, ...], plain: types.Signature | None = None
-) -> Any:
+def _loaded(function: Any, arguments: tuple[types.Type, ...]) -> Any:
     """The code of a kernel for these types, in memory."""
-    from braid.jit import machine_code, store
+    from braid.jit.compiled import machine_code, store
 
     with _lock:
         key = store.key_of(function, arguments)
@@ -77,9 +75,9 @@ def _loaded(
             with compiled_once(function):
                 code = None if key is None else store.find(key)
                 if code is None:
-                    from braid.jit.compiler import compiled
+                    from braid.jit.compiled.compiler import compiled
 
-                    code = compiled(function, arguments, plain)
+                    code = compiled(function, arguments)
                     if key is not None:
                         store.add(key, code)
         return machine_code.load(code, function)
@@ -133,10 +131,19 @@ class Entry:
         ]
         self._call: Callable[..., Any] | None = None
 
+    @functools.cached_property
+    def _code(self) -> Any:
+        return _loaded(self.function, self.arguments)
+
+    @property
+    def at(self) -> int:
+        """The address of its code, for generated code to call."""
+        return int(self._code.at)
+
     def __call__(self, *args: Any) -> Any:
         call = self._call
         if call is None:
-            call = self._call = _loaded(self.function, self.arguments).call
+            call = self._call = self._code.call
         for n, keys in self._arrays:  # the code itself only looks at the size of elements
             if key_of(args[n]) not in keys:
                 self._refuse(n, args[n])
@@ -151,26 +158,6 @@ class Entry:
         found = type_of(value)
         name = self.function.__name__
         raise TypeError(f"{name}: argument {n + 1} is {found}, not {self.arguments[n]}")
-
-
-class Plain:
-    """A kernel that is passed to others by its address, `at`."""
-
-    def __init__(self, function: Callable[..., Any], signature: types.Signature) -> None:
-        functools.update_wrapper(self, function)
-        self.function, self.signature = function, signature
-
-    @functools.cached_property
-    def _code(self) -> Any:
-        return _loaded(self.function, self.signature.arguments, self.signature)
-
-    @functools.cached_property
-    def at(self) -> int:
-        """Where the code of the function is."""
-        return int(self._code.at)
-
-    def __call__(self, *args: Any) -> Any:
-        return self._code.call(*args)
 
 
 def _checked(
@@ -245,16 +232,6 @@ def _load_narrow(_context: Any, _base: Any, _index: Any) -> Any:
 
 
 @intrinsic
-def _bit_at(_context: Any, _base: Any, _index: Any, _bit: Any) -> Any:
-    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        word = builder.load(builder.gep(pointer, [args[1]]))
-        return builder.trunc(builder.lshr(word, args[2]), ir.IntType(1))
-
-    return types.boolean(types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
 def _float_bits(_context: Any, _value: Any) -> Any:
     def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -278,8 +255,6 @@ def _prefetch(_context: Any, _address: Any) -> Any:
 if COMPILED:
     prefetch = _prefetch
     float_bits = _float_bits
-    #: Whether a word has a bit: one call where code that is generated would be compiled for four.
-    bit_at = _bit_at
     load_int = _loader(types.int64, ir.IntType(64))
     #: A word of memory that is not ours: with the compiler off, one that is not checked.
     load_foreign = load_int
@@ -298,9 +273,6 @@ else:
 
     def float_bits(value: float) -> np.int64:
         return np.int64(float_word(float(value)))
-
-    def bit_at(base: int, index: int, bit: int) -> bool:
-        return bool(load_int(base, index) >> bit & 1)
 
     def load_int(base: int, index: int) -> int:
         return _at(ctypes.c_int64, int(base) + 8 * int(index)).value
@@ -370,16 +342,6 @@ else:
 
 WORDS = types.Array(types.int64, 1, "C")
 ROWS = types.Array(types.int64, 2, "C")
-
-
-@kernel(PREDICATE)
-def always(instance: int, event: int, parameters: int, strings: int) -> bool:
-    return True
-
-
-@kernel(WRITER)
-def nothing(instance: int, event: int, parameters: int, strings: int, output: int) -> None:
-    pass
 
 
 def float_word(value: float) -> int:

@@ -1,6 +1,6 @@
 """The types of what kernels take and return, as data.
 
-To name a signature costs nothing: the compiler (`compiler.py`) is loaded only if a kernel has to be
+To name a signature costs nothing: the compiler (`compiled/compiler.py`) is loaded only if a kernel has to be
 compiled. The names are those of Numba: `int64`, `float64[::1]`, `Array(int64, 2, "C")`,
 `boolean(int64, int64)`.
 """

@@ -31,6 +31,7 @@ from braid.lang.templates.constant_replay import Misfit, Replay
 from braid.lang.templates.fragment_cache import functions_in
 from braid.lang.templates.lifting import Outputs, Places, expressions_of, lift
 from braid.lang.templates.outlines import Outline
+from braid.lang.templates.picked import picked, picking
 
 if TYPE_CHECKING:
     from braid.lang.catalog.catalog import Catalog
@@ -146,7 +147,8 @@ class Skeletons:
         if shape is None:
             known = self._assembler.known(outline) if outline.mode is None else None
             if known is None:
-                return None
+                found = picked(outline)
+                return None if found is None else self.shape(found.everything)
             shape = self._new(outline.key, Shape(*known))
         return shape if shape.parses(outline) else None
 
@@ -169,7 +171,23 @@ class Skeletons:
                 values = variant.values(texts)
                 if values is not None:
                     return _named(variant, values, name)
-        return self._assembled(outline, shape, catalog)
+        return self._picked(outline, catalog) or self._assembled(outline, shape, catalog)
+
+    def _picked(self, outline: Outline, catalog: Catalog) -> Known | None:
+        """A text that shows attributes of a pattern which is known."""
+        found = picked(outline)
+        known = None if found is None else self.find(found.everything, catalog)
+        if found is None or known is None:
+            return None
+        whole = known.template.base or known.template
+        node = picking(whole.outputs[-1].node, found.items)
+        if node is None:
+            return None
+        outputs = (*whole.outputs[:-1], Output(node, None))
+        template = self._shared(Template(outputs, whole.types, None, whole.views, whole.mode))
+        name = outline.publish
+        made = template if name is None else template.publishing(name)
+        return Known(made, known.values, known.warnings)
 
     def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
         """A text that is new as a whole, but not in its parts."""

@@ -10,7 +10,7 @@ import numpy as np
 from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
 from braid.jit import codegen
-from braid.jit.runtime import address, always
+from braid.jit.runtime import address
 from braid.operators.constraint_join.kernels import frame as frames
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.core.base import Context
@@ -28,7 +28,7 @@ class Output:
     def __init__(self, spec: ConstraintJoinSpec, context: Context, frame: Words) -> None:
         self._spec, self._context, self._frame = spec, context, frame
         self._parts: list[Words] = []
-        self.residual: Any = always
+        self.residual: Any = codegen.always
         columns = residual_of(spec).columns
         constants = self._compile(Layout(columns))
         self._show(columns, constants)

@@ -20,8 +20,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 from braid.cache_directory import cache_directory
-from braid.jit import cpu
-from braid.jit.cache import digest_of_function
+from braid.jit.compiled import cpu
+from braid.jit.compiled.cache import digest_of_function
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from braid.cache_directory import cache_directory
-from braid.jit import cpu
-from braid.jit.cache import digest_of_function
-from braid.jit.machine_code import Code
+from braid.jit.compiled import cpu
+from braid.jit.compiled.cache import digest_of_function
+from braid.jit.compiled.machine_code import Code
 from braid.jit.types import Type
 
 logger = logging.getLogger("braid.jit")

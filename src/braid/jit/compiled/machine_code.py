@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
-from braid.jit.cpu import numba_folder
+from braid.jit.compiled.cpu import numba_folder
 
 #: The modules of Numba in C that wrappers use, and the names under which wrappers know their functions.
 _C_MODULES = {

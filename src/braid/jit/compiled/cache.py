@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 #: The package whose kernels are compiled, and the folders in it that have kernels.
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _FOLDERS = ("jit", "operators/*/kernels")
 _IMPORT = re.compile(
     r"^\s*(?:from braid\.([\w.]+) import (\([^)]*\)|.*)|import braid\.([\w.]+))", re.MULTILINE
 )
 
 
-#: Modules that build, keep and load code, and don't change it.
-_NOT_IN_CODE = {
-    f"jit.{name}" for name in ("build", "cache", "compile_lock", "cpu", "machine_code", "store")
-}
+#: What compiles all kernels.
+_COMPILER = tuple(f"jit.compiled.{n}" for n in ("compiler", "inline_compiler", "record_types"))
+#: Other modules of that package keep and load code, and don't change it.
+_LOADING = "jit.compiled."
 
 
 def sources_digest(*modules: str) -> str:
@@ -58,10 +58,6 @@ def _of_module(name: str) -> str:
     return sources_digest(name, *_COMPILER)
 
 
-#: What compiles all kernels.
-_COMPILER = ("jit.compiler", "jit.inline_compiler", "jit.fast_compiler", "jit.record_types")
-
-
 @functools.cache
 def _of_file(name: str) -> str | None:
     try:
@@ -75,8 +71,10 @@ def _of_file(name: str) -> str | None:
 
 
 def kernel_modules() -> tuple[str, ...]:
-    """All modules that have kernels or are used by them, as they are imported."""
-    return tuple(f"braid.{name}" for name in sorted(_modules()) if not name.endswith("__init__"))
+    """All modules of Braid that have kernels, as they are imported."""
+    files = sorted(_PACKAGE.rglob("*.py"))
+    found = [f"braid.{_dotted(p)}" for p in files if "\n@kernel(" in p.read_text(encoding="utf-8")]
+    return tuple(found)
 
 
 def _folders() -> Iterator[Path]:
@@ -99,7 +97,7 @@ def _closure(modules: tuple[str, ...]) -> set[str]:
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name not in found and name not in _NOT_IN_CODE:
+        if name not in found and (name in _COMPILER or not name.startswith(_LOADING)):
             found.add(name)
             if name in _modules():
                 waiting.extend(_imported(name))

@@ -23,10 +23,9 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic, typeof_impl
 
 from braid.jit import types
-from braid.jit.fast_compiler import PlainCompiler
-from braid.jit.inline_compiler import as_part
-from braid.jit.machine_code import Code
-from braid.jit.record_types import PointerType, pointer_type, register_records
+from braid.jit.compiled.inline_compiler import as_part
+from braid.jit.compiled.machine_code import Code
+from braid.jit.compiled.record_types import PointerType, pointer_type, register_records
 from braid.jit.types import Type
 
 logger = logging.getLogger("braid.jit")
@@ -41,21 +40,15 @@ for _name in ("_helperlib", "_dynfunc", "core.runtime._nrt_python"):
 register_records()
 
 
-def compiled(
-    function: Any, arguments: tuple[Type, ...], plain: types.Signature | None = None
-) -> Code:
-    """The object code of a kernel for these types; `plain`: it is a function of this type."""
+def compiled(function: Any, arguments: tuple[Type, ...]) -> Code:
+    """The object code of a kernel for these types."""
     logger.debug("compiling %s.%s%s", function.__module__, function.__qualname__, arguments)
-    if plain is not None:
-        signature: Any = numba_type(plain)
-        options: dict[str, Any] = {"pipeline_class": _PlainEntry}
-    else:
-        signature = tuple(
-            numba_types.int64 if isinstance(a, types.FunctionType) else numba_type(a)
-            for a in arguments
-        )
-        options = {"pipeline_class": _WholeEntry}
-    dispatcher = numba.njit(signature, no_cfunc_wrapper=True, **options, **_OPTIONS)(function)
+    signature = tuple(
+        numba_types.int64 if isinstance(a, types.FunctionType) else numba_type(a) for a in arguments
+    )
+    dispatcher = numba.njit(
+        signature, no_cfunc_wrapper=True, pipeline_class=_WholeEntry, **_OPTIONS
+    )(function)
     (result,) = dispatcher.overloads.values()
     described = result.fndesc
     return Code(
@@ -71,21 +64,10 @@ class _WholeEntry(Compiler):
     """A kernel with all of its parts, optimised as a whole; the object code is kept."""
 
     def define_pipelines(self) -> Any:
-        _keep_object_code(self.state)
+        state = self.state
+        state.library = JITCodeLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
         return super().define_pipelines()
-
-
-class _PlainEntry(PlainCompiler):
-    """A generated function; the object code is kept."""
-
-    def define_pipelines(self) -> Any:
-        _keep_object_code(self.state)
-        return super().define_pipelines()
-
-
-def _keep_object_code(state: Any) -> None:
-    state.library = JITCodeLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-    state.library.enable_object_caching()
 
 
 # ---- what Numba finds when it reads the names in a kernel ----

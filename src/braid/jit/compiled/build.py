@@ -19,14 +19,15 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from braid.jit import store, types
-from braid.jit.cache import kernel_modules
-from braid.jit.machine_code import Code
-from braid.jit.runtime import Entry, Kernel, Plain
+from braid.jit import types
+from braid.jit.compiled import store
+from braid.jit.compiled.cache import kernel_modules
+from braid.jit.compiled.machine_code import Code
+from braid.jit.runtime import Entry, Kernel
 
 #: The types that Python calls kernels without a signature with.
 CALLS = Path(__file__).parent / "calls.txt"
@@ -37,7 +38,6 @@ class Wanted(NamedTuple):
 
     function: Any
     arguments: tuple[types.Type, ...]
-    plain: types.Signature | None = None
 
 
 # ---- what is built ----
@@ -48,19 +48,22 @@ def wanted() -> list[Wanted]:
     kernels = dict(_kernels())
     found = [
         Wanted(each.function, each.arguments)
-        if isinstance(each, Entry)
-        else Wanted(each.function, each.signature.arguments, each.signature)
         for each in kernels.values()
-        if isinstance(each, Entry | Plain)
+        if isinstance(each, Entry)
     ]
-    for line in calls():
-        name, _, _ = line.partition("(")
-        known = kernels.get(name)
-        if isinstance(known, Kernel):
-            with_types = _Parser(line[len(name) :]).arguments()
-            if with_types is not None and len(with_types) == known.function.__code__.co_argcount:
-                found.append(Wanted(known.function, with_types))
-    return found
+    return found + [call for line in calls() if (call := _call(line, kernels)) is not None]
+
+
+def _call(line: str, kernels: Mapping[str, Any]) -> Wanted | None:
+    """The kernel of a recorded call; none if it is gone or takes something else now."""
+    name = line.partition("(")[0]
+    known = kernels.get(name)
+    if not isinstance(known, Kernel):
+        return None
+    arguments = _Parser(line[len(name) :]).arguments()
+    if arguments is None or len(arguments) != known.function.__code__.co_argcount:
+        return None
+    return Wanted(known.function, arguments)
 
 
 def calls() -> list[str]:
@@ -69,16 +72,16 @@ def calls() -> list[str]:
 
 
 def record(found: Iterable[str]) -> None:
-    """Add calls of kernels of the package to the recorded ones, and forget kernels that are gone."""
+    """Add calls of kernels of the package to the recorded ones, and forget those that are gone."""
     kernels = dict(_kernels())
-    lines = {line for line in {*calls(), *found} if line.partition("(")[0] in kernels}
+    lines = {line for line in {*calls(), *found} if _call(line, kernels) is not None}
     CALLS.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 
 
 def _kernels() -> Iterator[tuple[str, Any]]:
     for name in kernel_modules():
         for each in vars(importlib.import_module(name)).values():
-            if isinstance(each, Entry | Kernel | Plain) and each.function.__module__ == name:
+            if isinstance(each, Entry | Kernel) and each.function.__module__ == name:
                 yield f"{name}.{each.function.__qualname__}", each
 
 
@@ -173,7 +176,7 @@ def _compiled(keys: set[str], target: str, processes: int, made: Path) -> dict[s
     (made / "taken").mkdir()
     for n, key in enumerate(sorted(keys)):
         (queue / str(n)).write_text(key, encoding="utf-8")
-    command = [sys.executable, "-m", "braid.jit.build", "--worker", str(made)]
+    command = [sys.executable, "-m", "braid.jit.compiled.build", "--worker", str(made)]
     running = [subprocess.Popen(command, env=environment) for _ in range(processes)]
     failed = [each.returncode for each in running if each.wait()]
     if failed:
@@ -186,7 +189,7 @@ def _compiled(keys: set[str], target: str, processes: int, made: Path) -> dict[s
 
 def work(made: Path) -> None:
     """Compile kernels of the queue until there are none."""
-    from braid.jit.compiler import compiled
+    from braid.jit.compiled.compiler import compiled
 
     by_key = {store.key_of(each.function, each.arguments): each for each in wanted()}
     codes = {}
