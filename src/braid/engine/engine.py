@@ -41,7 +41,8 @@ Tables = dict[str, pa.Table]
 
 _MATCHES = ("query", "start", "end", "stream", "payload")
 _LATE = ("stream", "start", "end", "payload")
-_NONE_REJECTED = REJECTED.empty_table()
+# Not `empty_table`, which imports pandas.
+_NONE_REJECTED = pa.Table.from_batches([], REJECTED)
 _TOTALS = ("events", "matches", "late", "rejected", "failed_calls")
 
 
@@ -541,7 +542,7 @@ class Engine:
 def _empty_described(columns: tuple[str, ...], clock: pa.DataType) -> pa.Table:
     """The one form without rows: most batches have nothing that is late."""
     fields = [(c, clock if c in ("start", "end") else pa.string()) for c in columns]
-    return pa.schema(fields).empty_table()
+    return pa.Table.from_batches([], pa.schema(fields))
 
 
 def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema) -> pa.Table:

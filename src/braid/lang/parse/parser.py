@@ -5,9 +5,9 @@ The LALR tables are made or loaded when the first text is parsed, so that the im
 
 from __future__ import annotations
 
-import os
+import hashlib
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, UnexpectedToken, v_args
+from lark import __version__ as lark_version
 from lark.lexer import Lexer
 
 from braid.algebra.functions import AGGREGATES
+from braid.cache_directory import cache_directory
 from braid.lang.parse import syntax
 from braid.lang.parse.constraint_syntax import ConstraintBuilder
 from braid.lang.parse.durations import in_all, microseconds
@@ -464,30 +466,47 @@ def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junctio
     return syntax.Junction(operator, parts, _from_to(parts[0], parts[-1]))
 
 
+#: Where the tables of the grammar are if they were built with the package.
+_BUILT = Path(__file__).parent
+
+
 @cache
 def _parser() -> Lark:
-    """The parser, with its tables in the kernel cache: making them takes longer than registering a
-    query."""
-    grammar = (
-        resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
-    )
+    """Its tables are kept: to make them takes longer than all the rest of a query's way through here."""
+    name = _tables()
+    directory = _BUILT if (_BUILT / name).exists() else cache_directory()
+    return _with_tables(None if directory is None else directory / name)
+
+
+def _with_tables(file: Path | None) -> Lark:
+    """The parser, with tables that are read from a file, or made and written to it."""
+    cached = False if file is None else str(file)
     return Lark(
-        grammar,
+        _grammar(),
         parser="lalr",
         lexer=_Feed,
         start="statement",
         transformer=_Builder(),
-        cache=_tables() or False,
+        cache=cached,
     )
 
 
-def _tables() -> str | None:
-    """The file with the tables of the grammar, or None if there is none and none can be written. A
-    file that was made from another grammar is replaced."""
-    file = Path(__file__).parent / "__pycache__" / "grammar.tables"
-    with suppress(OSError):
-        file.parent.mkdir(exist_ok=True)
-    return str(file) if file.exists() or os.access(file.parent, os.W_OK) else None
+def _grammar() -> str:
+    return resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
+
+
+def _tables() -> str:
+    """The name of the file with the tables: each grammar has its own."""
+    digest = hashlib.blake2b(f"{lark_version} {_grammar()}".encode(), digest_size=8).hexdigest()
+    return f"grammar-{sys.implementation.cache_tag}-{digest}.tables"
+
+
+def build_tables() -> Path:
+    """Write the tables of the grammar into the package, where all processes find them."""
+    for former in _BUILT.glob("*.tables"):
+        former.unlink()
+    _with_tables(_BUILT / _tables())
+    return _BUILT / _tables()
 
 
 def parse(piece: Piece) -> syntax.Statement:
