@@ -62,7 +62,7 @@ class ChangeResult:
 def directory(job: Job) -> str:
     if job.control is None:
         hint = 'add to the job file: [control] path = "changes"'
-        raise ConfigError("E464", f"{job.file}: the job takes no changes while it runs", hint)
+        raise ConfigError("E464", f"{job.file}: the job accepts no changes while it runs", hint)
     return job.control
 
 
@@ -131,7 +131,7 @@ def _taken(where: str) -> list[ChangeResult]:
                 ChangeResult(**{field.name: data[field.name] for field in fields(ChangeResult)})
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError("E463", f"{where} is no log of changes: {error!r}") from None
+            raise ConfigError("E463", f"{where} is not a log of changes: {error!r}") from None
     return found
 
 

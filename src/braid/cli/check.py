@@ -36,7 +36,7 @@ def check_command(patterns: Sequence[str], streams: Path | None) -> int:
         show.err.print("no stream is declared: add CREATE STREAM, or give --streams JOB.TOML")
     bad = show.plural(len(checked.errors), "file")
     show.err.print(
-        f"{show.plural(len(errors), 'error')} in {bad}; {queries} in the others are right"
+        f"{show.plural(len(errors), 'error')} in {bad}; {queries} in the others are valid"
     )
     return 1
 

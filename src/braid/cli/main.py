@@ -85,7 +85,9 @@ At = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option("--wait", help="seconds to wait for the job to say from when the change holds"),
+    typer.Option(
+        "--wait", help="seconds to wait until the job reports when the change takes effect"
+    ),
 ]
 Checkpoint = Annotated[
     str | None, typer.Option(help="the job's checkpoint; instead of the job file's")

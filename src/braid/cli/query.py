@@ -36,7 +36,7 @@ WAIT, POLL = 10.0, 0.2
 #: What the job's log says of a change.
 WAITING, REFUSED = "waiting", "refused"
 
-_LATER = "the time from which it holds, once the job has taken it"
+_LATER = "when it takes effect, after the job accepts it"
 
 #: Characters of a query's text in a list.
 LETTERS = 70
@@ -60,10 +60,8 @@ def add_query(
     _request(job, change, wait)
     published = catalog.queries[query].template.publishes
     if published:
-        said = (
-            f"what it publishes ({', '.join(published)}) is in the output 'matches': it becomes an"
-        )
-        said += " output of its own when the query is in the job's files and the job starts again"
+        names = ", ".join(published)
+        said = f"the results that it publishes ({names}) are in the output 'matches' until the query is in the job's files and the job starts again"
         show.out.out(said, highlight=False)
     return 0
 
@@ -119,9 +117,7 @@ def _request(job: Job, change: Change, wait: float) -> None:
     while (taken := log.of(change)) is None and time.monotonic() < deadline:
         time.sleep(min(POLL, wait))
     if taken is None:
-        said = (
-            f"the job has not taken it within {wait:g} seconds: `braid query list` shows {_LATER}"
-        )
+        said = f"the job has not accepted it within {wait:g} seconds: `braid query list` shows {_LATER}"
         show.out.out(said, highlight=False)
     elif taken.state == REFUSED:
         hint = "the job's output 'rejected' has it too; correct it and ask again"
@@ -163,7 +159,7 @@ def list_queries(path: Path, *, checkpoint: str | None = None) -> int:
     for change in changes:
         taken = log.of(change)
         when = str((change.at if taken is None or taken.at is None else taken.at) or "")
-        word = f"{change.op} asked for"
+        word = f"{change.op} requested"
         state = _state(change, job_changes, refused) if taken is None else _logged(taken)
         table.add_row(Text(change.id), word, when, state, _one_line(change.text or ""))
     show.out.print(table)
@@ -197,4 +193,4 @@ def _state(change: Change, job_changes: dict[str, Any], refused: dict[Change, st
         return "waits for the job to start again"
     if change.id in job_changes.get("added" if change.op == "add" else "dropped", ()):
         return "applied"
-    return "asked for"
+    return "requested"

@@ -71,11 +71,11 @@ def shown_route(route: str) -> str:
 def value_join(query: Documents) -> ValueJoin:
     """The join by whose value a query can be divided over shards; raises `Unkeyable`."""
     if len(query.blocks) > 2:
-        raise Unkeyable(f"{len(query.blocks)} documents are joined, not by one value")
+        raise Unkeyable(f"{len(query.blocks)} documents are joined by more than one value")
     equal = [join for join in query.joins if join.operator == "="]
     if len(equal) != 1:
         what = "no equal value" if not equal else f"{len(equal)} values at once"
-        raise Unkeyable(f"documents are joined by {what}, which no one shard is known for")
+        raise Unkeyable(f"documents are joined by {what}, which do not determine one shard")
     (join,) = equal
     if join.first not in query.blocks[0].shown and join.second not in query.blocks[1].shown:
         raise Unkeyable(
@@ -83,7 +83,7 @@ def value_join(query: Documents) -> ValueJoin:
             "so several values may give the same result"
         )
     if not all(isinstance(source, Read) for source in query.sources):
-        raise Unkeyable("the documents that are joined are computed")
+        raise Unkeyable("the joined documents are computed")
     return join
 
 
@@ -151,4 +151,4 @@ def chosen_route(
     for route in sorted(allowed):
         if is_value_route(route) and ValueRoute.parse(route).covers(needed):
             return route
-    raise Unkeyable(f"documents of {stream} are not sent by {needed.shown}")
+    raise Unkeyable(f"documents of {stream} are not routed by {needed.shown}")

@@ -17,7 +17,7 @@ that an operator above can be checked in turn.
 | Union    | nothing; those located in both inputs                                            |
 | Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
 | Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
-| SameTime | cannot be keyed: it looks at all events of an instant                            |
+| SameTime | cannot be keyed: it needs all events of an instant                            |
 | Documents | one join by equal values: `document_routes.py`; one block: nothing              |
 | ToStream | as the relations below it say, in `row_keys.py`                                  |
 
@@ -148,9 +148,9 @@ class Router:
             case Project():
                 return distinct(copied(node.items, o) for o in self._options(node.input, fixed))
             case SameTime():
-                raise Unkeyable("SAMETIME looks at all events of an instant")
+                raise Unkeyable("SAMETIME needs all events of an instant")
             case Extension():
-                raise Unkeyable(f"{type(node).__name__} looks at all events of its inputs")
+                raise Unkeyable(f"{type(node).__name__} needs all events of its inputs")
             case Documents():
                 return self._documents(node, fixed)
             case ToStream():
@@ -216,7 +216,7 @@ class Router:
         routes = self.allowed.get(node.stream, frozenset())
         found = [o for o in options if split_channel(o.leaves[0])[1] in routes]
         if not found:
-            raise Unkeyable(f"no part of stream {node.stream} is sent by a key")
+            raise Unkeyable(f"no part of stream {node.stream} is routed by a key")
         return found
 
 

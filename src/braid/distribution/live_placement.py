@@ -108,7 +108,7 @@ class LivePlacement:
         """Place a query on the shard that publishes the streams it reads."""
         places = {(home.mode, home.shard) for home in homes}
         if len(places) > 1:
-            raise PlacementRefused("it reads published streams that live on different shards")
+            raise PlacementRefused("it reads published streams that are on different shards")
         ((_, shard),) = places
         assert shard is not None, "split queries publish nothing"
         wanted = [(channel(name, WHOLE), shard) for name in streams]
@@ -138,7 +138,7 @@ class LivePlacement:
             routes = self._place_keyed(template, None).routes
         except Unkeyable as refusal:
             if bound:
-                return PlacementRefused(f"what it reads is divided over the shards, and {refusal}")
+                return PlacementRefused(f"its inputs are divided over the shards, and {refusal}")
             shard = self._hashed_shard(query_id, list(range(self._shards)))
             wanted: list[Standing] = [(channel(name, WHOLE), shard) for name in streams]
         else:
@@ -177,4 +177,4 @@ class LivePlacement:
 
 def _needs(missing: Iterable[Standing]) -> str:
     names = ", ".join(dict.fromkeys(name for name, _ in missing))
-    return f"it needs events by a route that is not in place: {names}"
+    return f"it needs events by a route that does not exist: {names}"

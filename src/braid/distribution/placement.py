@@ -283,7 +283,7 @@ def _sharable(
 
 
 def of_shard(members: Members, shard: int, shards: int) -> Members:
-    """Those of split queries that one shard has: by their ids alone, so for ever."""
+    """Those of split queries that one shard has: by their ids alone, so forever."""
     return chosen(members, np.flatnonzero(shard_of(members.ids, shards) == shard))
 
 

@@ -166,7 +166,7 @@ def _detected(detection: Detection, chosen: tuple[Option, ...]) -> Option | None
 
 def _group(relation: GroupRows, found: list[Option]) -> list[Option]:
     if not relation.keys:
-        raise Unkeyable("an aggregate without GROUP BY is of all rows")
+        raise Unkeyable("an aggregate without GROUP BY needs all rows")
     items = tuple((key_name(number), key) for number, key in enumerate(relation.keys))
     kept = distinct(copied(items, option) for option in found)
     kept = [option for option in kept if option.located]

@@ -201,10 +201,10 @@ class ClockDistance:
             if len(stamped) == 1
             else "check the time columns of both, their time zones and units"
         )
-        more = f" (and so perhaps {others} more queries like it)" if others > 0 else ""
+        more = f" (and perhaps {others} more queries like it)" if others > 0 else ""
         return (
-            f"no result can have events of {a} and of {b}, whose times are too far apart{more}: "
-            f"{said}; the query combines what is at most {_length(reach, of)} apart; {advice}"
+            f"no result can combine events of {a} and {b}, because their times are too far apart{more}: "
+            f"{said}; the query combines events at most {_length(reach, of)} apart; {advice}"
         )
 
     def _described(self, name: str) -> str:
@@ -224,7 +224,7 @@ class ClockDistance:
 
 
 def _reach(relation: Relation) -> int | None:
-    """How long after it came an event can still be in a relation; None if for ever."""
+    """How long after it came an event can still be in a relation; None if forever."""
     sizes = [_size(w.kind, w.size) for w in windows(relation)]
     return None if None in sizes else max((s for s in sizes if s is not None), default=None)
 

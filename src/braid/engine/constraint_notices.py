@@ -12,10 +12,10 @@ from braid.errors import Notice
 
 #: What comes of it, by what joins that have used it may do; None: none has.
 _AFTER = {
-    ConstraintMode.EXACT: "it is not used any more, no result is lost",
-    ConstraintMode.MONITORED: "it is not used any more, results may be missing: `explain` says about"
+    ConstraintMode.EXACT: "Braid no longer uses it, and no result is lost",
+    ConstraintMode.MONITORED: "Braid no longer uses it, and results may be missing: `explain` estimates"
     " how many",
-    None: "no join of this query uses it, no result is lost",
+    None: "no join of this query uses it, and no result is lost",
 }
 
 

@@ -180,7 +180,7 @@ def saved_events(
             events = _read_ipc(pages[key])
             for name in (START, END):
                 if events.schema.field(name).type != pa.int64() or events[name].null_count:
-                    raise damaged(f"times of {key} are no integers")
+                    raise damaged(f"times of {key} are not integers")
             ends = events[END].to_numpy()
             if (ends[1:] < ends[:-1]).any():
                 raise damaged(f"events of {key} are not in order")
@@ -257,13 +257,13 @@ def _read_ipc(page: bytes) -> pa.RecordBatch:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
 def _word(value: object) -> int:
     if not isinstance(value, int) or not _LEAST <= value <= _MOST:
-        raise TypeError(f"{value!r} is no integer of 64 bits")
+        raise TypeError(f"{value!r} is not a 64-bit integer")
     return value
 
 

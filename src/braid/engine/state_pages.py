@@ -63,7 +63,7 @@ class Pages:
         self._seen: set[str] = set()
 
     def keep(self, key: str) -> bool:
-        """Whether a page that never changes is there already."""
+        """Whether a page that never changes is already saved."""
         self._seen.add(key)
         return key in self._digests
 

@@ -25,10 +25,10 @@ CODE = "W209"
 #: How many readers of a stream a message names.
 _MOST_READERS = 3
 _PUBLISHED = (
-    "build them as SELECT <name>{x}</name>, which escapes what it puts in, "
+    "build them as SELECT <name>{x}</name>, which escapes values, "
     "or use xml_escape(x) inside concat"
 )
-_DECLARED = "declare the column as XML or JSON, so that such rows are not let in at all"
+_DECLARED = "declare the column as XML or JSON, so that Braid rejects such rows"
 
 
 class UnreadableTexts:
@@ -98,7 +98,7 @@ def _notice(executor: Executor, first: Unread, mops: Sequence[str]) -> Notice:
     readers = _readers(executor, mops)
     publisher = _publisher(executor, first.channel)
     message = (
-        f"texts in {stream}.{first.column} are no documents: the first because "
+        f"texts in {stream}.{first.column} are not documents: the first because "
         f"{first.reason}; {', '.join(readers)} did not see them, `rejected` has them; "
         f"{_DECLARED if publisher is None else _PUBLISHED}"
     )

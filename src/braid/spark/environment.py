@@ -83,7 +83,7 @@ def check_java() -> None:
     )
     command = _java_command()
     if command is None:
-        raise ConfigError("E401", "Spark needs Java, and there is none", hint)
+        raise ConfigError("E401", "Spark needs Java, which is not installed", hint)
     try:
         shown = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -92,7 +92,7 @@ def check_java() -> None:
         raise ConfigError("E401", f"Java at {command} does not start: {reason}", hint) from None
     version = _java_version(shown.stderr + shown.stdout)
     if version is None:
-        raise ConfigError("E401", f"{command} -version does not tell its version", hint)
+        raise ConfigError("E401", f"{command} -version does not print its version", hint)
     if version < OLDEST_JAVA:
         raise ConfigError(
             "E402", f"Spark needs Java {OLDEST_JAVA} or newer, {command} is Java {version}", hint

@@ -34,7 +34,7 @@ STOPPING = 20.0
 #: What calls into a JVM raise that does not answer any more.
 SILENT = (Py4JError, ConnectionError, EOFError, OSError)
 
-_AGAIN = "start it again with the same checkpoint: it goes on where the last batch was committed"
+_AGAIN = "start it again with the same checkpoint: it continues after the last committed batch"
 
 
 class Jvm:
@@ -56,10 +56,10 @@ class Jvm:
 
     def failure(self) -> PipelineError:
         status = None if self._process is None else self._process.poll()
-        how = f"killed by signal {-status}" if status is not None and status < 0 else "it ended"
-        return PipelineError(
-            "E417", f"Spark's JVM is gone ({how}), and the pipeline with it", _AGAIN
+        how = (
+            f"killed by signal {-status}" if status is not None and status < 0 else "reason unknown"
         )
+        return PipelineError("E417", f"Spark's JVM ended ({how}), and so did the pipeline", _AGAIN)
 
     def lost(self, silence: BaseException) -> PipelineError | None:
         """What it means that a call into the JVM has failed, if that is because it is gone."""
@@ -90,7 +90,7 @@ class Guard(threading.Thread):
     """Looks after one run of a pipeline, and gives it up once, with the reason.
 
     `stall`: after so many seconds in which a batch is under way and no task and no batch has ended,
-    the pipeline is lost; None waits for ever.
+    the pipeline is lost; None waits forever.
     """
 
     def __init__(self, spark: SparkSession, guarded: Guarded, stall: float | None) -> None:
@@ -219,7 +219,7 @@ def translated(failure: BaseException) -> BaseException:
     if any(words in text for words in _CRASHED):
         return PipelineError(
             "E418",
-            "a Python worker of the pipeline is gone: it crashed or was killed, perhaps because"
+            "a Python worker of the pipeline ended: it crashed or was killed, perhaps because"
             " memory ran out",
             _AGAIN,
         )

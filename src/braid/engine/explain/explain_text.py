@@ -38,7 +38,7 @@ def origin_lines(view: MopView) -> list[str]:
         return [origin]
     what = counted(view.operators, view.kind)
     if not rules:
-        return [f"made by no rule: {what} alone"]
+        return [f"merged by no rule: {what}"]
     if len(rules) == 1:
         return [f"merged by {rules[0]} from {what}: {_SAYS[rules[0]]}"]
     lines = [f"merged by {', '.join(rules)} from {what}"]

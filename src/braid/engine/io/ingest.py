@@ -187,7 +187,7 @@ class Ingest:
             raise ConfigError(
                 "E301",
                 f"the data for stream {self.stream.name} lack {', '.join(missing)}",
-                f"columns there are: {', '.join(there)}",
+                f"existing columns: {', '.join(there)}",
             )
 
     def _times(self, table: pa.Table, reasons: _Reasons) -> tuple[list[pa.Array], Ends]:

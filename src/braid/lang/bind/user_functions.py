@@ -42,7 +42,7 @@ class Functions:
         if not name.isidentifier():
             raise ConfigError("E156", f"{name!r} cannot be the name of a function")
         if is_builtin(name) or name in self._known:
-            raise ConfigError("E155", f"there is a function {name!r} already")
+            raise ConfigError("E155", f"function {name!r} already exists")
         function = Function(name, call, tuple(map(_type, arguments)), _type(returns))
         self._known[name] = function
         return function

@@ -275,7 +275,7 @@ def _refuse_empty_ranges(
 
     for found in ranges_of(statement.template.outputs):
         empty = empty_rows(found, column, len(refusals.good))
-        refusals.add(empty, "E210", f"nothing can be in the range of {found.attribute!r}")
+        refusals.add(empty, "E210", f"the range of {found.attribute!r} is empty")
 
 
 def _id_column(statement: Statement, rows: Rows, ids: str | None) -> str | None:
@@ -328,7 +328,7 @@ def _member_ids(
     taken = pc.is_in(members, value_set=pa.array(single, pa.string()))
     if roster is not None:
         taken = pc.or_(taken, pc.is_in(members, value_set=roster.members().ids))
-    refusals.add(np.asarray(taken), "E171", "there is a query with this id already")
+    refusals.add(np.asarray(taken), "E171", "a query with this id already exists")
     refusals.add(_repeated(members, refusals.good), "E171", "an earlier row has the same id")
     return members
 

@@ -100,7 +100,7 @@ class ConstraintBuilder(Transformer[Token, Any]):
         found: list[int] = []
         for amount, unit in zip(amounts, units, strict=True):
             if amount.text.startswith("-"):
-                raise Problem("E198", "a constraint cannot be missed by less than nothing", at)
+                raise Problem("E198", "WITHIN cannot be negative", at)
             place = (unit.start_pos or 0, unit.end_pos or 0)
             found.append(microseconds(amount.text, str(unit), place))
         return syntax.Within(syntax.Period(in_all(found, at), at), "time", at)

@@ -43,7 +43,7 @@ def microseconds(amount: str, unit: str, at: At) -> int:
         raise Problem("E113", f"{unit!r} is not a unit of time", at, _unit_hint(unit))
     number = exact_number(amount)
     if number is None or number * size > LONGEST:
-        raise Problem("E112", f"{quoted(amount)} {unit} is longer than can be counted", at)
+        raise Problem("E112", f"{quoted(amount)} {unit} is too long", at)
     if amount.isdecimal():
         return int(amount) * size
     return int((number * size).to_integral_value())
@@ -53,7 +53,7 @@ def in_all(parts: Iterable[int], at: At) -> int:
     """A duration of several parts."""
     total = sum(parts)
     if total > LONGEST:
-        raise Problem("E112", "this length of time is longer than can be counted", at)
+        raise Problem("E112", "this length of time is too long", at)
     return total
 
 

@@ -255,8 +255,8 @@ class _Builder(ConstraintBuilder):
 
     def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
         if len(inputs) > MAX_INPUTS:
-            message = f"FROM has {len(inputs):,} inputs: {MAX_INPUTS} are the most"
-            hint = "publish a part of the join as a stream of its own"
+            message = f"FROM has {len(inputs):,} inputs: at most {MAX_INPUTS} are allowed"
+            hint = "publish a part of the join as a separate stream"
             raise Problem("E127", message, inputs[MAX_INPUTS].at, hint)
         return inputs
 
@@ -301,7 +301,7 @@ class _Builder(ConstraintBuilder):
         at = _from_to(minus or numbers[0], numbers[-1])
         first, *groups = numbers
         if groups and not (_is_group(first, 1) and all(_is_group(group, 3) for group in groups)):
-            hint = "a comma stands before each three digits: 50,000"
+            hint = "commas separate groups of three digits: 50,000"
             raise Problem("E177", "this is not a number", at, hint)
         return syntax.Number("-" * (minus is not None) + "".join(numbers), at)
 
@@ -449,7 +449,7 @@ def _to_stream(
     if isinstance(query, syntax.Detect):
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, "DETECT gives a stream")
     if query.to_stream is not None:
-        hint = f"{query.to_stream.name} has made a stream of it already"
+        hint = f"{query.to_stream.name} already makes a stream of it"
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, hint)
     if publish is not None and query.publish is not None:
         raise Problem("E132", "this query is published twice", publish.at)

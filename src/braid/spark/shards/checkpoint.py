@@ -206,7 +206,7 @@ class SavedPlan:
             ]
             raise CheckpointError(
                 "E415",
-                f"the checkpoint is of queries without state, and {', '.join(names[:5])} needs some",
+                f"the checkpoint has queries without state, but {', '.join(names[:5])} needs some",
                 _NEW,
             )
 
