@@ -1,4 +1,4 @@
-"""Suspension: the reason why a query that nobody dropped has no more results."""
+"""Suspension: the reason why a query has no more results although it was not dropped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Suspension:
 
 
 def _only(streams: Sequence[str | None]) -> str:
-    """Which outputs of a query have ended, if not all."""
+    """The outputs of a query that have ended, if others continue."""
     named = [repr(name) for name in sorted(name for name in streams if name is not None)]
     named += ["its own results"] if None in streams else []
     return f"; only {' and '.join(named)} ended" if named else ""
