@@ -30,15 +30,15 @@ from braid.cli.stats import read_figures
 from braid.errors import ConfigError
 from braid.lang import Catalog
 
-#: Seconds that a command waits for the job to say what it made of a change, and between looks.
+#: Seconds that a command waits for the result of a change, and between looks.
 WAIT, POLL = 10.0, 0.2
 
-#: What the job's log says of a change.
+#: The states of a change in the job's log.
 WAITING, REFUSED = "waiting", "refused"
 
 _LATER = "when it takes effect, after the job accepts it"
 
-#: Characters of a query's text in a list.
+#: The most characters of a query's text in a list.
 LETTERS = 70
 
 
@@ -52,7 +52,7 @@ def add_query(
     wait: float = WAIT,
     checkpoint: str | None = None,
 ) -> int:
-    """Check a query as the job would, and ask the running job to take it."""
+    """Check a query as the job does, and request it of the running job."""
     written = _text(text, file)
     job, catalog = _current_catalog(path, checkpoint)
     change = Change("add", query, written, event_time(at, unit_of(catalog)))
@@ -104,7 +104,7 @@ def _text(text: str | None, file: Path | None) -> str:
 
 
 def _request(job: Job, change: Change, wait: float) -> None:
-    """Ask, and say from which event time on the change holds as soon as the job has written it."""
+    """Request a change, and show the event time of its effect when the job has written it."""
     log = Log(job)
     log.skip()
     change = request(job, change)
@@ -142,7 +142,7 @@ def _result_text(change: Change, taken: ChangeResult) -> str:
 
 
 def list_queries(path: Path, *, checkpoint: str | None = None) -> int:
-    """The queries of the job file, the changes asked for, and what became of these if known."""
+    """The queries of the job file, the requested changes, and their known results."""
     job = _job(path, checkpoint)
     catalog = loaded_job(job, rows=True).catalog
     changes = requested(job) if job.control is not None else []
@@ -172,7 +172,7 @@ def _one_line(text: str) -> Text:
 
 
 def _job_changes(job: Job) -> dict[str, Any]:
-    """What the running job says became of changes; the newest of them."""
+    """The results of changes in the running job's figures; those of the newest."""
     figures = read_figures(job, needed=False)
     job_changes = None if figures is None else figures.get("changes")
     return job_changes if isinstance(job_changes, dict) else {}

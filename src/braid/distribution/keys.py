@@ -80,7 +80,7 @@ def split_channel(name: str) -> tuple[str, str]:
 
 
 def is_routable(name: str, type_: pa.DataType) -> bool:
-    """Whether equal values of an attribute can be given equal hashes, the same on every machine."""
+    """Whether equal values of a type have equal hashes, the same on every machine."""
     return name not in (SPREAD, WHOLE) and kind_of(type_) not in (Kind.OPAQUE, Kind.NULL)
 
 
@@ -97,7 +97,7 @@ def leaves(node: Node) -> Iterator[Read]:
 
 
 def equalities(predicate: Expression) -> Iterator[tuple[Ref, Ref]]:
-    """The conjuncts that say two attributes are equal; both orders are the caller's business."""
+    """The conjuncts that equate two attributes. The caller tries both orders."""
     for part in conjuncts(predicate):
         if isinstance(part, Call) and part.function in ("eq", "eq_null_safe"):
             left, right = (plain_ref(arg) for arg in part.args)
@@ -106,7 +106,7 @@ def equalities(predicate: Expression) -> Iterator[tuple[Ref, Ref]]:
 
 
 def correlating(node: Node) -> Iterator[str]:
-    """The attributes that equalities in an expression mention: the likely ones to route by."""
+    """The attributes in equalities of an expression: likely routing attributes."""
     for inner in walk_nodes(node):
         if isinstance(inner, Sequence | Iterate):
             for left, right in equalities(inner.predicate):
@@ -134,7 +134,7 @@ class Router:
     constants: tuple[pa.Array, ...] | None = None
 
     def options(self, node: Node, fixed: tuple[str, ...] | None = None) -> list[Option]:
-        """The ways to route a node, the preferred first; raises `Unkeyable` if there is none."""
+        """The ways to route a node, the preferred first. Raises `Unkeyable` if there is none."""
         if fixed is not None and len(fixed) != sum(1 for _ in leaves(node)):
             raise Unkeyable("its routes were saved for another expression")
         return self._options(node, iter(fixed) if fixed is not None else None)
@@ -170,7 +170,7 @@ class Router:
                 return found or _refuse("FOLD", node.predicate)
 
     def _documents(self, node: Documents, fixed: Iterator[str] | None) -> list[Option]:
-        """By the value of its one join; documents that are not joined may be anywhere."""
+        """Routes by the value of the query's one join. Documents without a join may be anywhere."""
         if len(node.blocks) == 1:
             found = self._options(node.sources[0], fixed)
             return [Option(frozenset(), found[-1].leaves)]  # the last way is to send them anywhere
@@ -209,7 +209,7 @@ class Router:
         last = len(self.preferred)
         names.sort(key=lambda name: self.preferred.get(name, last))
         options = [Option(frozenset({n}), (channel(node.stream, n),)) for n in names]
-        # A branch that nothing correlates may go anywhere, as long as each event goes once.
+        # A branch without an equality may be anywhere, as long as each event is there once.
         options.append(Option(frozenset(), (channel(node.stream, SPREAD),)))
         if self.allowed is None:
             return options

@@ -31,7 +31,8 @@ from braid.distribution.routing_options import Unkeyable
 
 
 class PlacementRefused(Exception):
-    """Why a query has no place. `wanted` are the channels that it needs, none if no route helps."""
+    """The reason why a query has no place. `wanted` are the channels that it needs; empty if no
+    route helps."""
 
     def __init__(self, reason: str, wanted: Iterable[Standing] = ()) -> None:
         super().__init__(reason)

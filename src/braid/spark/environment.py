@@ -64,7 +64,7 @@ def prepare() -> None:
     """Check Java, and let workers run the interpreter and the Braid that run this."""
     if SparkSession.getActiveSession() is None:
         check_java()
-    # The versions that Braid pins are tested together; Spark's general warning helps nobody.
+    # The pinned versions are tested together, so Spark's general warning does not apply.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -76,7 +76,7 @@ def prepare() -> None:
 
 
 def check_java() -> None:
-    """A Java that Spark can use, or a `ConfigError` that says what to do."""
+    """Check that Spark can use an installed Java; otherwise raise a `ConfigError` with the remedy."""
     hint = (
         f"install a Java runtime of version {OLDEST_JAVA} or newer (for example the package "
         "openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME to it"
@@ -100,7 +100,7 @@ def check_java() -> None:
 
 
 def _java_command() -> str | None:
-    """The Java that Spark's launcher would take: that of JAVA_HOME, else the one on PATH."""
+    """The Java that Spark's launcher takes: that of JAVA_HOME, otherwise the one on PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         command = os.path.join(home, "bin", "java")
