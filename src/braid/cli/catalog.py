@@ -12,7 +12,7 @@ import pyarrow as pa
 from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
-from braid.lang.catalog.files import flatten, load_in_turns
+from braid.lang.catalog.files import flatten, load_in_any_order
 from braid.lang.catalog.prepared import Refused, prepare
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def check_files(files: Sequence[Path], catalog: Catalog) -> Checked:
         checked.queries[path] = len(loaded.queries)
         checked.notices.extend(loaded.notices)
 
-    checked.errors = load_in_turns(files, load_one)
+    checked.errors = load_in_any_order(files, load_one)
     return checked
 
 

@@ -19,7 +19,7 @@ from braid.cli.changes import SCHEMA
 from braid.cli.job import Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
 from braid.errors import BraidError, ConfigError, PipelineError
-from braid.lang.catalog.files import load_in_turns
+from braid.lang.catalog.files import load_in_any_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -196,7 +196,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
             lateness=stream.lateness,
             sequence=stream.sequence,
         )
-    errors = load_in_turns(
+    errors = load_in_any_order(
         job.query_files, lambda text, path: session.execute(text, name=str(path))
     )
     raise_all(error for found in errors.values() for error in found)

@@ -50,7 +50,7 @@ def unused_notices(executor: Executor) -> list[Notice]:
         Notice(
             "W207",
             query,
-            f"constraint {c.name!r} ({_said(c)}) is not used by this query: {why}",
+            f"constraint {c.name!r} ({_declaration(c)}) is not used by this query: {why}",
         )
         for query, c, why in executor.unused()
     )
@@ -59,7 +59,7 @@ def unused_notices(executor: Executor) -> list[Notice]:
     return list(found.values())
 
 
-def _said(constraint: Constraint) -> str:
+def _declaration(constraint: Constraint) -> str:
     """The declaration in terms of streams. A shard sees parts of them."""
     target = constraint.target and split_channel(constraint.target)[0]
     return replace(constraint, stream=split_channel(constraint.stream)[0], target=target).describe()

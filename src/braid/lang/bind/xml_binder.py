@@ -179,10 +179,10 @@ class _Pattern:
             if variable.name in self.variables:
                 raise Problem("E225", f"two variables are called {variable.name!r}", variable.at)
             self.variables[variable.name] = (number, variable)
-        self.ask(number, step.predicates)
+        self.add_predicates(number, step.predicates)
         return number
 
-    def ask(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
+    def add_predicates(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
         """Add the predicates in brackets after a node."""
         for predicate in predicates:
             leaf = self.path(number, predicate.steps)
@@ -281,5 +281,5 @@ class _Names:
             raise Problem("E232", message, operand.at, hint)
         if operand.steps and operand.steps[-1].variable is not None:
             raise Problem("E224", "a variable is bound in a block", operand.steps[-1].at)
-        pattern.ask(number, operand.predicates)
+        pattern.add_predicates(number, operand.predicates)
         return side, pattern.path(number, operand.steps)

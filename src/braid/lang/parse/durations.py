@@ -49,7 +49,7 @@ def microseconds(amount: str, unit: str, at: At) -> int:
     return int((number * size).to_integral_value())
 
 
-def in_all(parts: Iterable[int], at: At) -> int:
+def total_microseconds(parts: Iterable[int], at: At) -> int:
     """A duration of several parts."""
     total = sum(parts)
     if total > LONGEST:
@@ -68,7 +68,7 @@ def parse_duration(text: str | int) -> int:
         while position < len(text) and (part := _PART.match(text, position)):
             parts.append(microseconds(part[1], part[2], part.span()))
             position = part.end()
-        total = in_all(parts, (0, len(text)))
+        total = total_microseconds(parts, (0, len(text)))
     except Problem as problem:
         raise ConfigError(problem.code, problem.message, problem.hint) from None
     if position < len(text) or not text.strip():

@@ -20,7 +20,7 @@ from lark.lexer import Lexer
 from braid.algebra.functions import AGGREGATES
 from braid.lang.parse import syntax
 from braid.lang.parse.constraint_syntax import ConstraintBuilder
-from braid.lang.parse.durations import in_all, microseconds
+from braid.lang.parse.durations import microseconds, total_microseconds
 from braid.lang.parse.limits import MAX_DEPTH, MAX_HELD, MAX_INPUTS
 from braid.lang.parse.parse_errors import explain
 from braid.lang.parse.problems import At, Problem, Problems
@@ -101,7 +101,9 @@ class _Builder(ConstraintBuilder):
     def period(self, *tokens: Token) -> syntax.Period:
         at = _from_to(tokens[0], tokens[-1])
         parts = zip(tokens[::2], tokens[1::2], strict=True)
-        return syntax.Period(in_all([microseconds(n, u, _at(u)) for n, u in parts], at), at)
+        return syntax.Period(
+            total_microseconds([microseconds(n, u, _at(u)) for n, u in parts], at), at
+        )
 
     def text(self, token: Token) -> syntax.Text:
         return syntax.Text(unquote(token), _at(token))
@@ -318,7 +320,7 @@ class _Builder(ConstraintBuilder):
                 raise Problem("E177", "a window cannot have a negative length", amount.at)
             found.append(microseconds(amount.text, str(unit), _at(unit)))
         at = _from_to(parts[0], parts[-1])
-        return syntax.Period(in_all(found, at), at)
+        return syntax.Period(total_microseconds(found, at), at)
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)

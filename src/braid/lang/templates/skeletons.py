@@ -43,7 +43,7 @@ _WAYS = 8
 _SURELY_SHORT = 9
 
 
-class Known(NamedTuple):
+class KnownQuery(NamedTuple):
     """A text that needs no parse, and its warnings."""
 
     template: Template
@@ -156,7 +156,7 @@ class Skeletons:
         self._shapes[key] = shape
         return shape
 
-    def find(self, outline: Outline, catalog: Catalog) -> Known | None:
+    def find(self, outline: Outline, catalog: Catalog) -> KnownQuery | None:
         """The template and the constants of a text, if a similar one was bound before."""
         shape = self._shapes.get(outline.key)
         name, texts = outline.publish, outline.texts
@@ -171,7 +171,9 @@ class Skeletons:
                     return _named(variant, values, name)
         return self._assembled(outline, shape, catalog)
 
-    def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
+    def _assembled(
+        self, outline: Outline, shape: Shape | None, catalog: Catalog
+    ) -> KnownQuery | None:
         """A text that is new as a whole, but consists of known parts."""
         made = self._assembler.assemble(outline, catalog) if outline.mode is None else None
         if made is None:
@@ -217,7 +219,7 @@ class Skeletons:
             return None
         return self._new(outline.key, Shape.of(query, outline, tokens))
 
-    def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> Known:
+    def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> KnownQuery:
         """Make a template of a bound query, and cache it for similar ones."""
         own = outline.publish
         outputs, ready = bound.outputs, bound.ready
@@ -268,9 +270,9 @@ def _expressions(outputs: Outputs) -> Iterator[Expression]:
     return (e for o in outputs for node in walk_nodes(o.node) for e in expressions_of(node))
 
 
-def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> Known:
+def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> KnownQuery:
     template = variant.template if name is None else variant.template.publishing(name)
     warnings = variant.warnings
     if variant.ranges:
         warnings = (*warnings, *warnings_of(variant.ranges, values))
-    return Known(template, values, warnings)
+    return KnownQuery(template, values, warnings)
