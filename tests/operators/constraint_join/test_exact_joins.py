@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import braid
 from braid.algebra.constraints import ConstraintMode
 from braid.jit.runtime import COMPILED
-from braid.operators.constraint_join.probes import KnownKeys
+from braid.operators.constraint_join.probes import AbsentKeyTable
 from braid.operators.constraint_join.watch import cost_probe as constraint_look
 from tests.operators.constraint_join.eager import eager
 
@@ -434,15 +434,15 @@ def test_a_row_that_waits_is_found_by_whoever_comes_while_another_input_is_empty
 
 
 def test_what_an_event_has_asked_for_is_not_known_of_those_of_later_batches() -> None:
-    known = KnownKeys()
-    known.note(0, 17, (0, 0))
-    places = len(known.table)
-    known.begin()
-    known.table[1:] = 0  # put aside again
-    known.note(0, 18, (0, 0))
-    known.note(0, 17, (0, 0))
-    assert len(known.table) == places, "an event has asked for it once"
-    known.note(0, 18, (0, 0))
-    assert len(known.table) == 2 * places - 1
-    before = np.count_nonzero(known.table[1:])
+    absent = AbsentKeyTable()
+    absent.note(0, 17, (0, 0))
+    places = len(absent.entries)
+    absent.begin()
+    absent.entries[:] = 0  # rows are on disk again
+    absent.note(0, 18, (0, 0))
+    absent.note(0, 17, (0, 0))
+    assert len(absent.entries) == places, "an event has asked for it once"
+    absent.note(0, 18, (0, 0))
+    assert len(absent.entries) == 2 * places
+    before = np.count_nonzero(absent.entries)
     assert before == 2, "what this event has asked for, and nothing else"

@@ -19,10 +19,10 @@ from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.templates import Output, Template
+from braid.algebra.user_functions import Function
 from braid.lang.bind.constant_traces import Trace
 from braid.lang.bind.dependencies import dependencies
 from braid.lang.bind.empty_ranges import Range, ranges_of, warnings_of
-from braid.lang.bind.user_functions import Function
 from braid.lang.bind.views import View, view_names
 from braid.lang.bind.warnings import Warnings
 from braid.lang.parse import syntax
@@ -31,6 +31,7 @@ from braid.lang.templates.constant_replay import Misfit, Replay
 from braid.lang.templates.fragment_cache import functions_in
 from braid.lang.templates.lifting import Outputs, Places, expressions_of, lift
 from braid.lang.templates.outlines import Outline
+from braid.lang.templates.picked import picked, picking
 
 if TYPE_CHECKING:
     from braid.lang.catalog.catalog import Catalog
@@ -146,7 +147,8 @@ class Skeletons:
         if shape is None:
             known = self._assembler.known(outline) if outline.mode is None else None
             if known is None:
-                return None
+                found = picked(outline)
+                return None if found is None else self.shape(found.everything)
             shape = self._new(outline.key, Shape(*known))
         return shape if shape.parses(outline) else None
 
@@ -169,7 +171,23 @@ class Skeletons:
                 values = variant.values(texts)
                 if values is not None:
                     return _named(variant, values, name)
-        return self._assembled(outline, shape, catalog)
+        return self._picked(outline, catalog) or self._assembled(outline, shape, catalog)
+
+    def _picked(self, outline: Outline, catalog: Catalog) -> KnownQuery | None:
+        """A text that shows attributes of a pattern which is known."""
+        found = picked(outline)
+        known = None if found is None else self.find(found.everything, catalog)
+        if found is None or known is None:
+            return None
+        whole = known.template.base or known.template
+        node = picking(whole.outputs[-1].node, found.items)
+        if node is None:
+            return None
+        outputs = (*whole.outputs[:-1], Output(node, None))
+        template = self._shared(Template(outputs, whole.types, None, whole.views, whole.mode))
+        name = outline.publish
+        made = template if name is None else template.publishing(name)
+        return KnownQuery(made, known.values, known.warnings)
 
     def _assembled(
         self, outline: Outline, shape: Shape | None, catalog: Catalog

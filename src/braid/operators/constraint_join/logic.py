@@ -1,7 +1,7 @@
-"""A join that holds what can still join: see `docs/constraints.md`.
+"""A join that evicts rows which can't join any more: see `docs/constraints.md`.
 
-The law: what it has put out up to an instant, for Istream, is what comes to the product of its
-windows; with rows that are dropped instead of put aside, a part of that.
+The law: its output up to an instant, for Istream, is what comes to the product of its windows; if rows
+are dropped instead of spilled, a part of that.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
 from braid.errors import damaged
-from braid.jit import memory
 from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels.join import pass_time, run
+from braid.jit.vector import take_words
+from braid.operators.constraint_join.fields import read_fields, write_fields
+from braid.operators.constraint_join.kernels.join import TAKEN, WANTED, pass_time, run
+from braid.operators.constraint_join.kernels.records import Tail
 from braid.operators.constraint_join.output import Output
 from braid.operators.constraint_join.passthrough import Resting
 from braid.operators.constraint_join.result_expiry import Going
@@ -46,8 +46,6 @@ from braid.plan.layout import Layout
 
 #: Events after which it is looked after what is held.
 _ROUND = 4096
-#: Where it is said of an input how long its rows are, how large its window is, and if of rows.
-_WINDOW = [stores.WIDTH, stores.SIZE, stores.BY_ROWS]
 
 
 class ConstraintJoinLogic(OneForAll, UsesConstraints):
@@ -73,10 +71,9 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         if by_time or by_rows:
             longest = max(by_time) if by_time else None
             self._going = Going(spec.output, longest, by_rows, context.values)
-        self._frame[frames.GOING] = self._going is not None
-        self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
-        self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
-        self._frame[frames.BUDGET] = _ROUND
+            self._frame.expiry_words = 1 + len(by_rows)
+        self._frame.spills = spec.mode is ConstraintMode.EXACT
+        self._frame.budget = _ROUND
         self._watch = Watch(spec, self._held, self._keys, context.watching)
         self._look = Look(self._held, self._watch, context.watching.worth)
         self._resting: Resting | None = None
@@ -152,7 +149,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         self._watch.make_tables()
         self._look.leave_plain(bytes_, sum(map(len, rows)))
         # Events that it has refused are among those that came, and not among those that it holds.
-        arrived = self._held.stores[:, stores.ARRIVALS]
+        arrived = self._held.stores["arrivals"]
         arrived -= [min(len(own), n) for own, n in zip(rows, arrived.tolist(), strict=True)]
         self._take_over(rows)
 
@@ -166,8 +163,8 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _go_back(self) -> None:
         """Join without constraints again, with all that is held in memory and aside."""
-        now, held = int(self._frame[frames.NOW]), self._held.stores[:, stores.COUNT].sum()
-        if held + sum(self._held.stores[:, stores.ASIDE]) > self._context.instance_budget // 2:
+        now, held = self._frame.now, self._held.stores["count"].sum()
+        if held + sum(self._held.stores["spilled"]) > self._context.instance_budget // 2:
             return
         rows = [self._rows_of(number, now) for number in range(len(self._aside))]
         resting = self._rest()
@@ -180,17 +177,17 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             # Of results whose rows are all there, the plain join knows when they go.
             before = self._going.entries()
             self._going.forget()
-            self._frame[frames.NOW] = -(2**63)
-            arrived = self._held.stores[:, stores.ARRIVALS].copy()
+            self._frame.now = -(2**63)
+            arrived = self._held.stores["arrivals"].copy()
             self._watch.forget_results()
             self._take_over(rows)
-            self._held.stores[:, stores.ARRIVALS] = arrived
+            self._held.stores["arrivals"] = arrived
             self._going.keep_others(before, self._going.entries())
             for number in range(len(self._aside)):
                 self._held.forget(number)
         else:
             self._going.forget()
-        self._frame[frames.NOW] = -(2**63)
+        self._frame.now = -(2**63)
         self._look.return_to_plain(sum(map(len, rows)))
         self._watch.drop_tables()
         self._resting = resting
@@ -200,7 +197,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         parts = [self._held.records(number), self._aside[number].records(now)]
         width = self._spec.inputs[number].layout.width
         records = np.concatenate(parts)
-        order = np.argsort(records[:, width + stores.NUMBER], kind="stable")
+        order = np.argsort(records[:, width + Tail.word("number")], kind="stable")
         return np.ascontiguousarray(records[order, :width])
 
     # ---- with constraints ----
@@ -208,28 +205,22 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
     def _joined(self, inputs: Sequence[Batch], bound: int) -> Rows:
         width = self._spec.output.layout.width
         rows = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
-        before = self._held.stores[:, stores.ARRIVALS].copy()
-        for feed, own in zip(self._held.feeds, rows, strict=True):
-            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
-            feed[frames.FEED_ROW] = 0
-        self._held.known.begin()
+        before = self._held.stores["arrivals"].copy()
+        self._held.feed(rows)
         frame = self._frame
-        frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
+        frame.strings = address(self._context.values.strings.description)
         self._run()
         pass_time(frame, bound)
         for aside in self._aside:
             aside.pass_time(bound)
         self._tend()
-        out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
-        out = out.reshape(-1, width)
+        out = take_words(frame.out).reshape(-1, width)
+        frame.out_rows = 0
         if self._going is not None:
-            words = int(frame[frames.GOING_WORDS])
-            at = frame[frames.GOING_AT]
-            leaves = memory.taken(at, len(out) * words).reshape(-1, words)
+            leaves = take_words(frame.expiries).reshape(-1, frame.expiry_words)
             by_rows = [i for i, w in enumerate(self._spec.windows) if w.kind == "rows"]
             ends = [(int(before[i]), rows[i][:, 1]) for i in by_rows]
             out = self._going.news(out, leaves, bound, ends)
-        frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM, frames.GOING_AT]] = 0
         return out
 
     def _in_order(self, number: int, batch: Batch) -> Rows:
@@ -245,9 +236,9 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             started = thread_time()
             status = run(self._frame, self._residual)
             self._watch.choice.seconds += thread_time() - started
-            if status == 0:
+            if status == TAKEN:
                 return
-            if status == 1:
+            if status == WANTED:
                 self._bring_back()
             else:
                 self._tend()
@@ -256,13 +247,13 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _bring_back(self) -> None:
         """Take rows into memory that an event asks for, and remember that no more are aside."""
-        index = int(self._frame[frames.WANTED_INDEX])
-        hash_ = int(self._frame[frames.WANTED_HASH])
-        aside = self._aside[int(self._held.indexes[index, stores.INDEX_STORE])]
-        aside.bring_back(index, hash_, int(self._frame[frames.NOW]))
-        event = tuple(self._held.feeds[:, frames.FEED_ROW].tolist())
-        self._held.known.note(index, hash_, event)
-        self._held.point_known()
+        index = self._frame.wanted_index
+        hash_ = self._frame.wanted_hash
+        aside = self._aside[int(self._held.indexes["store"][index])]
+        aside.bring_back(index, hash_, self._frame.now)
+        event = tuple(self._held.feeds["row"].tolist())
+        self._held.absent.note(index, hash_, event)
+        self._held.point_absent()
 
     def _tend(self) -> None:
         """Let constraints act on what is held, and write what is to be aside."""
@@ -273,9 +264,9 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             for aside in self._aside:
                 aside.write()
         self._held.tidy()
-        held = int(self._held.stores[:, stores.COUNT].sum())
+        held = int(self._held.stores["count"].sum())
         if held > self._context.instance_budget:
-            self._give_up(int(self._frame[frames.NOW]))
+            self._give_up(self._frame.now)
 
     def _give_up(self, at: int) -> None:
         self.stopped, self._resting = {0: at}, None
@@ -311,7 +302,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         """Rows in memory."""
         if self._resting is not None:
             return sum(self._resting.counts)
-        return int(self._held.stores[:, stores.COUNT].sum())
+        return int(self._held.stores["count"].sum())
 
     @property
     def state_bytes(self) -> int:
@@ -324,8 +315,8 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         return 0
 
     def snapshot(self) -> State:
-        now = int(self._frame[frames.NOW])
-        state: State = {STORES: np.append(self._held.stores[:, SAVED].ravel(), now)}
+        now = self._frame.now
+        state: State = {STORES: np.append(read_fields(self._held.stores, SAVED).ravel(), now)}
         for number, aside in enumerate(self._aside):
             state[f"rows{number}"] = self._held.records(number)
             state[f"aside{number}"] = aside.records(now)
@@ -366,7 +357,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _take_counts(self, state: State) -> None:
         """What is known of events besides those that are held."""
-        self._held.stores[:, stores.ARRIVALS] = self._arrived(state)
+        self._held.stores["arrivals"] = self._arrived(state)
         self._take_going(state)
         self._watch.take_loss(state)
 
@@ -380,10 +371,10 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _restore_rows(self, state: State) -> None:
         saved, arrived = state[STORES], self._arrived(state)
-        self._frame[frames.NOW] = saved[-1]
-        self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
+        self._frame.now = saved[-1]
+        write_fields(self._held.stores, SAVED, saved[:-1])
         for number, aside in enumerate(self._aside):
-            record = int(self._held.stores[number, stores.RECORD])
+            record = int(self._held.stores["record_words"][number])
             self._held.forget(number)
             aside.forget()
             rows = checks.table(state, f"rows{number}", record)
@@ -396,18 +387,19 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _check_numbers(self, number: int, arrived: int, rows: Rows, aside: Rows) -> None:
         """Rows are of events that have come and, of a window by rows, of the last ones."""
-        width, size, by_rows = self._held.stores[number, _WINDOW].tolist()
+        store = self._held.stores[number]
+        width, size, by_rows = store[["width", "size", "by_rows"]].tolist()
         first = max(arrived - size, 0) if by_rows and size >= 0 else 0
         for records in (rows, aside):
-            numbers = records[:, width + stores.NUMBER]
+            numbers = records[:, width + Tail.word("number")]
             checks.within(numbers, first + 1, arrived + 1, "numbers of events")
-        if (np.diff(rows[:, width + stores.NUMBER]) <= 0).any():
+        if (np.diff(rows[:, width + Tail.word("number")]) <= 0).any():
             raise damaged("rows are not in the order in which they came")
 
     def _take_going(self, state: State) -> None:
         if self._going is not None:
             names = sorted(name for name in state if name.startswith("going"))
-            arrivals = self._held.stores[:, stores.ARRIVALS].tolist()
+            arrivals = self._held.stores["arrivals"].tolist()
             by_rows = [
                 n for n, w in zip(arrivals, self._spec.windows, strict=True) if w.kind == "rows"
             ]
@@ -422,7 +414,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             return None
         layout = Layout(tuple(name for _, _, name in carried))
         types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
-        now = int(self._frame[frames.NOW])
+        now = self._frame.now
         parts = []
         for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
             rows = np.concatenate([self._held.records(number), aside.records(now)])
@@ -453,7 +445,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             return
         carried = self._carried()
         base = Layout(tuple(name for _, _, name in carried)).base
-        now, first = int(self._frame[frames.NOW]), 0
+        now, first = self._frame.now, 0
         for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
             own = [(t, c) for t, (i, c, _) in enumerate(carried) if i == number]
             parts = [self._held.records(number), aside.records(now)]
@@ -476,8 +468,8 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         self._watch.forget_codes()
 
     def describe(self) -> dict[str, Any]:
-        names = [stores.COUNT, stores.ASIDE, stores.EVICTED, stores.RETURNS, stores.PEAK]
-        held = self._held.stores[:, names].tolist()
+        names = ["count", "spilled", "evicted", "returned", "peak"]
+        held = self._held.stores[names].tolist()
         found = self._watch.describe()
         if self._resting is not None:
             held = [[rows, 0, 0, 0, rows] for rows in self._resting.counts]

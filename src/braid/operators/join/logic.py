@@ -21,7 +21,7 @@ from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
 from braid.algebra.types import Kind, kind_of
 from braid.jit import codegen, memory, records
-from braid.jit.runtime import address, always
+from braid.jit.runtime import address
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -87,7 +87,7 @@ class JoinLogic:
     def _compile(self) -> None:
         residual = self._residual = residual_of(self._spec)
         places = {Source.INPUT: codegen.Place("e", residual.layout)}
-        self._early = self._late = always
+        self._early = self._late = codegen.always
         constants: list[int] = []
         if not is_true(residual.early):
             function = codegen.predicate(residual.early, places)

@@ -79,8 +79,8 @@ class Holdings:
             self._add_index(number, number, self._compared(number, shape))
 
     @property
-    def _pool_at(self) -> int:
-        return Pool.at(self._pool).address
+    def _pool_at(self) -> Pool:
+        return Pool.at(self._pool)
 
     def _compared(self, number: int, shape: Shape) -> Words:
         """The columns that the first index of an input is of: all, without the weight."""

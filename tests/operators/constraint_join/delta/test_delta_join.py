@@ -128,7 +128,7 @@ def eager() -> Iterator[None]:
         patch.object(constraint_change_aside, "_RARELY", 0),
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
-        patch.object(constraint_change_state, "_ASKED", 4),
+        patch.object(constraint_change_state, "_JUDGED", 4),
         patch.object(constraint_change_state, "_LONG", 0),
     ):
         yield

@@ -10,19 +10,20 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.fields import write_fields
+from braid.operators.constraint_join.kernels.records import LONGEST_LIFETIME, Store
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.cost_choice import Paces
 
-_LONGEST = stores.LONGEST_STAY
+_LONGEST = LONGEST_LIFETIME
 
 
 def stays(paces: Paces, windows: list[tuple[int, bool]]) -> list[int]:
     """How long rows of windows stay, which have a size each and count rows or not."""
-    words = np.zeros((len(windows), stores.STORE_WORDS), np.int64)
-    words[:, [stores.SIZE, stores.BY_ROWS]] = windows
-    paces.set_stays(cast(Stores, SimpleNamespace(stores=words)))
-    return [int(stay) for stay in words[:, stores.STAYS]]
+    stores = np.zeros(len(windows), Store.dtype)
+    write_fields(stores, ["size", "by_rows"], np.array(windows, np.int64))
+    paces.set_stays(cast(Stores, SimpleNamespace(stores=stores)))
+    return [int(stay) for stay in stores["lifetime"]]
 
 
 def test_rows_stay_for_the_time_of_their_windows() -> None:

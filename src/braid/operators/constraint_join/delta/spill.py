@@ -1,7 +1,6 @@
-"""Rows of a relation that are aside: a log in a file, in which rows come and go.
+"""The log on disk of a constraint join of relations, in which rows come and go (`kernels/delta_spill.py`).
 
-See `operators/constraint_join/kernels/delta_spill.py`. A row and the note that it has gone meet when the pieces that they
-are in become one, or when somebody asks for their key.
+A row and its deletion meet when the pieces that they are in are merged, or when their key is looked up.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from braid.operators.constraint_join.delta.state import ChangeStores
-from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.kernels.delta_spill import bring_back
-from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS, IN_RESULT
+from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS
+from braid.operators.constraint_join.kernels.records import IN_RESULT
 from braid.operators.constraint_join.spill import rows as constraint_aside
 from braid.operators.constraint_join.spill.rows import Pieces
 from braid.operators.core.columns import Rows
@@ -75,16 +74,16 @@ class ChangesAside(Pieces):
 
     def __init__(self, held: ChangeStores, number: int) -> None:
         store = held.stores[number]
-        first = int(store[stores.FIRST_INDEX])
-        # Nobody asks the index of equal rows for what is aside.
-        indexes = range(first + 1, first + int(store[stores.INDEXES]))
-        super().__init__(held, number, indexes, int(store[stores.STRIDE]) // 8)
+        first = int(store["first_index"])
+        # Nothing looks up spilled rows in the index of equal rows.
+        indexes = range(first + 1, first + int(store["index_count"]))
+        super().__init__(held, number, indexes, int(store["slot_words"]))
         #: Rows that have been brought back: those that had been in a result, and all others.
         self.returned = np.zeros(2, np.int64)
 
     def write(self) -> None:
         super().write()
-        gone, rows = int(self._store[stores.GONE_ASIDE]), int(self._store[stores.ASIDE])
+        gone, rows = int(self._store["spilled_deletions"]), int(self._store["spilled"])
         if 2 * gone > max(constraint_aside.PIECE, rows - gone):
             self._write_anew()
 
@@ -100,8 +99,8 @@ class ChangesAside(Pieces):
 
     def _settled(self, records: Rows) -> Rows:
         left = settled(records)
-        self._store[stores.ASIDE] -= len(records) - len(left)
-        self._store[stores.GONE_ASIDE] -= _gone(records) - _gone(left)
+        self._store["spilled"] -= len(records) - len(left)
+        self._store["spilled_deletions"] -= _gone(records) - _gone(left)
         return left
 
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
@@ -111,8 +110,8 @@ class ChangesAside(Pieces):
         """Take the rows with a key into memory, those that have not gone."""
         records = self._taken(index, hash_)
         gone = _gone(records)
-        self._store[stores.GONE_ASIDE] -= gone
-        self._store[stores.RETURNS] += len(records) - gone
+        self._store["spilled_deletions"] -= gone
+        self._store["returned"] += len(records) - gone
         had = int((records[records[:, -1] > 0, -1] & IN_RESULT).sum())
         self.returned += [had, len(records) - gone - had]
         if len(records):
@@ -122,7 +121,7 @@ class ChangesAside(Pieces):
 
     def add(self, records: Rows) -> None:
         super().add(records)
-        self._store[stores.GONE_ASIDE] += _gone(records)
+        self._store["spilled_deletions"] += _gone(records)
 
     def records(self) -> Rows:
         """All that is aside."""
@@ -130,7 +129,7 @@ class ChangesAside(Pieces):
 
     def forget(self) -> None:
         super().forget()
-        self._store[stores.GONE_ASIDE] = 0
+        self._store["spilled_deletions"] = 0
 
 
 def _gone(records: Rows) -> int:

@@ -16,11 +16,8 @@ from time import thread_time
 
 import numpy as np
 
-from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.kernels.join import pass_time
-from braid.operators.constraint_join.kernels.sample_arrivals import look
+from braid.operators.constraint_join.kernels.sample_arrivals import sample
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.watch import Watch
 from braid.operators.core.columns import Rows
@@ -97,7 +94,7 @@ class Look:
         if self.is_on or self.events + sum(came) >= self._turn:
             return False
         self.events += sum(came)
-        self._held.stores[:, stores.ARRIVALS] += came
+        self._held.stores["arrivals"] += came
         return True
 
     def observe(
@@ -109,10 +106,8 @@ class Look:
         if not self.is_on:
             self._begin()
         started = thread_time()
-        for feed, own in zip(self._held.feeds, rows, strict=True):
-            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
-            feed[frames.FEED_ROW] = 0
-        look(self._frame)
+        self._held.feed(rows)
+        sample(self._frame)
         pass_time(self._frame, bound)
         self._held.tidy()
         self._watch.look(thread_time() - started)
@@ -122,7 +117,7 @@ class Look:
     def _begin(self) -> None:
         self.is_on, self._turn = True, self.events
         self._results, self._judged = 0, LEAST
-        self._kept = self._held.stores[:, stores.ARRIVALS].copy()
+        self._kept = self._held.stores["arrivals"].copy()
         self._watch.begin_look(_ONE_IN)
 
     def _judge(self, counts: Sequence[int]) -> bool:
@@ -132,8 +127,8 @@ class Look:
         self._judged = looked + max(LEAST, looked // 8)
         if self._estimate(counts) >= self._worth * SUPPOSED:
             return True
-        one_in = int(self._frame[frames.LOOKING])
-        if one_in < _ONE_IN_MANY and self._held.stores[:, stores.COUNT].sum() > _MANY:
+        one_in = self._frame.sampling
+        if one_in < _ONE_IN_MANY and self._held.stores["count"].sum() > _MANY:
             self._watch.look_at(2 * one_in)
         windows = _WINDOWS if self._watch.is_proving() else _WINDOWS_IN_VAIN
         if looked > max(LONGEST, windows * sum(counts)) or not self._watch.is_looking():
@@ -145,11 +140,11 @@ class Look:
     def _estimate(self, counts: Sequence[int]) -> float:
         """The part of memory that would be saved: by constraints and by rows that are refused, as
         seen, and by rows that leave after their only result."""
-        all_ = self._held.bytes_and_time(self._held.stores[:, stores.CAME])
-        seen = float(self._frame[frames.LEFT_EARLY]) / all_ if all_ else 0.0
-        widths = self._held.stores[:, stores.STRIDE]
+        all_ = self._held.bytes_and_time(self._held.stores["accepted"])
+        seen = float(self._frame.saved) / all_ if all_ else 0.0
+        widths = self._held.slot_bytes
         total = float((widths * np.array(counts)).sum())
-        arrived = self._held.stores[:, stores.ARRIVALS] - self._kept
+        arrived = self._held.stores["arrivals"] - self._kept
         done = 0.0
         for number in self._watch.covering():
             share = float(widths[number]) * counts[number] / total if total else 0.0
@@ -172,7 +167,7 @@ class Look:
         self._watch.end_look()
         for number in range(len(self._held.stores)):
             self._held.forget(number)
-        self._frame[frames.NOW] = -(2**63)
+        self._frame.now = -(2**63)
 
     # ---- with constraints ----
 
@@ -201,12 +196,12 @@ class Look:
     def _plain_rows(self) -> float:
         """The rows that the plain join would hold now: those of the windows that WHERE keeps."""
         held = self._held.stores
-        arrived = held[:, stores.ARRIVALS] - self._kept
-        kept = np.minimum(1.0, held[:, stores.CAME] / np.maximum(1, arrived))
-        self._frame[frames.LEFT_EARLY] = 0
-        self._kept = held[:, stores.ARRIVALS].copy()
-        held[:, stores.CAME] = 0
-        rows = [self._watch.paces.held(number, store) for number, store in enumerate(held)]
+        arrived = held["arrivals"] - self._kept
+        kept = np.minimum(1.0, held["accepted"] / np.maximum(1, arrived))
+        self._frame.saved = 0
+        self._kept = held["arrivals"].copy()
+        held["accepted"] = 0
+        rows = np.array([self._watch.paces.held(n, store) for n, store in enumerate(held)])
         return float((rows * kept).sum())
 
     # ---- state ----
