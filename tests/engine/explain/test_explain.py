@@ -101,7 +101,7 @@ def test_selections_one_after_the_other() -> None:
     assert "merged by d_sigma from 2 selections" in e.explain()
     alone = engine(rules="none")
     alone.query("a", "FROM FILTER{Price < 1} Stock")
-    assert "made by no rule: 1 selection alone" in alone.explain()
+    assert "merged by no rule: 1 selection" in alone.explain()
 
 
 def test_one_query_has_its_own_way_and_automaton() -> None:

@@ -273,9 +273,9 @@ def test_changes_that_cannot_be_made_are_refused_with_the_reason_and_change_noth
     reasons = {
         "unknown op": change("replace", "jump", KEYED),
         "needs the id": change("add", "", SPREAD),
-        "takes its text": change("add", "x", None),
+        "needs its text": change("add", "x", None),
         "in the past": change("add", "x", SPREAD, BEGIN),
-        "there is a query 'jump' already": change("add", "jump", SPREAD),
+        "query 'jump' already exists": change("add", "jump", SPREAD),
         "publishes 'Jump'": change("add", "x", SPREAD.replace("High", "Jump")),
         "no attribute": change("add", "x", "SELECT Nope FROM Stock"),
         "there is no query 'nobody'": change("drop", "nobody"),

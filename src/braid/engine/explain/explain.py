@@ -183,7 +183,7 @@ def _channel(view: ChannelView) -> str:
     if view.name.startswith("stream:"):
         return name
     if not view.membered:
-        return f"{name} (everybody's)"
+        return f"{name} (for all members)"
     told = counted(view.nodes, "member node")
     return f"{name} (channel of {counted(view.queries, 'member')}, {told})"
 

@@ -22,7 +22,7 @@ from braid.algebra.functions import AGGREGATES
 from braid.cache_directory import cache_directory
 from braid.lang.parse import syntax
 from braid.lang.parse.constraint_syntax import ConstraintBuilder
-from braid.lang.parse.durations import in_all, microseconds
+from braid.lang.parse.durations import microseconds, total_microseconds
 from braid.lang.parse.limits import MAX_DEPTH, MAX_HELD, MAX_INPUTS
 from braid.lang.parse.parse_errors import explain
 from braid.lang.parse.problems import At, Problem, Problems
@@ -103,7 +103,9 @@ class _Builder(ConstraintBuilder):
     def period(self, *tokens: Token) -> syntax.Period:
         at = _from_to(tokens[0], tokens[-1])
         parts = zip(tokens[::2], tokens[1::2], strict=True)
-        return syntax.Period(in_all([microseconds(n, u, _at(u)) for n, u in parts], at), at)
+        return syntax.Period(
+            total_microseconds([microseconds(n, u, _at(u)) for n, u in parts], at), at
+        )
 
     def text(self, token: Token) -> syntax.Text:
         return syntax.Text(unquote(token), _at(token))
@@ -257,8 +259,8 @@ class _Builder(ConstraintBuilder):
 
     def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
         if len(inputs) > MAX_INPUTS:
-            message = f"FROM has {len(inputs):,} inputs: {MAX_INPUTS} are the most"
-            hint = "publish a part of the join as a stream of its own"
+            message = f"FROM has {len(inputs):,} inputs: at most {MAX_INPUTS} are allowed"
+            hint = "publish a part of the join as a separate stream"
             raise Problem("E127", message, inputs[MAX_INPUTS].at, hint)
         return inputs
 
@@ -303,7 +305,7 @@ class _Builder(ConstraintBuilder):
         at = _from_to(minus or numbers[0], numbers[-1])
         first, *groups = numbers
         if groups and not (_is_group(first, 1) and all(_is_group(group, 3) for group in groups)):
-            hint = "a comma stands before each three digits: 50,000"
+            hint = "commas separate groups of three digits: 50,000"
             raise Problem("E177", "this is not a number", at, hint)
         return syntax.Number("-" * (minus is not None) + "".join(numbers), at)
 
@@ -320,7 +322,7 @@ class _Builder(ConstraintBuilder):
                 raise Problem("E177", "a window cannot have a negative length", amount.at)
             found.append(microseconds(amount.text, str(unit), _at(unit)))
         at = _from_to(parts[0], parts[-1])
-        return syntax.Period(in_all(found, at), at)
+        return syntax.Period(total_microseconds(found, at), at)
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)
@@ -451,7 +453,7 @@ def _to_stream(
     if isinstance(query, syntax.Detect):
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, "DETECT gives a stream")
     if query.to_stream is not None:
-        hint = f"{query.to_stream.name} has made a stream of it already"
+        hint = f"{query.to_stream.name} already makes a stream of it"
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, hint)
     if publish is not None and query.publish is not None:
         raise Problem("E132", "this query is published twice", publish.at)
