@@ -81,10 +81,10 @@ def test_queries_that_differ_in_constants_have_one_function() -> None:
         test = Call("gt", (Ref(Source.INPUT, "a", BIGINT), Literal(bound, BIGINT)), BOOLEAN)
         return codegen.predicate(test, {Source.INPUT: codegen.Place("e", LAYOUT)})
 
-    one, other = function(1), function(2)
+    one, other = function(10), function(20)
     assert one.compiled is other.compiled
     assert one.program == other.program
-    assert [f.parameters[0].value for f in (one, other)] == [1, 2]
+    assert [f.parameters[0].value for f in (one, other)] == [10, 20]
 
 
 def test_nothing_is_compiled_before_it_is_used() -> None:

@@ -1,8 +1,8 @@
 """The one code generator: predicates and writers, from checked expressions to functions for kernels.
 
-A program is built from the bound syntax tree only. Every literal of the query is lifted into a
-parameter array, so queries that differ in constants only have the same program, and so one
-function. Compiled, a function is machine code that LLVM makes of it (`llvm_code.py`). With the
+A program is built from the bound syntax tree only. Literals of the query are lifted into a
+parameter array, except the integers -1, 0 and 1. So queries that differ in other constants only have
+the same program, and so one function. Compiled, a function is machine code that LLVM makes of it (`llvm_code.py`). With the
 compiler off it is Python (`python_code.py`).
 """
 
