@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from braid.plan.routes import Route
+
 
 @dataclass(frozen=True)
 class Suspension:
@@ -54,3 +56,10 @@ def _only(streams: Sequence[str | None]) -> str:
     named = [repr(name) for name in sorted(name for name in streams if name is not None)]
     named += ["its own results"] if None in streams else []
     return f"; of its outputs {' and '.join(named)} ended" if named else ""
+
+
+def ended_outputs(route: Route, stage: int) -> tuple[str | None, ...]:
+    """The outputs that depend on a stage, if there are others."""
+    places = route.exits_after(stage)
+    several = len(places) < len(route.exits)
+    return tuple(route.exits[place].stream for place in places) if several else ()

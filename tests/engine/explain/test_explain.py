@@ -195,7 +195,8 @@ def large() -> braid.Engine:
     text = "SELECT Name FROM FILTER{Name = :who AND Price > :floor}(Stock) PUBLISH Big"
     e.query("big", f"CREATE QUERY big FOR EACH (who STRING, floor DOUBLE) AS {text}", rows)
     for i in range(60):
-        text = f"SELECT Name, Price + 1 AS p{i} FROM FILTER{{Price < {i}}} Stock PUBLISH P{i}"
+        shown = f"concat(Name, '{i}') AS p{i}"
+        text = f"SELECT {shown} FROM FILTER{{Price < {i}}} Stock PUBLISH P{i}"
         e.query(f"s{i}", text)
     return e
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.types import sql_name
-from braid.engine.query_registry import Admitted, ExitPoint
+from braid.engine.query_registry import Admitted, ExitPoint, QueryRegistry
 from braid.engine.shard import Shard
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
@@ -69,6 +69,8 @@ class MopView:
 @dataclass
 class ExitView:
     point: ExitPoint
+    #: What the queries show that are looked at.
+    names: tuple[str, ...]
     queries: QuerySample = field(default_factory=QuerySample)
 
 
@@ -86,6 +88,16 @@ class Overview:
 
     def readers(self, channel: str) -> list[str]:
         return [s for s, view in self.mops.items() if channel in view.mop.inputs]
+
+
+def _shown_by(registry: QueryRegistry, queries: Sequence[int]) -> dict[int, dict[str, None]]:
+    """The attributes that queries show at each exit that is one of theirs, by its identity."""
+    found: dict[int, dict[str, None]] = {}
+    for number in queries:
+        admitted = registry.of(number)
+        for exit_, point in zip(admitted.route.exits, admitted.exits, strict=True):
+            found.setdefault(id(point), {}).update(dict.fromkeys(exit_.schema.names))
+    return found
 
 
 def short(signature: str) -> str:
@@ -111,14 +123,16 @@ def collect_plan(shard: Shard, queries: Sequence[int] | None = None) -> Overview
     }
     found = _Collector(mops)
     for point in executor.exits.values():
-        found.exits[id(point)] = ExitView(point)
+        found.exits[id(point)] = ExitView(point, point.names)
     for admitted, rows in registry.living():
         found.add(admitted, rows)
     found.finish()
     exits, templates = list(found.exits.values()), list(found.templates.values())
     if queries is not None:
-        own = {id(p) for n in queries for p in registry.of(n).exits}
-        exits = [view for view in exits if id(view.point) in own]
+        shown = _shown_by(registry, queries)
+        exits = [view for view in exits if id(view.point) in shown]
+        for view in exits:
+            view.names = tuple(shown[id(view.point)])
         routes = {id(registry.of(n).route) for n in queries}
         templates = [who for key, who in found.templates.items() if key in routes]
     return Overview(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Halves, Record, Words, i64, record
 from braid.jit.runtime import WORDS, address, kernel
 

@@ -7,8 +7,8 @@ the nodes of the input (see `state.py`).
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hash_table import resize_links
 from braid.jit.memory import release, resized
 from braid.jit.records import Halves, Words

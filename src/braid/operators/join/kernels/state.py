@@ -7,8 +7,8 @@ and output nodes that come later on the same input nodes find the rows of those.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hash_table import resize_links
 from braid.jit.memory import resized
 from braid.jit.records import Halves, Record, Words, i64, record

@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
+from braid.jit import types
 from braid.jit.hash_table import first
 from braid.jit.records import Words
 from braid.jit.ring import event_at, slot_of
 from braid.jit.runtime import COMPILED, kernel
+from braid.jit.types import intrinsic
 from braid.jit.vector import reserve
 from braid.operators.core.kernels.node_sets import ALL, BITS, has_bit, lowest, set_bit
 from braid.operators.core.kernels.nodes import SET

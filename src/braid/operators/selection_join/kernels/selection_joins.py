@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.expiry_heap import pop_expiry, push_expiry
 from braid.jit.records import Words
 from braid.jit.ring import event_at, first_from
