@@ -113,16 +113,18 @@ def forget_suspects(frame: WindowFrame) -> None:
     frame.suspected = 0
 
 
-# ---- search ----
-
-
 @kernel()
-def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early: Any) -> bool:
-    """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
+def next_event(frame: WindowFrame, step: Step, level: Level, early: Any) -> int:
+    """Bind the next event that a probe finds and that is in the longest window; its age, or -1 if there
+    is none."""
     input_ = step.input
-    ring, index, cover = ring_of(frame, input_), frame.indexes[step.index], frame.covers[input_]
+    ring, index, longest = (
+        ring_of(frame, input_),
+        frame.indexes[step.index],
+        frame.covers[input_].longest,
+    )
     links, rows, slots, words = index.links, ring.rows, ring.capacity - 1, ring.slot_words
-    base, oldest, longest = ring.base, ring.oldest, cover.longest
+    base, oldest = ring.base, ring.oldest
     instant, latest = seen_at(frame, input_), latest_of(frame)
     hash_, number = level.hash, level.slot
     while True:
@@ -138,15 +140,33 @@ def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early:
         age = age_of(row, instant, latest)
         if age > longest:
             number = np.int64(-1)
-        elif (
-            age >= 0
-            and found(frame, step, index, row, base, early)
-            and carry(frame, depth, level, cell_of(ring, row), cover, age)
-        ):
-            index.wanted += 1
+        elif age >= 0 and found(frame, step, index, row, base, early):
             level.slot = number
-            return True
+            return age
     level.slot = -1
+    return np.int64(-1)
+
+
+@kernel()
+def note_wanted(frame: WindowFrame, step: Step) -> bool:
+    """Some node sees the event that was found."""
+    frame.indexes[step.index].wanted += 1
+    return True
+
+
+# ---- search ----
+
+
+@kernel()
+def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early: Any) -> bool:
+    """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
+    input_ = step.input
+    ring, cover = ring_of(frame, input_), frame.covers[input_]
+    age = next_event(frame, step, level, early)
+    while age >= 0:
+        if carry(frame, depth, level, cell_of(ring, frame.bound[input_].row), cover, age):
+            return note_wanted(frame, step)
+        age = next_event(frame, step, level, early)
     return False
 
 

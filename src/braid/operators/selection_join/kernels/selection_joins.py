@@ -24,16 +24,15 @@ from braid.operators.join.kernels.frame import (
     next_row,
     steps_of,
 )
-from braid.operators.join.kernels.probe import begin, found, next_chain
+from braid.operators.join.kernels.probe import begin
 from braid.operators.join.kernels.rings import add_event, cell_of, ring_of
 from braid.operators.join.kernels.window_covers import drop_expired, first_of
 from braid.operators.join.kernels.window_joins import (
-    age_of,
     forget_suspects,
-    latest_of,
+    next_event,
     note_hash,
+    note_wanted,
     same_size,
-    seen_at,
     some_suspect,
     start,
 )
@@ -69,33 +68,11 @@ _MOST = np.int64(9223372036854775807)
 def _next_event(frame: SelectionFrame, depth: int, step: Step, level: Level, early: Any) -> bool:
     """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
     input_ = step.input
-    ring, index, cover = ring_of(frame, input_), frame.indexes[step.index], frame.covers[input_]
-    links, rows, slots, words = index.links, ring.rows, ring.capacity - 1, ring.slot_words
-    base, oldest, longest = ring.base, ring.oldest, cover.longest
-    instant, latest = seen_at(frame, input_), latest_of(frame)
-    hash_, number = level.hash, level.slot
-    while True:
-        if number < oldest:
-            if not next_chain(index, level):
-                break
-            hash_, number = level.hash, level.slot
-            continue
-        link, row = links[number & slots], rows.after((number & slots) * words)
-        number = link.next
-        if link.hash != hash_:
-            continue
-        age = age_of(row, instant, latest)
-        if age > longest:
-            number = np.int64(-1)
-        elif (
-            age >= 0
-            and found(frame, step, index, row, base, early)
-            and narrow(frame, depth, level, input_, row, age)
-        ):
-            index.wanted += 1
-            level.slot = number
-            return True
-    level.slot = -1
+    age = next_event(frame, step, level, early)
+    while age >= 0:
+        if narrow(frame, depth, level, input_, frame.bound[input_].row, age):
+            return note_wanted(frame, step)
+        age = next_event(frame, step, level, early)
     return False
 
 
