@@ -1,7 +1,7 @@
 """The types of what kernels take and return, as data.
 
-To name a signature costs nothing: the compiler (`compiled/compiler.py`) is loaded only if a kernel has to be
-compiled. The names are those of Numba: `int64`, `float64[::1]`, `Array(int64, 2, "C")`,
+To name a signature costs nothing: the compiler (`compiled/compiler.py`) is loaded only if a kernel has
+to be compiled. The names are those of Numba: `int64`, `float64[::1]`, `Array(int64, 2, "C")`,
 `boolean(int64, int64)`.
 """
 
@@ -118,7 +118,7 @@ class Intrinsic:
         self.__name__ = definition.__name__
 
     def __call__(self, *_args: Any) -> Any:
-        raise NotImplementedError(f"{self.__name__} is for compiled kernels only")
+        raise TypeError(f"{self.__name__} is for compiled kernels only")
 
 
 class Callee:

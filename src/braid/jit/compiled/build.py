@@ -63,6 +63,10 @@ def _call(line: str, kernels: Mapping[str, Any]) -> Wanted | None:
     arguments = _Parser(line[len(name) :]).arguments()
     if arguments is None or len(arguments) != known.function.__code__.co_argcount:
         return None
+    for place, expected in known.pointers.items():
+        given = arguments[place]
+        if not isinstance(given, types.Pointer) or not issubclass(given.target, expected):
+            return None
     return Wanted(known.function, arguments)
 
 
@@ -153,7 +157,7 @@ def _build_for(folder: Path, target: str, processes: int) -> Path:
     if codes.keys() != keys:
         with tempfile.TemporaryDirectory(prefix="braid-build-") as made:
             codes |= _compiled(keys - codes.keys(), target, processes, Path(made))
-    if codes.keys() != known.keys():
+    if codes.keys() != known.keys() or not path.exists():
         store.write_pack(path, codes)
     for former in folder.glob(f"{target}-*.pack"):
         if former != path:
@@ -200,7 +204,10 @@ def work(made: Path) -> None:
         except FileNotFoundError:
             continue
         key = taken.read_text(encoding="utf-8")
-        codes[key] = tuple(compiled(*by_key[key]))
+        try:
+            codes[key] = tuple(compiled(*by_key[key]))
+        except Exception as error:  # any error of the compiler: the others are built all the same
+            print(f"left out: {key}: {error}", file=sys.stderr)
     (made / f"{os.getpid()}.kernels").write_bytes(pickle.dumps(codes))
 
 
