@@ -1,8 +1,8 @@
 """Templates: queries that differ only in their constants, as one query and a table of constants.
 
-A template's outputs have `Parameter`s where its queries have constants. What cannot be known
-without the constants is left open in them: a duration that is compared with a parameter bounds
-nothing, so a template's horizons are at least as long as those of any of its queries.
+A template's outputs have `Parameter`s in place of the constants of its queries. They leave open
+whatever depends on the constants: a comparison of a duration with a parameter bounds nothing, so a
+template's horizons are at least as long as those of its queries.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Template:
         return tuple(dict.fromkeys(names))
 
     def instantiate(self, values: Sequence[Any]) -> tuple[Output, ...]:
-        """The outputs of the query with these constants, bound as if they stood in its text."""
+        """The outputs with these constants, bound as if they were in the text."""
         assert len(values) == len(self.types), "one value for each parameter"
         if not self.types:
             return self.outputs
@@ -87,7 +87,7 @@ class Template:
         )
 
     def publishing(self, name: str) -> Template:
-        """The same template under another name of its own stream; the nodes are shared."""
+        """The same template with another name for its own stream. The nodes are shared."""
         own = Output(self.outputs[-1].node, name)
         outputs = (*self.outputs[:-1], own)
         return Template(outputs, self.types, self.base or self, self.views, self.mode)
@@ -113,7 +113,7 @@ class Members:
 
     @staticmethod
     def of(template: Template, ids: Sequence[str], values: Sequence[Sequence[Any]]) -> Members:
-        """From rows of plain values, one for each id."""
+        """Members from rows of plain values, one for each id."""
         columns = zip(*values, strict=True) if values else [()] * len(template.types)
         arrays = tuple(
             pa.array(list(column), type_)
@@ -149,26 +149,27 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
         case Read():
             return node
         case Select():
-            return replace(node, input=below(node.input), predicate=change(node.predicate))
+            return _over(node, input=below(node.input), predicate=change(node.predicate))
         case Project():
-            items = tuple((name, change(e)) for name, e in node.items)
-            return replace(node, input=below(node.input), items=items)
+            return _over(node, input=below(node.input), items=_items(node.items, change))
         case SameTime():
             aggregates = tuple(replace(a, args=tuple(map(change, a.args))) for a in node.aggregates)
             return replace(node, input=below(node.input), aggregates=aggregates)
         case Union():
-            return replace(node, first=below(node.first), second=below(node.second))
+            return _over(node, first=below(node.first), second=below(node.second))
         case SequenceNode():
             first, second = below(node.first), below(node.second)
-            return replace(node, first=first, second=second, predicate=change(node.predicate))
+            return _over(node, first=first, second=second, predicate=change(node.predicate))
         case Iterate():
-            return Iterate(
-                below(node.first),
-                below(node.second),
-                change(node.predicate),
-                change(node.rebind),
-                tuple((name, change(e)) for name, e in node.aggregates),
-                node.horizon,
+            first, second = below(node.first), below(node.second)
+            predicate, rebind = change(node.predicate), change(node.rebind)
+            return _over(
+                node,
+                first=first,
+                second=second,
+                predicate=predicate,
+                rebind=rebind,
+                aggregates=_items(node.aggregates, change),
             )
         case Documents():
             return node.changed(change)
@@ -176,3 +177,18 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
             return node.over(tuple(map(below, node.inputs)))
         case ToStream():
             return replace(node, relation=rebuilt(node.relation, change, below))
+
+
+def _over(node: Select | Project | Union | SequenceNode | Iterate, **fields: Any) -> Node:
+    """The node with other fields; the same one if they are what it has."""
+    same = all(getattr(node, name) is value for name, value in fields.items())
+    return node if same else replace(node, **fields)
+
+
+def _items(
+    items: tuple[tuple[str, Expression], ...], change: Callable[[Expression], Expression]
+) -> tuple[tuple[str, Expression], ...]:
+    """The items with other expressions; the same tuple if no expression is another one."""
+    changed = tuple([(name, change(e)) for name, e in items])
+    same = all(new[1] is old[1] for new, old in zip(changed, items, strict=True))
+    return items if same else changed

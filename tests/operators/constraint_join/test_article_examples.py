@@ -47,7 +47,7 @@ class Join:
             engine._catalog.add_constraint(constraint)
         specs = (mop.spec for mop in engine._running().plan.mops.values())
         (self.spec,) = (spec for spec in specs if isinstance(spec, ConstraintJoinSpec))
-        context = Context(aside_above=0, watching=Watching(sample=0.0))
+        context = Context(spill_above=0, watching=Watching(sample=0.0))
         self.logic = ConstraintJoinLogic(self.spec, context)
         self.now = 0
         self.streams = [stream for stream, _ in self.spec.names]

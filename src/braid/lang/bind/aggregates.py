@@ -1,4 +1,4 @@
-"""Aggregates, of SAMETIME first of all: syntax -> `algebra.nodes.Aggregate`.
+"""Aggregates, mainly of SAMETIME: syntax -> `algebra.nodes.Aggregate`.
 
 `ARG_MAX(x)` alone stands for the whole event with the greatest x: one `max_by` for each
 attribute of the input.
@@ -37,7 +37,7 @@ def bind_aggregates(
             for aggregate in new:
                 if aggregate.name in taken:
                     hint = "give each its own name with AS"
-                    raise Problem("E108", f"{aggregate.name!r} is there twice", item.at, hint)
+                    raise Problem("E108", f"{aggregate.name!r} occurs twice", item.at, hint)
             found.extend(new)
     gather.check()
     return tuple(found)
@@ -49,7 +49,7 @@ def _bind(
     call = item.expression if isinstance(item, syntax.Item) else None
     if not isinstance(call, syntax.Apply) or not isinstance(item, syntax.Item):
         hint = f"aggregates: {', '.join(_KNOWN)}; compute with their results in SELECT"
-        raise Problem("E117", "SAMETIME takes aggregates only", item.at, hint)
+        raise Problem("E117", "SAMETIME takes only aggregates", item.at, hint)
     function = call.function.name.lower()
     if function in _WHOLE_EVENT:
         return _whole_event(_WHOLE_EVENT[function], call, item, input_, binder)
@@ -67,7 +67,7 @@ def _whole_event(
 ) -> tuple[Aggregate, ...]:
     if item.name is not None:
         hint = f"for one attribute write {function}(attribute, ...) AS {item.name.name}"
-        message = f"{call.function.name} gives a whole event and takes no AS"
+        message = f"{call.function.name} returns a whole event and can't have AS"
         raise Problem("E117", message, item.at, hint)
     count_args(call, 1)
     by = _orderable(call, call.args[0], binder)
@@ -78,7 +78,7 @@ def _whole_event(
 def bind_arguments(
     function: str, call: syntax.Apply, binder: Expressions
 ) -> tuple[tuple[Expression, ...], pa.DataType]:
-    """What an aggregate is applied to, and the type of its result."""
+    """The argument of an aggregate, and the type of its result."""
     if call.star or (function == "count" and not call.args):
         if function != "count":
             raise Problem("E117", f"{call.function.name}(*) has no meaning", call.at)

@@ -1,7 +1,7 @@
 """Declarations of constraints, from CREATE CONSTRAINT or from Python, checked against the streams.
 
-Declared streams have constraints, and those that queries publish. Views have none: what they are
-follows from their inputs, and is observed where it is joined.
+Declared and published streams can have constraints. Views cannot: their properties follow from
+their inputs, and joins observe them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Source:
-    """A stream, declared or published, as far as a constraint is about it."""
+    """The parts of a declared or published stream that constraints need."""
 
     name: str
     schema: Schema
@@ -44,7 +44,8 @@ _NOWHERE = (0, 0)
 def bind_constraint(
     node: syntax.CreateConstraint, catalog: Catalog, failed: Collection[str] = ()
 ) -> Constraint:
-    """CREATE CONSTRAINT; `failed` are streams whose absence is another statement's fault."""
+    """CREATE CONSTRAINT. `failed` are streams that are missing because of an error in another
+    statement."""
     gather = Gather()
     with gather:
         _check_name(node.name, catalog)
@@ -74,20 +75,25 @@ def declared_constraint(
     target_attributes: str | Sequence[str] = (),
     within: int | str | None = None,
 ) -> Constraint:
-    """The same from Python: `within` is a number of rows, or "100 rows", "10 minutes", "5 ticks"."""
+    """A constraint from Python: `within` is a number of rows, or "100 rows", "10 minutes", "5
+    ticks"."""
     word = kind.value if isinstance(kind, ConstraintKind) else kind.lower()
     kinds = [known.value for known in ConstraintKind]
     if word not in kinds:
         hint = alternatives("kinds", word, kinds)
         raise ConfigError("E197", f"there is no kind of constraint {kind!r}", hint)
     if (word == "references") != (target is not None):
-        hint = 'give target="..." and target_attributes with "references", and only there'
-        raise ConfigError("E197", f"constraint {name!r}: what it refers to does not fit", hint)
+        hint = 'give target="..." and target_attributes with "references" only'
+        raise ConfigError(
+            "E197", f"constraint {name!r}: the target is missing, or this kind has none", hint
+        )
     if word == "key" and within is not None:
-        raise ConfigError("E198", f"constraint {name!r}: a key is one or is none")
+        raise ConfigError(
+            "E198", f"constraint {name!r}: KEY constraints don't take WITHIN", "remove it"
+        )
     own, theirs = _idents(attributes), _idents(target_attributes)
     if not own:
-        raise ConfigError("E197", f"constraint {name!r} names no attribute")
+        raise ConfigError("E197", f"constraint {name!r} has no attributes")
     node = syntax.CreateConstraint(
         syntax.Ident(name, _NOWHERE),
         word,
@@ -125,7 +131,7 @@ def _read_within(within: int | str | None) -> syntax.Within | None:
 def _check_name(name: syntax.Ident, catalog: Catalog) -> None:
     if name.name in catalog.constraints:
         hint = f"drop it first: DROP CONSTRAINT {name.name}"
-        raise Problem("E195", f"there is a constraint {name.name!r} already", name.at, hint)
+        raise Problem("E195", f"constraint {name.name!r} already exists", name.at, hint)
 
 
 def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> _Source:
@@ -135,7 +141,7 @@ def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> _S
         return _Source(found.stream, found.schema, found.unit, time)
     taken = catalog.taken(name.name)
     if taken is not None:
-        hint = "declare it for the streams that this is made of"
+        hint = "declare it on the streams that it reads"
         message = f"{name.name!r} is not a declared stream: {taken}"
         raise Problem("E197", message, name.at, hint)
     hint = alternatives("streams", name.name, catalog.streams)
@@ -149,14 +155,14 @@ def _attributes(stream: _Source, names: Sequence[syntax.Ident]) -> tuple[str, ..
     for name in names:
         with gather:
             if name.name in stream.time:
-                message = f"{name.name!r} is the time of {stream.name!r}, which is ordered anyway"
+                message = f"{name.name!r} is the time of {stream.name!r}, which is always ordered"
                 raise Problem("E103", message, name.at)
             if name.name not in stream.schema:
                 hint = alternatives("attributes", name.name, stream.schema.names)
                 message = f"stream {stream.name!r} has no attribute {name.name!r}"
                 raise Problem("E103", message, name.at, hint)
             if name.name in seen:
-                raise Problem("E108", f"attribute {name.name!r} is there twice", name.at)
+                raise Problem("E108", f"attribute {name.name!r} occurs twice", name.at)
             seen.add(name.name)
     gather.check()
     return tuple(name.name for name in names)
@@ -166,10 +172,10 @@ def _check_types(kind: ConstraintKind, stream: _Source, node: syntax.CreateConst
     for name in node.attributes:
         type_ = stream.schema.type_of(name.name)
         if kind_of(type_) is Kind.OPAQUE:
-            message = f"{name.name!r} is {sql_name(type_)}, which no join compares"
+            message = f"{name.name!r} is {sql_name(type_)}, which joins cannot compare"
             raise Problem("E197", message, name.at)
         if kind in _ORDERED and kind_of(type_) is Kind.STRING:
-            hint = "numbers and times have an order that joins can use"
+            hint = "order constraints need a number or a time"
             raise Problem("E197", f"{name.name!r} is a string", name.at, hint)
     if kind in _ORDERED and len(node.attributes) > 1:
         hint = "declare a constraint for each attribute"
@@ -182,7 +188,9 @@ def _check_pairs(stream: _Source, target: _Source, node: syntax.CreateConstraint
     if len(node.attributes) != len(node.target_attributes):
         count, theirs = len(node.attributes), len(node.target_attributes)
         message = f"{count} attributes cannot refer to {theirs}"
-        raise Problem("E197", message, node.target.at, "name as many on both sides")
+        raise Problem(
+            "E197", message, node.target.at, "name the same number of attributes on both sides"
+        )
     if stream.unit != target.unit:
         message = f"{stream.name!r} and {target.name!r} have different clocks: one counts ticks"
         raise Problem("E197", message, node.target.at)
@@ -216,36 +224,34 @@ def _whole(amount: syntax.Number) -> int:
     if k is None:
         raise Problem("E198", f"{quoted(amount.text)} is not a whole number", amount.at)
     if not 0 <= k < _HIGHEST:
-        hint = "0 is kept strictly; a larger number says by how much it may be missed"
-        raise Problem(
-            "E198", f"a constraint cannot be kept within {quoted(str(k))}", amount.at, hint
-        )
+        hint = "0 allows no deviation; a larger number is the largest allowed deviation"
+        raise Problem("E198", f"WITHIN {quoted(str(k))} is out of range", amount.at, hint)
     return k
 
 
-# --- what a query does with constraints ---
+# --- the mode of a query ---
 
 
 def bind_mode(name: syntax.Ident | None) -> ConstraintMode | None:
-    """What stands after CONSTRAINTS in CREATE QUERY."""
+    """The mode after CONSTRAINTS in CREATE QUERY."""
     if name is None:
         return None
     modes = [mode.name for mode in ConstraintMode]
     if name.name.upper() not in modes:
         hint = alternatives("modes", name.name, modes)
-        raise Problem("E199", f"there is no mode {name.name!r} of constraints", name.at, hint)
+        raise Problem("E199", f"there is no constraint mode {name.name!r}", name.at, hint)
     return ConstraintMode[name.name.upper()]
 
 
 def settled_mode(
     mode: ConstraintMode | None, outputs: Sequence[Output]
 ) -> tuple[ConstraintMode | None, Warnings]:
-    """The mode that the query will have, with the warning that it is not the one it asked for."""
+    """The mode that the query gets, with a warning if it is not the requested one."""
     found = None if mode is None else safe_mode(mode, outputs)
     if found is mode:
         return mode, ()
     message = (
-        "an aggregate, a pattern, Dstream or Rstream over a join needs all its results: "
-        "CONSTRAINTS EXACT is used, not MONITORED"
+        "an aggregate, a pattern, Dstream or Rstream needs all results of the join below it: "
+        "Braid uses CONSTRAINTS EXACT instead of MONITORED"
     )
     return found, (("W203", message),)

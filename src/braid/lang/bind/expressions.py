@@ -1,4 +1,4 @@
-"""Scalar expressions: syntax -> typed algebra, with every implicit cast written out."""
+"""Scalar expressions: syntax -> typed algebra, with all implicit casts."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _COMPARISONS = {
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "DIV": "int_div"}
 
 
-#: How many parts the expressions of one place may have.
+#: The most parts of the expressions of one place.
 MAX_SIZE = 50_000
 
 
 class Expressions:
-    """Binds the expressions of one place in a query, whose names `scope` knows."""
+    """A binder of the expressions of one place in a query, with the names of `scope`."""
 
     def __init__(self, scope: Scope, functions: Functions, constants: Constants) -> None:
         self.scope = scope
@@ -69,10 +69,10 @@ class Expressions:
         self._size = 0
 
     def bind(self, node: syntax.Scalar) -> Expression:
-        # BETWEEN, NULLIF and the like write their operand twice: nested, that would explode.
+        # BETWEEN, NULLIF and the like repeat their operand, so nested ones grow exponentially.
         self._size += 1
         if self._size > MAX_SIZE:
-            raise Problem("E122", "this expression is too large when written out", node.at)
+            raise Problem("E122", "this expression is too large after expansion", node.at)
         return _BINDERS[type(node)](self, node)
 
     def predicate(self, node: syntax.Scalar) -> Expression:
@@ -80,15 +80,15 @@ class Expressions:
         if is_null(bound):
             return Literal(None, BOOLEAN)
         if bound.type != BOOLEAN:
-            message = f"a condition must be BOOLEAN, and this is {sql_name(bound.type)}"
+            message = f"a condition must be BOOLEAN, not {sql_name(bound.type)}"
             raise Problem("E110", message, node.at)
         return bound
 
     def value(self, node: syntax.Scalar) -> Expression:
-        """A value that becomes an attribute: NULL alone has no type."""
+        """A value that becomes an attribute. NULL alone has no type."""
         bound = self.bind(node)
         if is_null(bound):
-            hint = "write CAST(NULL AS STRING), or whatever type is meant"
+            hint = "write CAST(NULL AS STRING), or another type"
             raise Problem("E110", "NULL has no type here", node.at, hint)
         return bound
 
@@ -141,7 +141,7 @@ class Expressions:
             return Literal(None, BIGINT)
         of = kind(operand.type)
         if of not in NUMERIC and of is not Kind.DURATION:
-            message = f"{node.operator} needs a number, and this is {sql_name(operand.type)}"
+            message = f"{node.operator} needs a number, not {sql_name(operand.type)}"
             raise Problem("E110", message, node.operand.at)
         wide = widen(operand)
         if node.operator == "+":
@@ -168,7 +168,7 @@ class Expressions:
     def unified(
         self, left: syntax.Scalar, right: syntax.Scalar, at: At
     ) -> tuple[Expression, Expression]:
-        """Both sides of a comparison in the type in which they can be compared."""
+        """Both sides of a comparison in a common type."""
         a, b = self._adapted(left, right)
         return self.unify(a, b, at)
 
@@ -181,7 +181,7 @@ class Expressions:
         return coerce(a, type_), coerce(b, type_)
 
     def _adapted(self, left: syntax.Scalar, right: syntax.Scalar) -> tuple[Expression, Expression]:
-        """Both sides bound, literals read as what stands on the other side."""
+        """Both sides, with literals read in the type of the other side."""
         gather = Gather()
         with gather:
             a = self.bind(left)
@@ -197,7 +197,7 @@ class Expressions:
         if isinstance(node, syntax.Number) and of is Kind.DECIMAL:
             return read_again(bound, "decimal", None, decimal_number(node)) or bound
         if isinstance(node, syntax.Number) and of is Kind.INTEGER and bound.type == BIGINT:
-            # A literal that fits the column's own type saves the column a cast.
+            # A literal that fits the column's type saves a cast of the column.
             fitted = coerce(bound, other.type)
             return fitted if isinstance(fitted, Literal) else bound
         if isinstance(node, syntax.Text) and (of in TIMES or of is Kind.DURATION):
@@ -232,7 +232,7 @@ class Expressions:
         bound = self.bind(node)
         if is_null(bound) or kind(bound.type) is Kind.STRING:
             return coerce(bound, STRING)
-        message = f"{place} needs a STRING, and this is {sql_name(bound.type)}"
+        message = f"{place} needs a STRING, not {sql_name(bound.type)}"
         raise Problem("E110", message, node.at, "convert with CAST(... AS STRING)")
 
     # --- arithmetic ---
@@ -283,9 +283,9 @@ class Expressions:
                 raise Problem("E110", f"{what} of different types: {names}", at)
             type_ = common
         if kind(type_) is Kind.OPAQUE:
-            raise Problem("E110", f"{what} of a type that cannot be chosen from", at)
+            raise Problem("E110", f"{what} of a type that is not supported here", at)
         if kind(type_) is Kind.NULL:
-            hint = "write CAST(NULL AS STRING), or whatever type is meant"
+            hint = "write CAST(NULL AS STRING), or another type"
             raise Problem("E110", "NULL has no type here", at, hint)
         return [coerce(value, type_) for value in values]
 
@@ -318,7 +318,7 @@ class Expressions:
     def _element(self, node: syntax.Element) -> Expression:
         operand, index = self.bind(node.operand), self.bind(node.index)
         if not isinstance(index, Literal):
-            raise Problem("E110", "an element is chosen by a constant", node.index.at)
+            raise Problem("E110", "the index of an element must be a constant", node.index.at)
         if pa.types.is_list(operand.type):
             key, type_ = BIGINT, operand.type.value_type
         elif pa.types.is_map(operand.type):
@@ -348,7 +348,7 @@ def _comparable(a: Expression, b: Expression) -> pa.DataType | None:
 
 
 def arithmetic(function: str, a: Expression, b: Expression) -> Expression | None:
-    """`a function b` with the casts it needs; None if there is no such operation."""
+    """`a function b` with its casts; None if the operation doesn't exist."""
     timed = _time_arithmetic(function, a, b)
     if timed is not None:
         return timed
@@ -373,7 +373,8 @@ def _in(type_: pa.DataType, function: str, a: Expression, b: Expression) -> Expr
 
 
 def _time_arithmetic(function: str, a: Expression, b: Expression) -> Expression | None:
-    """Times and durations; a duration with a plain number counts ticks and is not meant here."""
+    """Arithmetic of times and durations. A duration with a plain number counts ticks; it is not
+    handled here."""
     if function not in ("add", "sub"):
         return None
     left, right = kind(a.type), kind(b.type)
@@ -391,7 +392,7 @@ def _time_arithmetic(function: str, a: Expression, b: Expression) -> Expression 
 
 
 def _decimal(function: str, a: Expression, b: Expression) -> Expression | None:
-    """Exact up to 18 digits: sums in the common scale, products in the sum of the scales."""
+    """Exact up to 18 digits: sums have the common scale, products the sum of the scales."""
     (p1, s1), (p2, s2) = decimal_shape(a.type), decimal_shape(b.type)
     if function == "mul":
         precision, scale = p1 + p2, s1 + s2

@@ -1,4 +1,4 @@
-"""Relational queries: syntax -> algebra. Windows, joins, groups, and the streams made of them."""
+"""Relational queries: syntax -> algebra. Windows, joins, groups, and streams of relations."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ Items = tuple[tuple[str, Expression], ...]
 def bind_relational(
     binder: Binder, query: syntax.Relational, bound: Bound | Table | None = None
 ) -> Bound | Table:
-    """What a query is: a relation, or a stream if it says Istream, Dstream or Rstream.
+    """The relation of a query, or its stream if it has Istream, Dstream or Rstream.
 
-    `bound` is its only input, if that has been bound already.
+    `bound` is its only input, if that is already bound.
     """
     return _RelationalBinder(binder, query, bound).bind()
 
 
 def bind_join(binder: Binder, query: syntax.Relational) -> tuple[list[Entry], Expression]:
-    """The inputs of FROM, and what WHERE asks of their combinations."""
+    """The inputs of FROM, and the conditions of WHERE on their combinations."""
     return _RelationalBinder(binder, query, None).inputs_and_predicate()
 
 
 def as_relational(query: syntax.Query) -> syntax.Relational:
-    """`SELECT items FROM x` where x turned out to be a relation."""
+    """`SELECT items FROM x` where x is a relation."""
     only = syntax.Input(query.stream, None, None, query.stream.at)
     return syntax.Relational(
         query.items, False, None, (only,), None, (), None, query.publish, query.at
@@ -71,12 +71,12 @@ def windowed(binder: Binder, node: syntax.Windowed) -> Table:
 
 
 def _table(binder: Binder, input_: syntax.Input, bound: Bound | Table) -> Table:
-    """An input as a relation: a stream by its window; all of it without one."""
+    """An input as a relation: the window of a stream, or all of the stream."""
     window = input_.window
     if isinstance(bound, Table):
         if window is not None:
-            hint = "a window stands on a stream: on Istream(...) of it, or below, on what it reads"
-            message = f"{bound.stream.label} is a relation and takes no window"
+            hint = "put the window on a stream: on Istream(...) of the relation, or on a stream that it reads"
+            message = f"{bound.stream.label} is a relation and can't have a window"
             raise Problem("E176", message, input_.stream.at, hint)
         return bound
     return Table.of(_window(binder, input_, bound), bound.label, bound.aliases, bound.times)
@@ -97,7 +97,7 @@ def _window(binder: Binder, input_: syntax.Input, stream: Bound) -> Window:
 
 
 def _partition_key(key: syntax.Column, input_: syntax.Input, stream: Bound) -> str:
-    """An attribute of the stream, which may be called by the alias that comes after the window."""
+    """An attribute of the stream; its prefix may be the alias that follows the window."""
     label = _label(input_)
     if key.qualifier is not None and key.qualifier.name != label:
         known = [label] if label is not None else []
@@ -109,7 +109,7 @@ def _partition_key(key: syntax.Column, input_: syntax.Input, stream: Bound) -> s
 
 
 def _label(input_: syntax.Input) -> str | None:
-    """What an input is called: its alias, else its own name if it has one."""
+    """The label of an input: its alias, otherwise its own name."""
     if input_.alias is not None:
         return input_.alias.name
     stream = input_.stream
@@ -126,13 +126,15 @@ def _count(binder: Binder, window: syntax.Window) -> Expression:
     assert isinstance(size, syntax.Number)
     literal = number(size)
     if literal.value < 1:
-        raise Problem("E177", "a window has at least one row", size.at, "write e.g. [Rows 100]")
+        raise Problem(
+            "E177", "a window has at least one row", size.at, "write, for example, [Rows 100]"
+        )
     _check_window(literal, size.at)
     return binder.constants.read("rows", size, literal)
 
 
 def _length(binder: Binder, window: syntax.Window, stream: Bound) -> Expression:
-    """The size of a window of time, in what the stream's clock counts."""
+    """The size of a window of time, in the units of the stream's clock."""
     counts_ticks = stream.node.unit == TICKS
     type_ = BIGINT if counts_ticks else DURATION
     match window.size:
@@ -160,7 +162,7 @@ def _length(binder: Binder, window: syntax.Window, stream: Bound) -> Expression:
 def _check_window(literal: Literal, at: At) -> None:
     if literal.value > MAX_WINDOW:
         hint = "leave the window out, or write [Range Unbounded]"
-        raise Problem("E177", "this window is longer than anything can last", at, hint)
+        raise Problem("E177", "this window is too long", at, hint)
 
 
 def _whole_parameter(binder: Binder, node: syntax.Parameter, what: str) -> Expression:
@@ -175,7 +177,7 @@ def _whole_parameter(binder: Binder, node: syntax.Parameter, what: str) -> Expre
 
 
 class _RelationalBinder:
-    """Binds one query: its inputs, then its clauses, whose errors are shown together."""
+    """A binder of one query: its inputs, then its clauses. It reports the errors of all clauses."""
 
     def __init__(
         self, binder: Binder, query: syntax.Relational, bound: Bound | Table | None
@@ -228,7 +230,7 @@ class _RelationalBinder:
                 if label is not None and any(entry.label == label for entry in found):
                     at = input_.alias.at if input_.alias else input_.stream.at
                     hint = f"give each its own name: {label} AS a"
-                    raise Problem("E178", f"two inputs of FROM are called {label!r}", at, hint)
+                    raise Problem("E178", f"two inputs of FROM have the name {label!r}", at, hint)
                 found.append(Entry(len(found), label, table, alone))
         gather.check()
         if len({entry.table.relation.unit for entry in found}) > 1:
@@ -263,7 +265,7 @@ class _RelationalBinder:
             if stars or query.items is None:
                 at = stars[0].at if stars else query.at
                 hint = "select the keys of GROUP BY and aggregates"
-                raise Problem("E175", "* of a group is not one row", at, hint)
+                raise Problem("E175", "* is not allowed with GROUP BY", at, hint)
             items = self._selected(grouped)
         with gather:
             if query.having is not None:
@@ -271,9 +273,9 @@ class _RelationalBinder:
         gather.check()
         assert items is not None
         if not keys and not grouped.aggregates:
-            hint = "write WHERE, or aggregate something"
+            hint = "write WHERE, or add an aggregate"
             assert query.having is not None
-            raise Problem("E175", "there is nothing to group", query.having.at, hint)
+            raise Problem("E175", "HAVING needs GROUP BY or an aggregate", query.having.at, hint)
         return keys, tuple(grouped.aggregates), having, items
 
     def _selected(self, binder: QualifiedExpressions) -> Items:
@@ -315,7 +317,7 @@ class _RelationalBinder:
         return entry
 
     def _all(self, entry: Entry) -> list[tuple[str, Ref]]:
-        """The columns of one input in `*`: a name that others have too gets the input's before it."""
+        """The columns of one input in `*`. An ambiguous name gets the input's name as a prefix."""
         others = [other.table.schema for other in self._entries if other is not entry]
         found = []
         for name, ref in entry.columns():
@@ -323,7 +325,7 @@ class _RelationalBinder:
             found.append((f"{entry.label}_{name}" if shared and entry.label else name, ref))
         return found
 
-    # --- what comes of it ---
+    # --- the result ---
 
     def _finished(self, relation: Relation) -> Bound | Table:
         query = self._query
@@ -336,7 +338,7 @@ class _RelationalBinder:
         return Bound(ToStream(relation, kind_), "the sub-query")
 
     def _warn(self, kind_: StreamKind | None) -> None:
-        """What grows for ever: the rows that a join must keep, or Rstream show again and again."""
+        """Warn of unbounded state: the rows that a join keeps, or that Rstream repeats."""
         if len(self._entries) == 1 and kind_ is not StreamKind.RSTREAM:
             return
         endless = [e for e in self._entries if keeps_everything(e.table.relation)]
@@ -345,7 +347,7 @@ class _RelationalBinder:
         names = listing(dict.fromkeys(e.label or e.table.stream.label for e in endless))
         what = "the join" if len(self._entries) > 1 else "Rstream"
         message = (
-            f"{what} keeps every row of {names} for ever; give it a window, "
+            f"{what} keeps every row of {names} forever; give it a window, "
             "such as [Range 1 hour] or [Rows 1000]"
         )
         self._binder.warnings.append(("W202", message))

@@ -19,7 +19,7 @@ from braid.lang.parse.limits import quoted, whole_number
 from braid.lang.parse.problems import At, Gather, Problem, alternatives
 from braid.lang.parse.type_names import bind_type
 
-#: Times are 64 bits, and so is a time less a lateness.
+#: The range of times, in 64 bits. A time minus a lateness has the same range.
 _LATEST = 2**62
 _TIME_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.INTEGER})
 
@@ -44,14 +44,14 @@ def stream_from_schema(
 
 
 def schema_of(name: str, given: Any) -> pa.Schema:
-    """The columns of what was given to declare a stream: a schema, or a table that has one."""
+    """The schema of a declaration: a schema, or a table that has one."""
     if isinstance(given, pa.Schema):
         return given
     if isinstance(schema := getattr(given, "schema", None), pa.Schema):
         return schema  # a table, a batch, a reader, a dataset
     hint = "give an Arrow schema, an Arrow table, a pandas DataFrame, or a dict of columns"
     if hasattr(given, "sparkSession"):
-        hint = "DataFrames of Spark are streams of a braid.spark Session: session.stream(name, df)"
+        hint = "register Spark DataFrames in a braid.spark Session: session.stream(name, df)"
     elif not isinstance(given, str | bytes):
         try:
             frame = hasattr(given, "columns") and hasattr(given, "dtypes")
@@ -61,9 +61,7 @@ def schema_of(name: str, given: Any) -> pa.Schema:
         except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
             hint += f" ({quoted(str(error))})"
     kind = type(given).__name__
-    raise ConfigError(
-        "E321", f"stream {name!r}: a {kind} does not say which columns there are", hint
-    )
+    raise ConfigError("E321", f"stream {name!r}: a {kind} has no schema", hint)
 
 
 def _columns(name: str, schema: pa.Schema) -> Schema:
@@ -72,9 +70,7 @@ def _columns(name: str, schema: pa.Schema) -> Schema:
         raise ConfigError("E108", f"stream {name!r} has columns of the same name: {twice}")
     ours = [n for n in schema.names if n.startswith("__")]
     if ours:
-        message = (
-            f"stream {name!r} has a column {ours[0]!r}: names with two underscores are Braid's"
-        )
+        message = f"stream {name!r} has a column {ours[0]!r}: names that start with two underscores are reserved"
         raise ConfigError("E154", message, "rename it")
     return Schema.of((field.name, canonical(field.type)) for field in schema)
 
@@ -119,7 +115,7 @@ def _lateness(stream: Stream, lateness: str | int | None) -> int:
     if ticks < 0:
         raise ConfigError("E152", f"stream {stream.name!r}: a lateness cannot be negative")
     if ticks >= _LATEST:
-        raise ConfigError("E152", f"stream {stream.name!r}: this lateness is longer than all time")
+        raise ConfigError("E152", f"stream {stream.name!r}: this lateness is too long")
     return ticks
 
 
@@ -136,13 +132,13 @@ def _ticks(stream: Stream, lateness: str | int) -> int:
 
 
 def bind_stream(node: syntax.CreateStream) -> Stream:
-    """CREATE STREAM; what is wrong with it is shown where it stands."""
+    """CREATE STREAM; errors point at the clause."""
     fields: dict[str, pa.DataType] = {}
     gather = Gather()
     for ident, type_ in node.columns:
         with gather:
             if ident.name in fields:
-                raise Problem("E108", f"column {ident.name!r} is there twice", ident.at)
+                raise Problem("E108", f"column {ident.name!r} occurs twice", ident.at)
             fields[ident.name] = bind_type(type_)
     options = {option.kind: option for option in node.options}
     with gather:
@@ -180,7 +176,7 @@ def _check_options(node: syntax.CreateStream) -> None:
     seen: set[str] = set()
     for option in node.options:
         if option.kind in seen:
-            raise Problem("E136", f"{option.kind.upper()} is there twice", option.at)
+            raise Problem("E136", f"{option.kind.upper()} occurs twice", option.at)
         seen.add(option.kind)
 
 

@@ -22,7 +22,7 @@ _UNITS = {
 }
 _MICROSECONDS = {name: size for size, names in _UNITS.items() for name in names}
 
-#: Not units, because they have no fixed length or could be two of them.
+#: Words that are not units, because they have no fixed length or are ambiguous.
 _REFUSED = {
     "m": "write min for minutes",
     "month": "a month has no fixed length: write days",
@@ -31,7 +31,7 @@ _REFUSED = {
     "years": "a year has no fixed length: write days or weeks",
 }
 
-#: In microseconds, which are 64 bits.
+#: The limit in microseconds: a signed 64-bit integer.
 LONGEST = 2**63 - 1
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([^\W\d]+)\s*")
 
@@ -43,22 +43,23 @@ def microseconds(amount: str, unit: str, at: At) -> int:
         raise Problem("E113", f"{unit!r} is not a unit of time", at, _unit_hint(unit))
     number = exact_number(amount)
     if number is None or number * size > LONGEST:
-        raise Problem("E112", f"{quoted(amount)} {unit} is longer than can be counted", at)
+        raise Problem("E112", f"{quoted(amount)} {unit} is too long", at)
     if amount.isdecimal():
         return int(amount) * size
     return int((number * size).to_integral_value())
 
 
-def in_all(parts: Iterable[int], at: At) -> int:
+def total_microseconds(parts: Iterable[int], at: At) -> int:
     """A duration of several parts."""
     total = sum(parts)
     if total > LONGEST:
-        raise Problem("E112", "this length of time is longer than can be counted", at)
+        raise Problem("E112", "this length of time is too long", at)
     return total
 
 
 def parse_duration(text: str | int) -> int:
-    """A duration in microseconds: `parse_duration("1h 30min")` is 5400000000; a number is itself."""
+    """A duration in microseconds. `parse_duration("1h 30min")` is 5400000000; a number stays as it
+    is."""
     if isinstance(text, int):
         return text
     parts: list[int] = []
@@ -67,7 +68,7 @@ def parse_duration(text: str | int) -> int:
         while position < len(text) and (part := _PART.match(text, position)):
             parts.append(microseconds(part[1], part[2], part.span()))
             position = part.end()
-        total = in_all(parts, (0, len(text)))
+        total = total_microseconds(parts, (0, len(text)))
     except Problem as problem:
         raise ConfigError(problem.code, problem.message, problem.hint) from None
     if position < len(text) or not text.strip():

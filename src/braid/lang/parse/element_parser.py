@@ -1,9 +1,9 @@
-"""Element constructors in SELECT: `<pair id="{x1}">text {x2}</pair>`, character by character.
+"""Element constructors in SELECT: `<pair id="{x1}">text {x2}</pair>`, read by character.
 
-As in XQuery, an element is written as it will look, with expressions in braces. The lexer hands a
-constructor over from its first `<`: text and tags have other characters than the language. What comes
-back are *pieces*, the text before, between and behind the expressions, well-formed and with every
-character escaped that has to be; the expressions themselves are tokens like any others.
+As in XQuery, an element is written as it will look, with expressions in braces. The lexer hands
+over at the first `<`, because text and tags have other characters than the language. The result is
+*pieces*: the text between the expressions, well-formed and escaped. The expressions are ordinary
+tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(NAME)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _REFERENCE = re.compile(r"&(?:#([0-9]+)|#x([0-9a-fA-F]+)|(\w+));")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-#: What XML has and constructors have not, by how it begins.
+#: The parts of XML that constructors don't support, by their first characters.
 _LEFT_OUT = {"<!--": "a comment", "<![CDATA[": "a CDATA section", "<?": "a processing instruction"}
 _BAD_CHARACTER = re.compile(NOT_IN_XML)
 _SPACES = frozenset("\t\n\r")
@@ -29,9 +29,9 @@ _LARGEST_CHARACTER = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a constructor between expressions; `text` is what it puts into the document.
+    """The text of a constructor between two expressions.
 
-    `in_attribute`: the expression behind it stands in the value of an attribute.
+    `in_attribute`: the next expression is part of an attribute's value.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Piece:
 
 
 class MarkupReader:
-    """Reads one constructor; between its pieces the caller reads expressions."""
+    """A reader of one constructor. The caller reads the expressions between its pieces."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text
@@ -49,7 +49,8 @@ class MarkupReader:
         self._open: list[tuple[str, int]] = []
 
     def pieces(self, skip: Callable[[int], int]) -> Iterator[Piece]:
-        """The pieces; raises `Problem`. `skip`: where an expression ends that begins here, at `}`."""
+        """The pieces; raises `Problem`. `skip` returns the end of the expression that begins at a
+        place."""
         found: list[str] = []
         begin = self.position
         for part in self._parts():
@@ -62,7 +63,7 @@ class MarkupReader:
         yield Piece("".join(found), (begin, self.position))
 
     def _parts(self) -> Iterator[str | bool]:
-        """Texts, and for each expression whether it stands in an attribute."""
+        """The texts, and for each expression whether it is part of an attribute."""
         yield from self._tag()
         while self._open:
             yield from self._content()
@@ -70,7 +71,7 @@ class MarkupReader:
     # ---- content ----
 
     def _content(self) -> Iterator[str | bool]:
-        """Text up to the next tag or expression, and that."""
+        """The text up to the next tag or expression, and that tag or expression."""
         text, kept = self._run("<{")
         if kept:
             yield escaped_text(text)
@@ -87,7 +88,7 @@ class MarkupReader:
                 if self._text.startswith(begin, here):
                     raise _unsupported(what, (here, here + len(begin)))
             if len(self._open) == DEEPEST:
-                raise _wrong(f"more than {DEEPEST} elements inside each other", (here, here + 1))
+                raise _wrong(f"more than {DEEPEST} nested elements", (here, here + 1))
             yield from self._tag()
 
     def _run(self, ends: str, quote: str = "") -> tuple[str, bool]:
@@ -109,7 +110,9 @@ class MarkupReader:
                     break
                 self.position += 2
             elif character == "}":
-                raise _wrong("this } closes nothing", (here, here + 1), "write }} for a brace")
+                raise _wrong(
+                    "this } has no opening brace", (here, here + 1), "write }} for a brace"
+                )
             elif character == "&":
                 made.append(self._reference())
                 written = True
@@ -127,7 +130,11 @@ class MarkupReader:
         here = self.position
         match = _REFERENCE.match(self._text, here)
         if match is None:
-            raise _wrong("this & begins nothing", (here, here + 1), "write &amp; for one")
+            raise _wrong(
+                "this & does not begin a reference",
+                (here, here + 1),
+                "write &amp; for the character",
+            )
         self.position = match.end()
         if match[3] is not None:
             if match[3] not in _ENTITIES:
@@ -145,7 +152,7 @@ class MarkupReader:
     # ---- tags ----
 
     def _tag(self) -> Iterator[str | bool]:
-        """A tag that begins an element, with its attributes."""
+        """The start tag of an element, with its attributes."""
         here = self.position
         self.position += 1
         name = self._name("the name of an element")
@@ -172,7 +179,7 @@ class MarkupReader:
         if name == "xmlns":
             raise _unsupported("a namespace", at)
         if name in known:
-            raise _wrong(f"there are two attributes {name}", at)
+            raise _wrong(f"two attributes are called {name}", at)
         known.add(name)
         self._space()
         equals = self._take("=")
@@ -190,7 +197,7 @@ class MarkupReader:
                 raise _wrong(f"the value of {name} is never closed", at, f"close it with {quote}")
             if self._text[self.position] == "<":
                 there = (self.position, self.position + 1)
-                raise _wrong("< cannot stand in an attribute", there, "write &lt;")
+                raise _wrong("an attribute cannot contain <", there, "write &lt;")
             if self._text[self.position] == quote:
                 self.position += 1
                 yield '"'
@@ -232,7 +239,7 @@ class MarkupReader:
 
 
 def begins_markup(text: str, position: int) -> bool:
-    """Whether an element constructor begins at a `<`, where an item of SELECT can."""
+    """Whether the `<` at a place begins an element constructor, as an item of SELECT can."""
     return _NAME.match(text, position + 1) is not None
 
 
@@ -246,4 +253,4 @@ def _unsupported(what: str, at: At) -> Problem:
 
 
 def _not_in_xml(what: str, at: At) -> Problem:
-    return _wrong(f"{what} is no character of XML", at, "leave it out")
+    return _wrong(f"{what} is not a character of XML", at, "leave it out")

@@ -1,13 +1,13 @@
 """Tokens -> syntax tree.
 
-The LALR tables are made or loaded when the first text is parsed: importing this costs nothing.
+The LALR tables are made or loaded when the first text is parsed, so that the import is cheap.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, UnexpectedToken, v_args
+from lark import __version__ as lark_version
 from lark.lexer import Lexer
 
 from braid.algebra.functions import AGGREGATES
+from braid.cache_directory import cache_directory
 from braid.lang.parse import syntax
 from braid.lang.parse.constraint_syntax import ConstraintBuilder
-from braid.lang.parse.durations import in_all, microseconds
+from braid.lang.parse.durations import microseconds, total_microseconds
 from braid.lang.parse.limits import MAX_DEPTH, MAX_HELD, MAX_INPUTS
 from braid.lang.parse.parse_errors import explain
 from braid.lang.parse.problems import At, Problem, Problems
@@ -31,8 +33,8 @@ from braid.lang.parse.xml_tokens import DocumentsToken, with_documents
 
 
 class _Feed(Lexer):
-    """Hands the tokens that the lexer has already made to the parser, as long as it does not hold
-    more than nesting can need: NOT NOT NOT ... has no brackets."""
+    """The lexer's tokens for the parser, with a limit on the parser's stack: NOT NOT NOT ... nests
+    without brackets."""
 
     __future_interface__ = 1
 
@@ -63,7 +65,7 @@ def _given(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @v_args(inline=True)
 class _Builder(ConstraintBuilder):
-    """One method for each alternative of the grammar, called with what it kept."""
+    """One method for each alternative of the grammar, called with the parts that it keeps."""
 
     # --- names and types ---
 
@@ -101,7 +103,9 @@ class _Builder(ConstraintBuilder):
     def period(self, *tokens: Token) -> syntax.Period:
         at = _from_to(tokens[0], tokens[-1])
         parts = zip(tokens[::2], tokens[1::2], strict=True)
-        return syntax.Period(in_all([microseconds(n, u, _at(u)) for n, u in parts], at), at)
+        return syntax.Period(
+            total_microseconds([microseconds(n, u, _at(u)) for n, u in parts], at), at
+        )
 
     def text(self, token: Token) -> syntax.Text:
         return syntax.Text(unquote(token), _at(token))
@@ -255,8 +259,8 @@ class _Builder(ConstraintBuilder):
 
     def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
         if len(inputs) > MAX_INPUTS:
-            message = f"FROM has {len(inputs):,} inputs: {MAX_INPUTS} are the most"
-            hint = "publish a part of the join as a stream of its own"
+            message = f"FROM has {len(inputs):,} inputs: at most {MAX_INPUTS} are allowed"
+            hint = "publish a part of the join as a separate stream"
             raise Problem("E127", message, inputs[MAX_INPUTS].at, hint)
         return inputs
 
@@ -301,7 +305,7 @@ class _Builder(ConstraintBuilder):
         at = _from_to(minus or numbers[0], numbers[-1])
         first, *groups = numbers
         if groups and not (_is_group(first, 1) and all(_is_group(group, 3) for group in groups)):
-            hint = "a comma stands before each three digits: 50,000"
+            hint = "commas separate groups of three digits: 50,000"
             raise Problem("E177", "this is not a number", at, hint)
         return syntax.Number("-" * (minus is not None) + "".join(numbers), at)
 
@@ -318,7 +322,7 @@ class _Builder(ConstraintBuilder):
                 raise Problem("E177", "a window cannot have a negative length", amount.at)
             found.append(microseconds(amount.text, str(unit), _at(unit)))
         at = _from_to(parts[0], parts[-1])
-        return syntax.Period(in_all(found, at), at)
+        return syntax.Period(total_microseconds(found, at), at)
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)
@@ -407,7 +411,7 @@ class _Builder(ConstraintBuilder):
 
 
 class _Select(NamedTuple):
-    """What stands between SELECT and FROM."""
+    """The words between SELECT and FROM."""
 
     items: tuple[syntax.Item | syntax.Everything, ...] | None
     distinct: bool
@@ -423,7 +427,7 @@ def _is_plain(items: tuple[syntax.Item | syntax.Everything, ...] | None) -> bool
 
 
 def has_aggregate(part: Any) -> bool:
-    """Whether an aggregate is called anywhere in a part of a syntax tree, however deep it is."""
+    """Whether a part of a syntax tree calls an aggregate, at any depth."""
     todo = [part]
     while todo:
         part = todo.pop()
@@ -440,7 +444,7 @@ def has_aggregate(part: Any) -> bool:
 def _to_stream(
     kind: syntax.Ident, query: syntax.AnyQuery, publish: syntax.Ident | None
 ) -> syntax.Relational:
-    """`Istream(query)`: said of the query itself."""
+    """The query in `Istream(query)`, with the function as its property."""
     if isinstance(query, syntax.Query):
         only = syntax.Input(query.stream, None, None, query.stream.at)
         query = syntax.Relational(
@@ -449,7 +453,7 @@ def _to_stream(
     if isinstance(query, syntax.Detect):
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, "DETECT gives a stream")
     if query.to_stream is not None:
-        hint = f"{query.to_stream.name} has made a stream of it already"
+        hint = f"{query.to_stream.name} already makes a stream of it"
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, hint)
     if publish is not None and query.publish is not None:
         raise Problem("E132", "this query is published twice", publish.at)
@@ -464,34 +468,51 @@ def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junctio
     return syntax.Junction(operator, parts, _from_to(parts[0], parts[-1]))
 
 
+#: Where the tables of the grammar are if they were built with the package.
+_BUILT = Path(__file__).parent
+
+
 @cache
 def _parser() -> Lark:
-    """Its tables are kept where compiled code is: to make them takes longer than all the rest of
-    a query's way through here."""
-    grammar = (
-        resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
-    )
+    """Its tables are kept: to make them takes longer than all the rest of a query's way through here."""
+    name = _tables()
+    directory = _BUILT if (_BUILT / name).exists() else cache_directory()
+    return _with_tables(None if directory is None else directory / name)
+
+
+def _with_tables(file: Path | None) -> Lark:
+    """The parser, with tables that are read from a file, or made and written to it."""
+    cached = False if file is None else str(file)
     return Lark(
-        grammar,
+        _grammar(),
         parser="lalr",
         lexer=_Feed,
         start="statement",
         transformer=_Builder(),
-        cache=_tables() or False,
+        cache=cached,
     )
 
 
-def _tables() -> str | None:
-    """The file with the tables of the grammar; none where there is none and nothing can be written.
-    It says itself which grammar it is of, and is made anew for another one."""
-    file = Path(__file__).parent / "__pycache__" / "grammar.tables"
-    with suppress(OSError):
-        file.parent.mkdir(exist_ok=True)
-    return str(file) if file.exists() or os.access(file.parent, os.W_OK) else None
+def _grammar() -> str:
+    return resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
+
+
+def _tables() -> str:
+    """The name of the file with the tables: each grammar has its own."""
+    digest = hashlib.blake2b(f"{lark_version} {_grammar()}".encode(), digest_size=8).hexdigest()
+    return f"grammar-{sys.implementation.cache_tag}-{digest}.tables"
+
+
+def build_tables() -> Path:
+    """Write the tables of the grammar into the package, where all processes find them."""
+    for former in _BUILT.glob("*.tables"):
+        former.unlink()
+    _with_tables(_BUILT / _tables())
+    return _BUILT / _tables()
 
 
 def parse(piece: Piece) -> syntax.Statement:
-    """One statement; raises `Problem` or `Problems` with everything that is known to be wrong."""
+    """One statement; raises `Problem` or `Problems` with all known errors."""
     if piece.problems:
         raise Problems(piece.problems)
     tokens = with_relational_words(with_documents(piece.tokens))
@@ -504,13 +525,13 @@ def parse(piece: Piece) -> syntax.Statement:
     return statement
 
 
-#: An expression between these is a statement: the tables of one grammar do for both.
+#: The frame that makes a statement of an expression, so that one grammar's tables parse both.
 _BEFORE = [Token("_FROM", "FROM"), Token("FILTER", "FILTER"), Token("_LBRACE", "{")]
 _AFTER = [Token("_RBRACE", "}"), Token("NAME", "S")]
 
 
 def parse_expression(tokens: Sequence[Token]) -> syntax.Scalar | None:
-    """The expression that tokens are; None if they are none."""
+    """The expression in the tokens, or None if they are not an expression."""
     try:
         statement = _parser().parse(cast(Any, [*_BEFORE, *tokens, *_AFTER]))
     except UnexpectedToken:
@@ -522,7 +543,8 @@ def parse_expression(tokens: Sequence[Token]) -> syntax.Scalar | None:
 
 
 def _check_depth(statement: syntax.Statement) -> None:
-    """Refuse what recursion could not walk. Depth costs at least a token, so few need a look."""
+    """Refuse nesting that recursion could not walk. Each level takes at least one token, so the
+    check of few tokens is quick."""
     deepest, part = depth_of(statement)
     if deepest > MAX_DEPTH:
         raise _too_deep(part.at)
@@ -533,7 +555,7 @@ def _too_deep(at: At) -> Problem:
 
 
 def depth_of(whole: Any) -> tuple[int, Any]:
-    """How many levels a syntax tree has, and a part at the first level that is too deep."""
+    """The number of levels of a syntax tree, and a part at the first level that is too deep."""
     todo: list[tuple[Any, int]] = [(whole, 0)]
     deepest, found = 0, whole
     while todo:

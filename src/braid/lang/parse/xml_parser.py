@@ -1,8 +1,9 @@
-"""Query blocks, and joins between them: tokens -> syntax tree; blocks in JSONPath: `json_parser.py`.
+"""Query blocks, and joins between them: tokens -> syntax tree; blocks in JSONPath:
+`json_parser.py`.
 
-Blocks are read here and not by the grammar: XPath has its own names (`item-url`, `select`), its own
-use of `/`, `*` and `.`, and what lies outside the supported part of it should be told by its name.
-The main parser sees a whole expression of blocks and joins as one token.
+The grammar doesn't read blocks: XPath has its own names (`item-url`, `select`) and its own use of
+`/`, `*` and `.`, and errors name the unsupported parts of it. The main parser sees a whole
+expression of blocks and joins as one token.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def joins_at(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _joined(first: Documents, join: Join, second: Documents) -> Documents:
-    """Two sides of a join as one list: that which has joins itself comes first."""
+    """The two sides of a join as one list. A side that is a join comes first."""
     if first.joins and second.joins:
-        hint = "publish one of them, and join the other with what it publishes"
+        hint = "publish one of them, and join the other with the published stream"
         raise Problem("E229", "both sides of this join are joins", join.at, hint)
     if second.joins:
         first, second, join = second, first, replace(join, exchanged=True)
@@ -70,28 +71,28 @@ def _joined(first: Documents, join: Join, second: Documents) -> Documents:
 
 
 class XmlParser(JsonPaths):
-    """Reads one expression of blocks from a place in the tokens on."""
+    """A parser of one expression of blocks, from a place in the tokens on."""
 
-    #: How many blocks have been read.
+    #: The number of blocks so far.
     _blocks = 0
 
     # --- the whole ---
 
     def documents(self) -> Documents:
-        """Blocks that are joined from the left; either side may be joins in parentheses."""
+        """Blocks that are joined from the left. Either side may be a join in parentheses."""
         start = self._at()
         found = self._part()
         while joins_at(self._tokens, self.position):
             join = self._join()
             found = _joined(found, join, self._part())
             if len(found.blocks) > MAX_INPUTS:
-                hint = "publish some of them, and join what they publish"
+                hint = "publish some of them, and join the published streams"
                 message = f"more than {MAX_INPUTS} blocks are joined here"
                 raise Problem("E127", message, join.at, hint)
         return replace(found, at=self._since(start))
 
     def _part(self) -> Documents:
-        """What stands on one side of a join."""
+        """One side of a join."""
         if self._now != "(":
             self._blocks += 1
             block = self._block()
@@ -149,14 +150,14 @@ class XmlParser(JsonPaths):
             found, ticks = [number], True
             break
         if self.position and self._since(start)[1] <= start[0]:
-            hint = "write e.g. FOLLOWED BY{x = y, 1 day}, or unbounded"
+            hint = "write, for example, FOLLOWED BY{x = y, 1 day}, or unbounded"
             raise Problem("E223", "the window of a join is a length of time", start, hint)
         total = sum(found)
         if total >= 2**61:
             raise Problem("E223", "this window is too long; write unbounded", self._since(start))
         return Window(total, ticks, None, self._since(start))
 
-    # --- what is compared ---
+    # --- comparisons ---
 
     def _comparison(self) -> Comparison:
         start = self._at()
@@ -230,7 +231,7 @@ class XmlParser(JsonPaths):
         if self._now == ":" and self._adjacent(0):
             if self._peek() == ":":
                 raise self._unsupported(f"the axis {word.name}::", word.at)
-            hint = "a name stands for elements of any namespace that are called so; " + SUPPORTED
+            hint = "a name matches elements of any namespace; " + SUPPORTED
             message = f"the namespace prefix {word.name}: is not supported in a block"
             raise Problem("E221", message, word.at, hint)
         if self._now == "(" and self._adjacent(0):
@@ -262,7 +263,7 @@ class XmlParser(JsonPaths):
                 raise self._unsupported("the parent (..)", start)
             steps = self._steps(True)
         elif self._now in ("/", "//"):
-            hint = "write .// for what is below the node"
+            hint = "write .// for the descendants of the node"
             raise Problem("E221", "a predicate cannot start at the document", self._at(), hint)
         else:
             steps = (self._step(False, slash=False), *self._steps(True))
@@ -276,5 +277,5 @@ class XmlParser(JsonPaths):
             if literal is None:
                 raise self._unsupported("comparing two paths in a predicate")
         elif not steps:
-            raise Problem("E220", "a predicate says something about a path", self._at(), SUPPORTED)
+            raise Problem("E220", "a predicate needs a path", self._at(), SUPPORTED)
         return Predicate(steps, operator, literal, self._since(start))

@@ -47,7 +47,7 @@ def _without(found: dict[str, Any]) -> str:
         )
     if found["mode"] != "exact":
         return "joined without constraints so far: no event has come"
-    return f"too little is held to use constraints: less than {found['aside_above']:,} bytes"
+    return f"too little is held to use constraints: less than {found['spill_above']:,} bytes"
 
 
 def watch_line(found: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         #: Whether events are handed over from the plain join: then no row leaves because of them.
         self._is_taking = False
         exact = spec.mode is ConstraintMode.EXACT
-        above = context.aside_above if exact else 0
+        above = context.spill_above if exact else 0
         may_rest = not spec.declared and spec.netted and (above or context.watching.worth)
         if plain is not None or may_rest:
             self._passthrough = self._rest(plain)
@@ -126,7 +126,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         if self._expiries is not None and not self._expiries.is_empty:
             rows = self._expiries.cancel(rows, bound)
         exact = self._spec.mode is ConstraintMode.EXACT
-        little = exact and passthrough.nbytes <= self._context.aside_above
+        little = exact and passthrough.nbytes <= self._context.spill_above
         if self.stopped or (little and not self._probe.is_on):
             return Batch(rows)
         if not self._context.watching.worth:
@@ -257,7 +257,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def _tend(self) -> None:
         """Evict rows, and write evicted rows to disk."""
-        if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
+        if not self._watch.is_awake and self._held.nbytes > self._context.spill_above:
             self._watch.resume()
         if self._watch.is_awake and not self._is_taking:
             self._watch.act()
@@ -483,7 +483,7 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             "watches": self._watch.is_awake and self._passthrough is None,
             "looks": self._probe.is_on,
             "looked_in_vain": self._probe.vain,
-            "aside_above": self._context.aside_above,
+            "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
             "inputs": [
                 {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}

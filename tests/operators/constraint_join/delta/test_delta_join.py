@@ -97,7 +97,7 @@ class Run:
         self, spec_: ConstraintJoinSpec, sample: float = 0.01, above: int = 1 << 30
     ) -> None:
         self._spec = spec_
-        self._context = Context(watching=Watching(sample=sample), aside_above=above)
+        self._context = Context(watching=Watching(sample=sample), spill_above=above)
         self.logic = ChangesJoinLogic(spec_, self._context)
         self.out: list[tuple[int, tuple[int, ...], int]] = []
 

@@ -76,7 +76,7 @@ def uses_constraints(engine: braid.Engine, batch: dict[str, pa.Table]) -> bool:
 
 @pytest.mark.parametrize("mode", ["exact", "monitored"])
 def test_a_join_uses_constraints_for_few_rows_that_stay_long(mode: str) -> None:
-    engine = braid.Engine(idle_timeout=None, constraints=mode, aside_above=0)
+    engine = braid.Engine(idle_timeout=None, constraints=mode, spill_above=0)
     engine.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
     engine.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
     engine.query(

@@ -72,7 +72,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         self._since = self._unwalked = 0
         self._pause = EvictionPause()
         self._frame.turns = _ROUND
-        if not self._exact or not context.aside_above:
+        if not self._exact or not context.spill_above:
             self._begin()
         self.stopped: dict[int, int] = {}
 
@@ -132,7 +132,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     def _turn_on_or_off(self) -> None:
         """While few rows are held, nothing is observed and no row is spilled."""
-        bytes_, above = self._held.nbytes, self._context.aside_above
+        bytes_, above = self._held.nbytes, self._context.spill_above
         if self._frame.observes:
             if 2 * bytes_ < above:
                 self._frame.observes = 0
@@ -346,7 +346,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             "watches": bool(self._frame.observes),
             "looks": False,
             "looked_in_vain": 0,
-            "aside_above": self._context.aside_above,
+            "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
             # If rows are spilled, they leave when their result has come, whatever reads the output.
             "only_coming": self._spec.only_coming or self._exact,

@@ -16,8 +16,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import mix
 from braid.jit.records import Words
 from braid.jit.row_keys import SEED

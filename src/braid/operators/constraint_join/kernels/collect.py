@@ -7,8 +7,8 @@ constant.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.rows import is_null
 from braid.jit.runtime import kernel

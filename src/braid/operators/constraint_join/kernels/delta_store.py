@@ -12,8 +12,8 @@ another index are short, a row that goes is found in one of those.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import release, resized
 from braid.jit.records import Halves, Words
 from braid.jit.rows import any_null

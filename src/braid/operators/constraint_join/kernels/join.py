@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.row_keys import add_to_hash, same_value
 from braid.jit.rows import FREE, is_null, set_null

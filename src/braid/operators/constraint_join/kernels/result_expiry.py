@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import canonical_float, mix
 from braid.jit.row_keys import SEED
 from braid.jit.runtime import ROWS, WORDS, kernel
