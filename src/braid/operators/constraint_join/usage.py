@@ -116,7 +116,7 @@ def _joins(route: Route) -> Iterator[ConstraintJoinSpec]:
 
 
 def is_used(spec: ConstraintJoinSpec, constraint: Constraint) -> bool:
-    """Whether a join uses a constraint that was declared, as `operators/constraint_join/watch/watch.py` does."""
+    """Whether a join uses a constraint that was declared, as `watch/watch.py` does."""
     return _is_of_use(spec, constraint) and _instead(spec, constraint) is None
 
 
