@@ -18,12 +18,12 @@ WITH_JAVA := java_home="$$(tools/ensure_java.sh)" || exit 1; export JAVA_HOME="$
 SHORT_LIVED := export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo check format test test-all coverage bench clean
+.PHONY: help setup kernels wheel hooks demo check format test test-all coverage bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP)  ## a virtual environment with everything in it, pinned
+setup: kernels  ## a virtual environment with everything in it, pinned, and all kernels compiled
 
 $(STAMP): pyproject.toml requirements.lock tools/find_python.sh
 	@python="$$(tools/find_python.sh)" || exit 1; \
@@ -32,6 +32,13 @@ $(STAMP): pyproject.toml requirements.lock tools/find_python.sh
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+kernels: $(STAMP)  ## compile what has changed of all kernels, for the processor of this machine
+	@$(BIN)/python -m braid.build
+
+wheel: $(STAMP)  ## a wheel in dist/, with kernels compiled for all processors of this architecture
+	$(BIN)/python -m braid.build --target all
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 
 hooks: $(STAMP)  ## run the checks on every commit; needs the command pre-commit
 	@command -v pre-commit >/dev/null || { echo "Install pre-commit first: https://pre-commit.com" >&2; exit 1; }
@@ -50,12 +57,12 @@ format: $(STAMP)  ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check  ## every check and test but the slow ones
+test: check kernels  ## every check and test but the slow ones
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not spark"; \
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "spark and not slow"
 
-test-all: check  ## the slow ones too
+test-all: check kernels  ## the slow ones too
 	@$(WITH_JAVA) $(SHORT_LIVED) set -e; \
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -q -n $(WORKERS) -m "not spark"; \
 	$(BIN)/pytest -q -m "spark"
@@ -67,10 +74,11 @@ coverage: $(STAMP)  ## what the tests of the interpreted lane reach; a report in
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report && $(BIN)/coverage html --quiet || status=1; \
 	exit $$status
 
-bench: $(STAMP)  ## measure; CASE=name (all without), SIZE=small|full
+bench: kernels  ## measure; CASE=name (all without), SIZE=small|full
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(CASE) --size $(SIZE)
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) build dist demo-output benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log
+	rm -f src/braid/jit/compiled/packs/*.pack src/braid/lang/parse/*.tables
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Items of feeds end to end on Spark: files of items, queries that join them for ever."""
+"""Items of feeds end to end on Spark: files of items, queries that join them forever."""
 
 from __future__ import annotations
 

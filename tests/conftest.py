@@ -44,6 +44,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="rewrite the expected output in tests/scenarios from the reference semantics",
     )
 
+    parser.addoption(
+        "--record-calls",
+        action="store_true",
+        help="add the types that these tests call kernels with to src/braid/jit/compiled/calls.txt",
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--record-calls"):
+        from braid.jit import runtime
+        from braid.jit.compiled import build
+
+        build.record(runtime.calls)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

@@ -99,14 +99,14 @@ def test_a_picture_in_a_file(job: Terminal) -> None:
 
 def test_rules(job: Terminal) -> None:
     assert job.run("explain", "job.toml", "--rules", "none") == 0
-    assert "made by no rule" in job.out
+    assert "merged by no rule" in job.out
     assert job.run("explain", "job.toml", "--rules=-s_sigma,-c_sigma") == 0
     assert "merged by d_sigma" in job.out
     job.file("job.toml", JOB + '[engine]\nrules = "none"\n')
     assert job.run("explain", "job.toml") == 0
-    assert "made by no rule" in job.out
+    assert "merged by no rule" in job.out
     assert job.run("explain", "job.toml", "--rules", "all") == 0
-    assert "made by no rule" not in job.out
+    assert "merged by no rule" not in job.out
     assert job.run("explain", "job.toml", "--rules", "nothing") == 2
     assert "error[E305]" in job.err
 

@@ -76,7 +76,7 @@ def test_what_an_added_query_publishes_is_no_output_yet(job: Terminal) -> None:
     assert add(job, "plain", NEW.removesuffix(" PUBLISH New")) == 0
     assert "matches" not in job.out
     assert add(job, "new", NEW) == 0
-    assert "what it publishes (New) is in the output 'matches'" in job.out
+    assert "the results that it publishes (New) are in the output 'matches'" in job.out
 
 
 def test_a_query_from_a_file_or_the_standard_input(
@@ -129,7 +129,7 @@ def test_list_shows_what_is_and_what_was_asked_for(job: Terminal) -> None:
     found = listed(job)
     assert "job file" in found["cheap"]
     assert "2 members" in found["big/..."]
-    assert "asked for" in found["new"]
+    assert "requested" in found["new"]
     assert "2024-01-31T09:00:00" in found["big/x"]
 
 
@@ -225,7 +225,7 @@ def test_whoever_asks_is_told_from_when_a_change_holds(
 def test_a_job_that_does_not_take_a_change_in_time(job: Terminal) -> None:
     job.file("state/braid-stats.json", json.dumps({"totals": {}}))
     assert add(job, "new", NEW, "--wait", "0.05") == 0
-    assert "has not taken it within 0.05 seconds" in job.out
+    assert "has not accepted it within 0.05 seconds" in job.out
     assert add(job, "newer", "FROM Stock", "--wait", "0") == 0
     assert "`braid query list` shows" in job.out
     job.file("state/braid/changes/1.json", "nonsense\n")

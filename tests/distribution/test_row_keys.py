@@ -63,7 +63,7 @@ def test_keyed(text: str, channels: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Select sum(v) From S [Range 5]", "an aggregate without GROUP BY is of all rows"),
+        ("Select sum(v) From S [Range 5]", "an aggregate without GROUP BY needs all rows"),
         ("Select k From S [Rows 5]", "without PARTITION BY"),
         ("Select v + 1 as v From S [Range 5]", "Istream compares rows"),
         ("Dstream(Select v % 2 as v From S [Range 5])", "Dstream compares rows"),

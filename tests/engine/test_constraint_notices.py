@@ -95,7 +95,7 @@ def test_what_is_broken_is_told_and_nothing_is_lost(declared: str, said: str) ->
     assert run(running) == run(engine(mode="off"))
     (notice,) = running.notices
     assert (notice.code, notice.query) == ("W205", "paid")
-    assert notice.message == f"{said}; it is not used any more, no result is lost"
+    assert notice.message == f"{said}; Braid no longer uses it, and no result is lost"
 
 
 def test_all_that_is_broken_is_told_once() -> None:
@@ -116,7 +116,7 @@ def test_in_monitored_mode_it_is_said_that_results_may_be_missing() -> None:
     found = run(running)
     assert found <= run(engine(mode="off"))
     assert running.notices[-1].message.endswith(
-        "results may be missing: `explain` says about how many"
+        "results may be missing: `explain` estimates how many"
     )
 
 
@@ -158,11 +158,11 @@ def test_of_relations_all_is_told_and_a_key_is_used() -> None:
     assert said["one"] == (
         "constraint 'one' (Orders (id) key) does not hold: "
         "event 9 of Orders, id = 5 at 17, is the second of its key; "
-        "it is not used any more, no result is lost"
+        "Braid no longer uses it, and no result is lost"
     )
     assert said["soon"].endswith(
         "event 7 of Orders, id = 7 at 13, misses it by 7 rows; "
-        "no join of this query uses it, no result is lost"
+        "no join of this query uses it, and no result is lost"
     )
     assert "constraint one: two events of one key, the second at 17" in str(running.explain())
     assert ran("monitored", ONE)[0] <= found
@@ -190,7 +190,7 @@ def test_what_queries_publish_has_constraints_as_well() -> None:
     (ours, told), (plain, unused) = found
     assert ours == plain != Counter()
     assert len(unused) == 1
-    assert unused[0].endswith("no join of this query uses it, no result is lost")
+    assert unused[0].endswith("no join of this query uses it, and no result is lost")
     (message,) = told
     assert "'soon' (Dear (id) references Orders (id) within 2 rows) does not hold" in message
     assert "event 7 of Orders, id = 7 at 13, misses it by 7 rows" in message

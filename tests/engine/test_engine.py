@@ -131,7 +131,7 @@ def test_times_that_cannot_be_parsed_are_rejected() -> None:
 def test_missing_columns_are_an_error_that_lists_what_is_there() -> None:
     e = engine()
     e.query("all", "SELECT Name FROM Stock PUBLISH All")
-    with pytest.raises(braid.ConfigError, match=r"E301.*lack t(?s:.*)columns there are: Name"):
+    with pytest.raises(braid.ConfigError, match=r"E301.*lack t(?s:.*)existing columns: Name"):
         e.process({"Stock": pa.table({"Name": ["a"], "Price": [1.0]})})
 
 

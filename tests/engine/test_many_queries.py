@@ -57,7 +57,7 @@ def test_members_of_a_prepared_query_answer_as_if_each_were_alone() -> None:
         ("big/one", 3, 3),
         ("big/two", 3, 3),
     }
-    # All members publish into one stream: an event that two of them put out is there twice.
+    # All members publish into one stream: an event that two of them put out occurs twice.
     assert out["Big"].num_rows == 4
     assert len(made.queries) == 3
 

@@ -108,7 +108,9 @@ def test_a_sum_that_does_not_fit_ends_its_query() -> None:
     assert results["big"] == results["reader"] == [(2, "b", 3), (3, "a", half)]
     assert (6, "b", 2) in results["small"]
     assert set(running.suspended) == {"big"}
-    assert running.suspended["big"].startswith("E307: a sum in it does not fit its type at 4")
+    assert running.suspended["big"].startswith(
+        "E307: a sum of the query does not fit its type at 4"
+    )
     assert "instances" not in running.suspended["big"]
 
 
@@ -161,7 +163,7 @@ def test_of_several_outputs_those_end_that_depend_on_the_sum() -> None:
     }
     assert published == {"Counts": [1, 2, 4, 6, 8], "Sums": [1, 2], None: [2]}
     reason = running.suspended["several"]
-    assert reason.startswith("E307: a sum in it does not fit its type at 4; of its outputs")
+    assert reason.startswith("E307: a sum of the query does not fit its type at 4; of its outputs")
     assert "'Sums' and its own results ended" in reason
 
 

@@ -55,7 +55,7 @@ def test_a_published_text_that_is_no_document_is_rejected(text: str, reason: str
     assert json.loads(row["row"]) == {"start": 3, "end": 3, "doc": text}
     (notice,) = engine.notices
     assert (notice.code, notice.query) == ("W209", "p")
-    assert "texts in P.doc are no documents: the first because" in notice.message
+    assert "texts in P.doc are not documents: the first because" in notice.message
     assert engine.totals["rejected"] == 1
     assert reason in notice.message
     assert "z did not see them" in notice.message

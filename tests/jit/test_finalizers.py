@@ -23,7 +23,7 @@ engine.execute('''
     CREATE QUERY sums AS SELECT k, count(*) AS n FROM A [Range 5] GROUP BY k;
 ''')
 engine.process({"A": {"k": [1], "t": [1]}})
-print(bool(groups.release_all.overloads), bool(node_sets.empty_pool.overloads))
+print(bool(groups.release_all.loaded), bool(node_sets.empty_pool.loaded))
 """
 
 

@@ -74,4 +74,4 @@ def test_the_rule_can_be_switched_off(tmp_path: Path) -> None:
     code = "from braid.engine.options import Options, ShardOptions\n" + code
     printed = walked(tmp_path).run(code)
     assert printed.startswith("one [20, 40, 50]\ntwo [20, 40, 50]\n[20, 40, 50]\n")
-    assert "made by no rule" in printed
+    assert "merged by no rule" in printed

@@ -1,1 +1,1 @@
-"""Immutable expressions, schemas, streams and queries: what every other room speaks of."""
+"""Immutable expressions, schemas, streams and queries, which all other packages use."""

@@ -1,4 +1,4 @@
-"""`DUR <= c` bounds how long an instance can be of use: the bound becomes the node's horizon.
+"""Horizons: `DUR <= c` bounds how long an instance is useful.
 
 A conjunct `DUR <= c`, `DUR < c` or `DUR = c` in the predicate of a Sequence, in the predicate
 or rebind of an Iterate, or in a Select above them says that no longer result is wanted. The
@@ -38,12 +38,12 @@ _MIRRORED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt", "eq": "eq", "eq_nul
 
 
 def bound_durations(node: Node) -> Node:
-    """The same expression with every horizon that its duration predicates allow."""
+    """The same expression with all horizons that its duration predicates allow."""
     return _bounded(node, None)
 
 
 def _bounded(node: Node, bound: int | None) -> Node:
-    """`bound`: the longest duration of this node's events that anything above can use."""
+    """`bound`: the longest duration of this node's events that an operator above can use."""
     match node:
         case Read() | Documents():
             return node
@@ -54,13 +54,13 @@ def _bounded(node: Node, bound: int | None) -> Node:
             below = _bounded(input_, bound)
             return node if below is input_ else replace(node, input=below)
         case SameTime(input=input_):
-            # Its events are points: how long those were that it counted does not show.
+            # Its events are points, which do not show the durations of their inputs.
             below = _bounded(input_, None)
             return node if below is input_ else replace(node, input=below)
         case Extension():
             return node.over(tuple(_bounded(input_, None) for input_ in node.inputs))
         case ToStream():
-            # Points too: a window takes an event by its end, however long it was.
+            # Points too: a window takes an event by its end, whatever its duration.
             return node.over(tuple(_bounded(input_, None) for input_ in node.inputs))
         case Union():
             return _with_inputs(node, bound)

@@ -1,4 +1,4 @@
-"""Casts, as Spark's `try_cast`: what cannot be said in the target type is NULL.
+"""Casts, as Spark's `try_cast`: a value that the target type cannot represent is NULL.
 
 Where Spark has no rule or an odd one, Braid's is stated here: a duration and an integer are
 converted by microseconds; a double just past the range of an integer type is NULL and not the

@@ -1,4 +1,4 @@
-"""What every operator checks of its expressions when it is built."""
+"""Checks that every operator makes of its expressions when it is built."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from braid.algebra.schema import Schema
 
 
 def check_refs(expression: Expression, sources: Mapping[Source, Schema]) -> None:
-    """Every reference is to an attribute that its source has, with the type that it has there."""
+    """Check that every reference is to an attribute of its source, with its type there."""
     for ref in refs(expression):
         assert ref.source in sources, f"{ref} cannot be used here"
         schema = sources[ref.source]

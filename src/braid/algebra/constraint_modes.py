@@ -1,9 +1,9 @@
-"""Where results may be lost without becoming wrong.
+"""Safe modes: where a join may lose results without making other results wrong.
 
-In `MONITORED` mode a join may miss results. Of a join that is put out as it is, the rest is still
-right; a count, a sum or a maximum over it would be wrong. So under an aggregate, and under
-anything else that tells what is missing from what is there, a join is `EXACT`. DISTINCT can only
-miss a row, or show it later, when another result is equal to the one that was lost.
+In `MONITORED` mode a join may miss results. If these are the results of the query, the others are
+still right. A count, a sum or a maximum over them would be wrong. So a join is `EXACT` under an
+aggregate, and under any other operator that depends on the absence of a row. DISTINCT can only miss
+a row, or show it later when an equal result comes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from braid.algebra.templates import Output
 
 
 def safe_mode(mode: ConstraintMode, outputs: Sequence[Output]) -> ConstraintMode:
-    """The mode itself, or `EXACT` where losing results would make others wrong."""
+    """The mode itself, or `EXACT` where a lost result would make others wrong."""
     if mode is ConstraintMode.MONITORED and any(counts_on_all(o.node) for o in outputs):
         return ConstraintMode.EXACT
     return mode
 
 
 def counts_on_all(node: Node) -> bool:
-    """Whether something above a join needs all its results: an aggregate; FOLD, SAMETIME and NEXT,
-    which would go on with another event; Dstream and Rstream, which tell what is gone."""
+    """Whether an operator above a join needs all its results: an aggregate; FOLD, SAMETIME and
+    NEXT, which would continue with another event; Dstream and Rstream, which depend on absent rows.
+    """
     for part in walk_nodes(node):
         if isinstance(part, SameTime | Iterate | NextNode) and any(
             _has_join(below) for below in part.inputs
@@ -54,7 +55,7 @@ def _needs_all(part: ToStream) -> bool:
 
 
 def _joins(rows: Relation) -> bool:
-    """Whether there is a join in a relation, or in the streams that it is made of."""
+    """Whether a relation, or a stream below it, has a join."""
     if any(isinstance(part, Join) for part in walk_rows(rows)):
         return True
     return any(_has_join(window.input) for window in windows(rows))

@@ -1,4 +1,4 @@
-"""What is known of how events arrive: constraints that a stream keeps, to within k.
+"""Constraints on how events arrive, up to a deviation k.
 
 A constraint with k = 0 is kept strictly; a larger k says by how much it may be missed, in events
 of a stream or in time. Joins use constraints to forget what can no longer find a partner.
@@ -21,7 +21,7 @@ from enum import Enum
 
 
 class ConstraintKind(Enum):
-    """The ways in which arrivals can be regular."""
+    """The kinds of regularity of arrivals."""
 
     KEY = "key"
     REFERENCES = "references"
@@ -31,11 +31,11 @@ class ConstraintKind(Enum):
 
 
 class ConstraintMode(Enum):
-    """What joins may do with constraints.
+    """The ways in which joins may use constraints.
 
-    EXACT: no result is ever lost: what a constraint that was only observed would discard is put
-    aside, out of memory, and comes back when it joins. MONITORED: it is discarded, and what that
-    may have cost is estimated. OFF: constraints are neither looked for nor used.
+    EXACT loses no result: rows that an observed constraint would evict spill to disk, and are
+    reloaded when they join. MONITORED drops these rows and estimates the loss. OFF neither observes
+    nor uses constraints.
     """
 
     EXACT = "exact"

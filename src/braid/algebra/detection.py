@@ -1,4 +1,4 @@
-"""What DETECT is asked and how exactly it answers: settings, hash buckets, paths of a join graph.
+"""The settings of DETECT, hash buckets, and the paths of a join graph.
 
 A detection says for each *batch* of an input whether the join has a result in which an event of
 the batch is the newest. It does so from *synopses*: matrices that count the events of an input
@@ -43,7 +43,7 @@ def answer_schema(partition: Sequence[Part]) -> Schema:
     return Schema.of((*keys, *((attribute.name, attribute.type) for attribute in ANSWER)))
 
 
-#: A bound never says more than a BIGINT can hold.
+#: The largest bound: that of a BIGINT.
 MOST = 2**63 - 1
 #: Later than any event: an event that does not leave its window.
 NEVER = 2**63 - 1

@@ -1,4 +1,4 @@
-"""What a detection holds, planned when it is registered: MEMORY chooses its buckets by this.
+"""The planned memory of a detection, by which MEMORY chooses the number of buckets.
 
 The plan says what `operators/detect/log.py` holds. A window of a known number of rows is planned full,
 with the batches that wait beside it. How many events other windows will have is not known: there

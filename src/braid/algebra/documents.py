@@ -283,7 +283,7 @@ def order_of(text: str) -> tuple[int, float]:
 
 
 def subtree_of(variable: str) -> str:
-    """The column with what a variable is bound to, as part of a document; no variable is called so."""
+    """The column with the subtree of a variable. No variable has such a name."""
     return f"<{variable}>"
 
 
@@ -292,7 +292,7 @@ def is_subtree(name: str) -> bool:
 
 
 def is_xml(text: str) -> bool:
-    """Whether a text can only be XML: nothing that is JSON begins like this."""
+    """Whether a text can only be XML. No JSON text begins like this."""
     return _MARKUP.match(text) is not None
 
 

@@ -356,7 +356,7 @@ def reads(node: Node) -> tuple[str, ...]:
 
 
 def is_unbounded(node: Node) -> bool:
-    """Whether this operator may have to remember an event for ever."""
+    """Whether this operator may have to remember an event forever."""
     match node:
         case Sequence(predicate=predicate, horizon=None):
             return not is_true(predicate)

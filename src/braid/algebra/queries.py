@@ -1,8 +1,8 @@
 """Queries: an id, a text, and the streams they produce.
 
-A query is a template and the constants that fill it. Of a million queries of one template, only
-the ids, texts and constants exist a million times; what a query is once they are filled in is
-made when somebody asks for it.
+A query is a template and the constants for its parameters. Of a million queries of one template,
+only the ids, texts and constants exist a million times. The expressions with constants are made on
+request.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["Members", "Output", "Query", "Template", "members_of"]
 
 
 class Query:
-    """A bound query, immutable. The last output is the query's own; the others are published
-    sub-queries, in an order in which each reads only earlier ones."""
+    """A bound query, immutable. The last output is the query's own. The others are published
+    sub-queries, each after those that it reads."""
 
     __slots__ = ("_outputs", "id", "template", "text", "values")
 
@@ -57,7 +57,7 @@ class Query:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """Every stream that it produces, with the constants filled in."""
+        """All streams that the query produces, with its constants."""
         if self._outputs is None:
             self._outputs = self.template.instantiate(self.values)
         return self._outputs
@@ -89,7 +89,7 @@ class Query:
         return f"Query(id={self.id!r}, text={self.text!r}, outputs={self.outputs!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Without the outputs: the template is shared by all queries of one pickle.
+        # Without the outputs, because all queries of one pickle share the template.
         return (Query.of, (self.id, self.text, self.template, self.values))
 
 

@@ -390,7 +390,7 @@ def _same(expression: Expression) -> Expression:
 
 
 def keeps_everything(relation: Relation) -> bool:
-    """Whether its rows only become more: every event of some stream stays in it for ever.
+    """Whether its rows only become more: every event of some stream stays in it forever.
 
     Groups and distinct rows do not count: their number is that of different values.
     """

@@ -1,4 +1,4 @@
-"""Declared streams: a name, a schema, where its time is, how late its events may be."""
+"""Declared streams: a name, a schema, the place of the time, the lateness of events."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class Stream:
 
     @property
     def schema(self) -> Schema:
-        """The attributes: what queries can name."""
+        """The attributes, which queries can name."""
         return Schema(tuple(a for a in self.columns if a.name not in self.time))
 
     @cached_property
     def unit(self) -> str:
-        """What the clock counts: an integer time column counts ticks, everything else microseconds."""
+        """The unit of the clock: an integer time column counts ticks, every other clock
+        microseconds."""
         if self.time and kind_of(self.time_type) is Kind.INTEGER:
             return TICKS
         return MICROSECONDS
@@ -67,13 +68,13 @@ class Stream:
 
     @property
     def has_own_time(self) -> bool:
-        """Whether its events say when they occurred. Otherwise the clock says it, wherever
-        they are stamped, and the stream holds nobody back."""
+        """Whether its events have their own time. Otherwise the clock at their arrival gives the
+        time, and the stream never delays others."""
         return self.time not in ((), (ARRIVAL,))
 
 
 def sharable_classes(streams: Mapping[str, Stream]) -> dict[str, tuple[str, ...]]:
-    """Which streams may be one channel: those that are declared sharable, transitively.
+    """The streams that may share a channel: those declared sharable, transitively.
 
     An event of a channel is one row, so streams whose declarations contradict each other are not in
     one class (`contradiction`). Whether they are read does not matter: a channel has its name from

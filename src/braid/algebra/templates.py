@@ -1,8 +1,8 @@
 """Templates: queries that differ only in their constants, as one query and a table of constants.
 
-A template's outputs have `Parameter`s where its queries have constants. What cannot be known
-without the constants is left open in them: a duration that is compared with a parameter bounds
-nothing, so a template's horizons are at least as long as those of any of its queries.
+A template's outputs have `Parameter`s in place of the constants of its queries. They leave open
+whatever depends on the constants: a comparison of a duration with a parameter bounds nothing, so a
+template's horizons are at least as long as those of its queries.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Template:
         return tuple(dict.fromkeys(names))
 
     def instantiate(self, values: Sequence[Any]) -> tuple[Output, ...]:
-        """The outputs of the query with these constants, bound as if they stood in its text."""
+        """The outputs with these constants, bound as if they were in the text."""
         assert len(values) == len(self.types), "one value for each parameter"
         if not self.types:
             return self.outputs
@@ -87,7 +87,7 @@ class Template:
         )
 
     def publishing(self, name: str) -> Template:
-        """The same template under another name of its own stream; the nodes are shared."""
+        """The same template with another name for its own stream. The nodes are shared."""
         own = Output(self.outputs[-1].node, name)
         outputs = (*self.outputs[:-1], own)
         return Template(outputs, self.types, self.base or self, self.views, self.mode)
@@ -113,7 +113,7 @@ class Members:
 
     @staticmethod
     def of(template: Template, ids: Sequence[str], values: Sequence[Sequence[Any]]) -> Members:
-        """From rows of plain values, one for each id."""
+        """Members from rows of plain values, one for each id."""
         columns = zip(*values, strict=True) if values else [()] * len(template.types)
         arrays = tuple(
             pa.array(list(column), type_)

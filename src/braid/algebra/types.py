@@ -119,7 +119,7 @@ _NAMES = {
 
 
 def type_named(name: str) -> pa.DataType | None:
-    """The type that a SQL name without parameters means; None if there is none."""
+    """The type of a SQL name without parameters; None if there is none."""
     return _NAMES.get(name.upper())
 
 
@@ -128,7 +128,7 @@ def type_names() -> tuple[str, ...]:
 
 
 def sql_name(type_: pa.DataType) -> str:
-    """How a user would write a type."""
+    """The SQL name of a type."""
     if pa.types.is_decimal(type_):
         return f"DECIMAL({type_.precision}, {type_.scale})"
     if pa.types.is_list(type_):
@@ -145,7 +145,7 @@ def sql_name(type_: pa.DataType) -> str:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two values can be compared or of which a CASE is; None if there is none."""
+    """The common type of two values for a comparison or a CASE; None if there is none."""
     if left == right:
         return left
     a, b = kind_of(left), kind_of(right)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from braid.cli.job import STANDARD_OUTPUTS, Job, PreparedConfig, StreamConfig
 from braid.errors import BraidError, ConfigError, Notice, QueryErrors
 from braid.lang import Catalog, load, stream_from_schema
-from braid.lang.catalog.files import flatten, load_in_turns
+from braid.lang.catalog.files import flatten, load_in_any_order
 from braid.lang.catalog.prepared import Refused, prepare
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class Checked:
-    """What checking a set of files found."""
+    """The result of a check of some files."""
 
     catalog: Catalog
     queries: dict[Path, int] = field(default_factory=dict)
     errors: dict[Path, list[BraidError]] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
-    #: Rows of prepared queries that cannot be used, by the query's name.
+    #: The refused rows of prepared queries, by the query's name.
     refused: dict[str, list[Refused]] = field(default_factory=dict)
 
 
 def loaded_job(job: Job, *, rows: bool) -> Checked:
-    """The streams and queries of a job; every mistake in them is raised.
+    """The streams and queries of a job. Raises all errors in them.
 
-    `rows`: also the members of its prepared queries, which may take a while to read. Without
-    them it is only looked whether there are such queries.
+    `rows`: include the members of prepared queries, which takes longer. Otherwise Braid only checks
+    that these queries exist.
     """
     checked = check_files(job.query_files, catalog_of(job))
     raise_all(error for found in checked.errors.values() for error in found)
@@ -64,7 +64,7 @@ def read_rows(config: PreparedConfig) -> Any:
 
 
 def check_files(files: Sequence[Path], catalog: Catalog) -> Checked:
-    """Load every file into the catalog; the errors of all that cannot be loaded are kept."""
+    """Load every file into the catalog. Keeps the errors of those that cannot be loaded."""
     checked = Checked(catalog)
 
     def load_one(text: str, path: Path) -> None:
@@ -72,19 +72,19 @@ def check_files(files: Sequence[Path], catalog: Catalog) -> Checked:
         checked.queries[path] = len(loaded.queries)
         checked.notices.extend(loaded.notices)
 
-    checked.errors = load_in_turns(files, load_one)
+    checked.errors = load_in_any_order(files, load_one)
     return checked
 
 
 def raise_all(errors: Iterable[BraidError]) -> None:
-    """Raise the errors, if there are any, together."""
+    """Raise all errors together, if there are any."""
     found = list(errors)
     if found:
         raise found[0] if len(found) == 1 else QueryErrors(found)
 
 
 def planned(catalog: Catalog, options: Options | None = None) -> Shard:
-    """The plan that an engine with these streams and queries would run; nothing runs in it."""
+    """The plan of an engine with these streams and queries, which runs nothing."""
     from braid.engine.options import Options, ShardOptions
     from braid.engine.shard import Shard
 
@@ -144,7 +144,7 @@ def parse_schema(name: str, ddl: str) -> pa.Schema:
 
 
 def check_sinks(job: Job, published: Iterable[str]) -> None:
-    """Every sink must be of something that exists."""
+    """Check that every sink is of an existing output."""
     known = [*STANDARD_OUTPUTS, *published]
     unknown = [sink.output for sink in job.sinks if sink.output not in known]
     raise_all(

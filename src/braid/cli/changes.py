@@ -25,10 +25,10 @@ from braid.errors import BraidError, ConfigError, Notice, Origin
 from braid.lang import Catalog, compile_query
 from braid.lang.parse.limits import quoted, whole_number
 
-#: What Spark is told that the lines have, besides `at`.
+#: The schema of the lines, without `at`.
 SCHEMA = "seq BIGINT, op STRING, id STRING, text STRING"
 
-#: In the job's checkpoint: what became of changes.
+#: The results of changes, in the job's checkpoint.
 LOG = "braid/changes"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ class Change:
     id: str
     text: str | None = None
     at: str | int | None = None
-    #: By this number the job's log names it.
+    #: The number of the change in the job's log.
     seq: int | None = None
 
 
@@ -54,7 +54,7 @@ class ChangeResult:
     id: str
     seq: int | None
     state: str
-    #: As in a change; None if it was not applied, or holds from the beginning.
+    #: The time in the form of a change; None if it was not applied, or holds from the beginning.
     at: str | int | None
     reason: str | None
 
@@ -62,12 +62,12 @@ class ChangeResult:
 def directory(job: Job) -> str:
     if job.control is None:
         hint = 'add to the job file: [control] path = "changes"'
-        raise ConfigError("E464", f"{job.file}: the job takes no changes while it runs", hint)
+        raise ConfigError("E464", f"{job.file}: the job accepts no changes while it runs", hint)
     return job.control
 
 
 def request(job: Job, change: Change) -> Change:
-    """Leave a change where the running job finds it. Names of files are in order of time."""
+    """Write a change for the running job. Names of files are in order of time."""
     now = time.time_ns()
     line = {"seq": now, "op": change.op, "id": change.id, "text": change.text, "at": change.at}
     name = f"{now:020d}-{uuid.uuid4().hex[:8]}.json"
@@ -95,14 +95,14 @@ def _read(where: str, line: str) -> Change:
 
 
 class Log:
-    """What the job has made of changes: a file in its checkpoint for each batch that had some."""
+    """The results of changes: a file in the job's checkpoint for each batch with changes."""
 
     def __init__(self, job: Job) -> None:
         self._folder = None if job.checkpoint is None else f"{job.checkpoint.rstrip('/')}/{LOG}"
         self._read: dict[str, list[ChangeResult]] = {}
 
     def skip(self) -> None:
-        """Pass over what is there: it is about changes that were asked for before."""
+        """Skip the present results, which are about earlier changes."""
         self._read = {name: [] for name in self._names()}
 
     def of(self, change: Change) -> ChangeResult | None:
@@ -131,12 +131,12 @@ def _taken(where: str) -> list[ChangeResult]:
                 ChangeResult(**{field.name: data[field.name] for field in fields(ChangeResult)})
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError("E463", f"{where} is no log of changes: {error!r}") from None
+            raise ConfigError("E463", f"{where} is not a log of changes: {error!r}") from None
     return found
 
 
 def apply(change: Change, catalog: Catalog) -> tuple[Notice, ...]:
-    """What the change would make of the queries; raises what is wrong with it."""
+    """Apply the change to the catalog; raises its error."""
     if change.op == "drop":
         catalog.remove_query(change.id)
         return ()
@@ -147,7 +147,7 @@ def apply(change: Change, catalog: Catalog) -> tuple[Notice, ...]:
 
 
 def replay(changes: Iterable[Change], catalog: Catalog) -> dict[Change, str]:
-    """Apply changes in order; the reasons of those that cannot be, which the job refuses too."""
+    """Apply changes in order. Returns the reasons of those that the job refuses too."""
     refused: dict[Change, str] = {}
     for change in changes:
         try:
@@ -158,7 +158,7 @@ def replay(changes: Iterable[Change], catalog: Catalog) -> dict[Change, str]:
 
 
 def unit_of(catalog: Catalog) -> str:
-    """What `at` counts: ticks only if all streams do, as the job reads it."""
+    """The unit of `at`: ticks only if all streams count ticks, as for the job."""
     units = {stream.unit for stream in catalog.streams.values()}
     return TICKS if units == {TICKS} else MICROSECONDS
 

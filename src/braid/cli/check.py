@@ -22,7 +22,7 @@ def check_command(patterns: Sequence[str], streams: Path | None) -> int:
     checked = check_files(files, catalog)
     show.notices(checked.notices)
     if catalog.constraints and not checked.errors:
-        # Which of them are used is known when all queries are planned together.
+        # The plan of all queries together shows which of them are used.
         options = None if job is None else job.options
         show.notices(notices_of_plan(planned(catalog, options)))
     errors = [error for path in files for error in checked.errors.get(path, [])]
@@ -36,7 +36,7 @@ def check_command(patterns: Sequence[str], streams: Path | None) -> int:
         show.err.print("no stream is declared: add CREATE STREAM, or give --streams JOB.TOML")
     bad = show.plural(len(checked.errors), "file")
     show.err.print(
-        f"{show.plural(len(errors), 'error')} in {bad}; {queries} in the others are right"
+        f"{show.plural(len(errors), 'error')} in {bad}; {queries} in the others are valid"
     )
     return 1
 
@@ -45,8 +45,8 @@ NO_FILES = f"give a query file, a pattern, or a folder of files ({', '.join(SUFF
 
 
 def find(patterns: Sequence[str]) -> list[Path]:
-    """The files of paths, folders and patterns, each once; the shell may have left patterns as they
-    are."""
+    """The files of paths, folders and patterns, each once. The shell may not have expanded
+    patterns."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         matches = query_files(pattern)
@@ -57,7 +57,8 @@ def find(patterns: Sequence[str]) -> list[Path]:
 
 
 def _declares_streams(path: Path) -> bool:
-    """Also if its queries are wrong; a file that cannot be read has been reported."""
+    """Whether a file declares streams, even if its queries have errors. An unreadable file is
+    already reported."""
     try:
         return bool(declared_streams(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError):

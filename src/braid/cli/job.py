@@ -83,7 +83,7 @@ class StreamConfig:
 
     @property
     def declares(self) -> bool:
-        """Whether it says more than where events are: then the streams cannot exist yet."""
+        """Whether it has more than the place of events: then the streams cannot exist yet."""
         return bool(self.time) or self.lateness is not None or self.sequence is not None
 
 
@@ -104,7 +104,7 @@ class PreparedConfig:
     ids: str | None
 
 
-#: As `Engine(rules=...)` takes it; None is all.
+#: The value of `Engine(rules=...)`; None is all.
 Rules = str | list[str] | dict[str, bool] | None
 
 
@@ -125,7 +125,7 @@ class Job:
 
 
 def load_job(path: str | Path) -> Job:
-    """Read and validate a job file; raises every mistake in it together."""
+    """Read and validate a job file. Raises all errors together."""
     file = Path(path)
     if not file.is_file():
         raise ConfigError("E451", f"there is no job file {file}", "give the path of a .toml file")
@@ -140,7 +140,7 @@ def load_job(path: str | Path) -> Job:
 
 @dataclass
 class _Reader:
-    """Reads tables of the file and collects what is wrong with them."""
+    """A reader of the tables of the file that collects errors."""
 
     file: Path
     problems: list[BraidError] = field(default_factory=list)
@@ -304,7 +304,7 @@ class _Reader:
         return f"paths are relative to {self.file.parent.resolve()}"
 
     def location(self, path: str | None) -> str | None:
-        """A path as Spark takes it: URLs as they are, others relative to the job file."""
+        """A path for Spark: a URL as it is, any other relative to the job file."""
         if path is None or "://" in path:
             return path
         return str((self.file.parent / path).resolve())
@@ -337,7 +337,7 @@ class _Reader:
         return value
 
     def options(self, table: dict[str, Any], where: str, key: str) -> dict[str, str]:
-        """Options as the texts that Spark wants: true and not True; dotted keys put together."""
+        """Options as texts for Spark: true and not True; dotted keys joined."""
         value = table.get(key, {})
         if not isinstance(value, dict):
             self.problem("E455", f"{where}: {key} must be a table")
@@ -387,7 +387,7 @@ def _checked_rules(value: Rules) -> Rules:
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """`spark.driver.memory = "4g"` without quotes is a nested table in TOML: join it again."""
+    """`spark.driver.memory = "4g"` without quotes is a nested table in TOML. Join its keys again."""
     flat: list[tuple[str, Any]] = []
     for key, value in table.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The commands. Each imports what it needs when it runs: `check` must work without Spark and Java."""
+"""The commands. Each imports its modules when it runs: `check` must work without Spark and Java."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ At = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option("--wait", help="seconds to wait for the job to say from when the change holds"),
+    typer.Option(
+        "--wait", help="seconds to wait until the job reports when the change takes effect"
+    ),
 ]
 Checkpoint = Annotated[
     str | None, typer.Option(help="the job's checkpoint; instead of the job file's")
@@ -145,7 +147,7 @@ def explain(
     ] = None,
     rules: RuleNames = None,
 ) -> None:
-    """Show the shared plan: m-ops, their members and indexes, which rule made them, where they run."""
+    """Show the shared plan: m-ops, members, indexes, the rules that made them, where they run."""
     from braid.cli.explain import explain_command
     from braid.cli.job import parse_rules
 
@@ -165,7 +167,7 @@ def stats(
     form: Annotated[FigureForm, typer.Option("--format", help="how it is shown")] = FigureForm.TEXT,
     checkpoint: Checkpoint = None,
 ) -> None:
-    """Show what a running job has counted: events, matches, instances, bytes, and its indexes."""
+    """Show the counts of a running job: events, matches, instances, bytes, and its indexes."""
     from braid.cli.stats import show_stats
 
     raise typer.Exit(show_stats(job, query, form.value, checkpoint))
@@ -191,7 +193,7 @@ def add(
 
 @query_app.command("drop")
 def drop(job: Job, id: Id, at: At = None, wait: Wait = 10.0, checkpoint: Checkpoint = None) -> None:
-    """Drop a query from the running job; it puts out nothing that ends at --at or later."""
+    """Drop a query from the running job; it has no results that end at --at or later."""
     from braid.cli.query import drop_query
 
     raise typer.Exit(drop_query(job, id, at, wait=wait, checkpoint=checkpoint))
@@ -199,7 +201,7 @@ def drop(job: Job, id: Id, at: At = None, wait: Wait = 10.0, checkpoint: Checkpo
 
 @query_app.command("list")
 def list_(job: Job, checkpoint: Checkpoint = None) -> None:
-    """List the queries of a job, the changes that it was asked for, and from when these hold."""
+    """List the queries of a job, the requested changes, and when these take effect."""
     from braid.cli.query import list_queries
 
     raise typer.Exit(list_queries(job, checkpoint=checkpoint))
@@ -214,7 +216,7 @@ def version() -> None:
 
 
 def exit_code(error: BraidError) -> int:
-    """What kind of mistake it was."""
+    """The exit code for an error."""
     if isinstance(error, QueryErrors):
         return max(exit_code(one) for one in error.errors)
     if isinstance(error, QueryError):
@@ -229,7 +231,7 @@ def exit_code(error: BraidError) -> int:
 
 
 def guarded(command: Callable[[], object]) -> int:
-    """Run a command; what a user can cause is shown without a traceback."""
+    """Run a command. Errors that users can cause are shown without a traceback."""
     try:
         command()
     except BraidError as error:
@@ -246,7 +248,7 @@ def guarded(command: Callable[[], object]) -> int:
 
 
 def main() -> None:
-    # The commands show notices themselves: the log would show each a second time.
+    # The commands show notices themselves; the log would repeat them.
     logging.getLogger("braid").addHandler(logging.NullHandler())
     sys.exit(guarded(app))
 

@@ -12,7 +12,7 @@ from braid.errors import ConfigError
 
 
 def read_text(location: str) -> str | None:
-    """What a file holds; None if there is none."""
+    """The content of a file; None if it does not exist."""
     system, path = _open(location)
     try:
         with system.open_input_stream(path) as stream:
@@ -25,9 +25,9 @@ def read_text(location: str) -> str | None:
 
 
 def write_text(folder: str, name: str, text: str) -> None:
-    """Put a new file into a directory: whoever reads that sees all of the file or nothing.
+    """Write a new file into a directory; readers see all of it or nothing.
 
-    It is written aside first, under a name that Spark's file streams pass over.
+    It is written first under a name that Spark's file streams ignore.
     """
     system, path = _open(folder)
     try:
@@ -40,7 +40,7 @@ def write_text(folder: str, name: str, text: str) -> None:
 
 
 def names(folder: str) -> list[str]:
-    """The files of a directory in order of their names, without those that are being written."""
+    """The complete files of a directory in order of their names."""
     system, path = _open(folder)
     try:
         found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
@@ -51,7 +51,7 @@ def names(folder: str) -> list[str]:
 
 
 def _open(location: str) -> tuple[Any, str]:
-    """Spark says s3a where others say s3."""
+    """The scheme s3a of Spark as s3, its name elsewhere."""
     url = location.replace("s3a://", "s3://", 1)
     try:
         if "://" not in url:

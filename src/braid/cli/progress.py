@@ -1,7 +1,7 @@
 """Progress of a pipeline: live figures on a terminal, log lines elsewhere, clean stops.
 
-Ctrl-C must not kill a batch in the middle of a write, nor show a stack trace of three languages:
-the signal only sets an event, the loop that watches sees it and stops the pipeline.
+Ctrl-C must not kill a batch in the middle of a write, nor show a stack trace of three languages.
+The signal only sets an event, and the loop that watches it stops the pipeline.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from braid.cli import show
 from braid.errors import Notice
 
 POLL = 0.25
-#: Seconds between two lines where there is no terminal.
+#: Seconds between two lines without a terminal.
 LINE_EVERY = 10.0
 
 
 class Watched(Protocol):
-    """What is needed of `braid.spark.running.Running`."""
+    """The part of `braid.spark.running.Running` that this module uses."""
 
     @property
     def progress(self) -> Any: ...
@@ -46,7 +46,7 @@ class Watched(Protocol):
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set instead of breaking in; a second Ctrl-C breaks in."""
+    """An event that Ctrl-C and SIGTERM set instead of an interrupt; a second Ctrl-C interrupts."""
     asked = threading.Event()
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -63,7 +63,7 @@ def stop_signals() -> Iterator[threading.Event]:
 
 
 class Watch:
-    """Follows one run from its start to its end."""
+    """The display of one run from its start to its end."""
 
     def __init__(
         self,
@@ -79,7 +79,8 @@ class Watch:
         self.reported: set[str] = set()
 
     def until_done(self, asked: threading.Event, *, quiet: bool = False) -> bool:
-        """Wait for the end, showing figures; True if it came by itself, False if it was stopped."""
+        """Wait for the end and show figures. True if the run ended by itself, False if it was
+        stopped."""
         if quiet:
             done = self._loop(asked, lambda: None)
         elif self.console.is_terminal:
@@ -101,7 +102,7 @@ class Watch:
         return False
 
     def _warn(self) -> None:
-        """A suspended query is said once, when it happens; so is what else users should know."""
+        """Show a suspended query or a notice once, when it occurs."""
         for notice in self.running.notices:
             if notice.render() not in self.reported:
                 self.reported.add(notice.render())
@@ -112,7 +113,7 @@ class Watch:
                 self.console.print(f"query '{query}' is suspended: {reason}", style="yellow")
 
     def _line_now_and_then(self) -> Callable[[], None]:
-        """A line for the first batch, and then one whenever enough time has passed."""
+        """Print a line for the first batch, and then at intervals."""
         last, began = self.clock(), False
 
         def show_line() -> None:

@@ -30,15 +30,15 @@ from braid.cli.stats import read_figures
 from braid.errors import ConfigError
 from braid.lang import Catalog
 
-#: Seconds that a command waits for the job to say what it made of a change, and between looks.
+#: Seconds that a command waits for the result of a change, and between looks.
 WAIT, POLL = 10.0, 0.2
 
-#: What the job's log says of a change.
+#: The states of a change in the job's log.
 WAITING, REFUSED = "waiting", "refused"
 
-_LATER = "the time from which it holds, once the job has taken it"
+_LATER = "when it takes effect, after the job accepts it"
 
-#: Characters of a query's text in a list.
+#: The most characters of a query's text in a list.
 LETTERS = 70
 
 
@@ -52,7 +52,7 @@ def add_query(
     wait: float = WAIT,
     checkpoint: str | None = None,
 ) -> int:
-    """Check a query as the job would, and ask the running job to take it."""
+    """Check a query as the job does, and request it of the running job."""
     written = _text(text, file)
     job, catalog = _current_catalog(path, checkpoint)
     change = Change("add", query, written, event_time(at, unit_of(catalog)))
@@ -60,10 +60,8 @@ def add_query(
     _request(job, change, wait)
     published = catalog.queries[query].template.publishes
     if published:
-        said = (
-            f"what it publishes ({', '.join(published)}) is in the output 'matches': it becomes an"
-        )
-        said += " output of its own when the query is in the job's files and the job starts again"
+        names = ", ".join(published)
+        said = f"the results that it publishes ({names}) are in the output 'matches' until the query is in the job's files and the job starts again"
         show.out.out(said, highlight=False)
     return 0
 
@@ -106,7 +104,7 @@ def _text(text: str | None, file: Path | None) -> str:
 
 
 def _request(job: Job, change: Change, wait: float) -> None:
-    """Ask, and say from which event time on the change holds as soon as the job has written it."""
+    """Request a change, and show the event time of its effect when the job has written it."""
     log = Log(job)
     log.skip()
     change = request(job, change)
@@ -119,9 +117,7 @@ def _request(job: Job, change: Change, wait: float) -> None:
     while (taken := log.of(change)) is None and time.monotonic() < deadline:
         time.sleep(min(POLL, wait))
     if taken is None:
-        said = (
-            f"the job has not taken it within {wait:g} seconds: `braid query list` shows {_LATER}"
-        )
+        said = f"the job has not accepted it within {wait:g} seconds: `braid query list` shows {_LATER}"
         show.out.out(said, highlight=False)
     elif taken.state == REFUSED:
         hint = "the job's output 'rejected' has it too; correct it and ask again"
@@ -146,7 +142,7 @@ def _result_text(change: Change, taken: ChangeResult) -> str:
 
 
 def list_queries(path: Path, *, checkpoint: str | None = None) -> int:
-    """The queries of the job file, the changes asked for, and what became of these if known."""
+    """The queries of the job file, the requested changes, and their known results."""
     job = _job(path, checkpoint)
     catalog = loaded_job(job, rows=True).catalog
     changes = requested(job) if job.control is not None else []
@@ -163,7 +159,7 @@ def list_queries(path: Path, *, checkpoint: str | None = None) -> int:
     for change in changes:
         taken = log.of(change)
         when = str((change.at if taken is None or taken.at is None else taken.at) or "")
-        word = f"{change.op} asked for"
+        word = f"{change.op} requested"
         state = _state(change, job_changes, refused) if taken is None else _logged(taken)
         table.add_row(Text(change.id), word, when, state, _one_line(change.text or ""))
     show.out.print(table)
@@ -176,7 +172,7 @@ def _one_line(text: str) -> Text:
 
 
 def _job_changes(job: Job) -> dict[str, Any]:
-    """What the running job says became of changes; the newest of them."""
+    """The results of changes in the running job's figures; those of the newest."""
     figures = read_figures(job, needed=False)
     job_changes = None if figures is None else figures.get("changes")
     return job_changes if isinstance(job_changes, dict) else {}
@@ -197,4 +193,4 @@ def _state(change: Change, job_changes: dict[str, Any], refused: dict[Change, st
         return "waits for the job to start again"
     if change.id in job_changes.get("added" if change.op == "add" else "dropped", ()):
         return "applied"
-    return "asked for"
+    return "requested"

@@ -19,7 +19,7 @@ from braid.cli.changes import SCHEMA
 from braid.cli.job import Job, PreparedConfig, Rules, SinkConfig, StreamConfig, load_job
 from braid.cli.progress import Watch, stop_signals
 from braid.errors import BraidError, ConfigError, PipelineError
-from braid.lang.catalog.files import load_in_turns
+from braid.lang.catalog.files import load_in_any_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FAILED = 3
 INTERRUPTED = 130
-#: Formats that are directories of files: a batch that is written again replaces itself.
+#: Formats that are directories of files: a repeated batch replaces itself.
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 #: Types of Spark that count ticks where a time is expected.
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -71,7 +71,7 @@ def run_job(
 
 
 def check_before_spark(job: Job) -> None:
-    """What can be wrong is best known before a JVM has started: needs the schemas in the job file."""
+    """Check the job before the JVM starts, as far as the job file has schemas."""
     if any(stream.schema is None for stream in job.streams):
         return
     catalog = loaded_job(job, rows=False).catalog
@@ -109,7 +109,7 @@ def _run(job: Job, spark: SparkSession, quiet: bool, log: Path) -> int:
 
 
 def report_failure(job: Job, failure: Exception, log: Path) -> None:
-    """The cause on the screen, everything in the log."""
+    """Show the cause on the screen, and write everything to the log."""
     if isinstance(failure, BraidError):
         show.error(failure)
     else:
@@ -119,12 +119,13 @@ def report_failure(job: Job, failure: Exception, log: Path) -> None:
     show.err.print(f"Spark's log: {log}\n{resume_hint(job)}", markup=False, soft_wrap=True)
 
 
-#: The last line of a Python traceback: what was raised.
+#: The last line of a Python traceback: the exception.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt)\b: .+)$", re.MULTILINE)
 
 
 def cause_of(failure: BaseException) -> str:
-    """Spark's errors are pages of stack trace; what a Python function raised, else the first line."""
+    """The cause in Spark's pages of stack trace: the exception of a Python function, else the first
+    line."""
     text = str(failure).strip()
     raised = _RAISED.findall(text)
     if raised:
@@ -133,7 +134,7 @@ def cause_of(failure: BaseException) -> str:
 
 
 def spark_log(name: str) -> Path:
-    """Where the JVM and its Python workers write what would otherwise cover the screen."""
+    """The log of the JVM and its Python workers, which would otherwise cover the screen."""
     handle, path = tempfile.mkstemp(prefix=f"braid-{name}-", suffix=".log")
     os.close(handle)
     return Path(path)
@@ -141,7 +142,7 @@ def spark_log(name: str) -> Path:
 
 @contextmanager
 def output_of_children(log: Path) -> Iterator[None]:
-    """Processes that are started inside write to the log; this process goes on as before."""
+    """Send the output of child processes to the log."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {number: os.dup(number) for number in (1, 2)}
@@ -164,7 +165,7 @@ def _text_of(log: Path) -> str:
 
 
 def resume_hint(job: Job) -> str:
-    """The command that goes on from the checkpoint; with the option if that was given."""
+    """The command that resumes from the checkpoint, with the option if it was given."""
     command = ["braid", "run", str(job.file)]
     if job.checkpoint != load_job(job.file).checkpoint:
         command += ["--checkpoint", str(job.checkpoint)]
@@ -195,7 +196,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
             lateness=stream.lateness,
             sequence=stream.sequence,
         )
-    errors = load_in_turns(
+    errors = load_in_any_order(
         job.query_files, lambda text, path: session.execute(text, name=str(path))
     )
     raise_all(error for found in errors.values() for error in found)
@@ -208,7 +209,7 @@ def open_session(job: Job, spark: SparkSession) -> Session:
 
 
 def give_rows(session: Session, config: PreparedConfig) -> None:
-    """Members for a prepared query that one of the files has."""
+    """Give members to a prepared query from one of the files."""
     known = session._catalog.prepared
     if config.name not in known:
         names = ", ".join(known) or "none"
@@ -226,7 +227,7 @@ def counts_ticks(frame: DataFrame, stream: StreamConfig) -> bool:
 
 
 def read_changes(spark: SparkSession, folder: str, *, ticks: bool) -> DataFrame:
-    """The job's control directory as a stream; it must be there before Spark looks at it."""
+    """The job's control directory as a stream. It must exist before Spark reads it."""
     if "://" not in folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
     schema = f"{SCHEMA}, at {'BIGINT' if ticks else 'TIMESTAMP'}"
@@ -250,7 +251,7 @@ def read_stream(spark: SparkSession, stream: StreamConfig) -> DataFrame:
 
 
 def writer_of(sink: SinkConfig) -> Any:
-    """What `Session.start` takes for a sink of the job file."""
+    """The sink of the job file in the form for `Session.start`."""
     from braid.spark.sinks import FileSink
 
     if sink.format in {"console", "noop"}:
@@ -261,9 +262,9 @@ def writer_of(sink: SinkConfig) -> Any:
 
 
 class TableWriter:
-    """Appends a batch to whatever the format means.
+    """Appends a batch with any format.
 
-    Delta skips a batch that it has already: exactly once. Other formats (Kafka, JDBC) may see a
+    Delta skips a batch that it already has: exactly once. Other formats (Kafka, JDBC) may receive a
     batch twice after a crash.
     """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Wide where there is no terminal whose width would matter: nothing is cut in a log.
 _WIDTH = {True: None, False: 140}
 
-#: From here on a time is shown as a number.
+#: Times from here on are shown as numbers.
 _YEAR_9999 = 60_000_000_000_000_000
 
 out = Console(highlight=False, width=_WIDTH[sys.stdout.isatty()])
@@ -41,7 +41,7 @@ def notices(found: Iterable[Notice]) -> None:
 
 
 def refused(name: str, rows: Sequence[Refused], *, most: int = 5) -> None:
-    """Rows of a prepared query that were left out; some of them, and how many."""
+    """Some of the refused rows of a prepared query, and their number."""
     if not rows:
         return
     lines = [f"prepared query '{name}': {plural(len(rows), 'row')} refused"]
@@ -63,7 +63,7 @@ def plural(number: int, word: str) -> str:
 
 
 def moments(watermarks: Mapping[str, int]) -> str:
-    """How far time has come: a date for microseconds, the number for ticks."""
+    """The progress of time: a date for microseconds, the number for ticks."""
     shown = []
     for clock, time in watermarks.items():
         if clock == "us" and abs(time) < _YEAR_9999:

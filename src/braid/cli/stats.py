@@ -13,12 +13,12 @@ from braid.cli import places, show
 from braid.cli.job import Job, load_job
 from braid.errors import ConfigError
 
-#: Beside Spark's own files in the checkpoint directory.
+#: The folder beside Spark's own files in the checkpoint directory.
 FILE = "braid-stats.json"
 
 
 def read_figures(job: Job, *, needed: bool = True) -> dict[str, Any] | None:
-    """The figures of the last batch. If they are needed, it is an error that there are none."""
+    """The figures of the last batch. If `needed`, it is an error that there are none."""
     if job.checkpoint is None:
         if not needed:
             return None
@@ -38,7 +38,7 @@ def read_figures(job: Job, *, needed: bool = True) -> dict[str, Any] | None:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """Figures of one engine, or of several under `shards`."""
+    """The figures of one engine, or of several under `shards`."""
     try:
         figures = json.loads(text)
     except ValueError:
@@ -100,7 +100,7 @@ def _of(query: str, queries: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-#: Figures of the whole run, which the shards' own do not have: these count since they were loaded.
+#: The figures of the whole run. The shards' own start when a shard was loaded.
 _OF_THE_RUN = ("batches", "events", "matches", "late", "rejected", "restarts")
 
 
@@ -134,7 +134,7 @@ def _mop_table(mops: list[dict[str, Any]]) -> Table:
 
 
 def _detail_lines(mop: dict[str, Any]) -> list[str]:
-    """How the index of a selection is doing; what a join has found of constraints."""
+    """The state of the index of a selection, and the constraints that a join has found."""
     from braid.operators.registry import REGISTRY
 
     lines = REGISTRY.statistics_lines(mop["kind"], mop["detail"])

@@ -30,8 +30,8 @@ LATENESS = "5 seconds"
 
 
 @dataclass
-class Found:
-    """What the queries of one shape matched."""
+class ShapeMatches:
+    """The matches of the queries of one shape."""
 
     queries: int = 0
     matches: int = 0
@@ -125,7 +125,7 @@ def matches(folder: Path) -> Iterator[dict[str, Any]]:
 def report(made: list[Rule], folder: Path) -> Table:
     """Per shape: how many queries there are, how many matched, how often, and one example."""
     shapes = {rule.id: rule.shape for rule in made}
-    found = {shape: Found(number) for shape, number in Counter(shapes.values()).items()}
+    found = {shape: ShapeMatches(number) for shape, number in Counter(shapes.values()).items()}
     for row in matches(folder):
         entry = found[shapes[row["query"]]]
         entry.matches += 1

@@ -289,7 +289,7 @@ def search(
             continue
         # Nobody depends on the choice for an output that is not read.
         search_.choose(options if output.publish in search_.read else options[:1])
-    raise Unkeyable("too many ways to route it were tried")
+    raise Unkeyable("the search for its routes was too long")
 
 
 class _Search:

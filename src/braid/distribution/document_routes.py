@@ -33,7 +33,7 @@ Names = frozenset[str] | None
 
 @dataclass(frozen=True)
 class ValueRoute:
-    """The column with the documents, and the elements whose values say where they go."""
+    """The column with the documents, and the elements whose values determine their shards."""
 
     column: str
     names: Names
@@ -69,13 +69,13 @@ def shown_route(route: str) -> str:
 
 
 def value_join(query: Documents) -> ValueJoin:
-    """The join by whose value a query can be divided over shards; raises `Unkeyable`."""
+    """The join whose value can divide a query over shards; raises `Unkeyable`."""
     if len(query.blocks) > 2:
-        raise Unkeyable(f"{len(query.blocks)} documents are joined, not by one value")
+        raise Unkeyable(f"{len(query.blocks)} documents are joined by more than one value")
     equal = [join for join in query.joins if join.operator == "="]
     if len(equal) != 1:
         what = "no equal value" if not equal else f"{len(equal)} values at once"
-        raise Unkeyable(f"documents are joined by {what}, which no one shard is known for")
+        raise Unkeyable(f"documents are joined by {what}, which do not determine one shard")
     (join,) = equal
     if join.first not in query.blocks[0].shown and join.second not in query.blocks[1].shown:
         raise Unkeyable(
@@ -83,12 +83,12 @@ def value_join(query: Documents) -> ValueJoin:
             "so several values may give the same result"
         )
     if not all(isinstance(source, Read) for source in query.sources):
-        raise Unkeyable("the documents that are joined are computed")
+        raise Unkeyable("the joined documents are computed")
     return join
 
 
 def located_names(query: Documents, join: ValueJoin) -> frozenset[str]:
-    """The columns of the results that have the value by which they are divided."""
+    """The columns of the results that have the dividing value."""
     nodes = (query.blocks[0].nodes[join.first], query.blocks[1].nodes[join.second])
     return frozenset(node.variable for node in nodes if node.variable is not None)
 
@@ -96,7 +96,7 @@ def located_names(query: Documents, join: ValueJoin) -> frozenset[str]:
 def needed_route(
     query: Documents, join: ValueJoin, block: int, values: Sequence[pa.Array] | None = None
 ) -> ValueRoute:
-    """What a block asks of the route of its stream; names that are parameters may be any, unless
+    """The route that a block needs of its stream. Names that are parameters may be any, unless
     their values are given."""
     name = query.blocks[block].nodes[(join.first, join.second)[block]].name
     return ValueRoute(query.columns[block], _names(name, values))
@@ -111,7 +111,7 @@ def _names(name: Expression | None, values: Sequence[pa.Array] | None) -> Names:
 
 
 def value_routes(groups: Iterable[Members]) -> dict[tuple[str, str], ValueRoute]:
-    """One route for each stream and column, good for all queries: documents then travel once."""
+    """One route for each stream and column that suits all queries, so that documents travel once."""
     found: dict[tuple[str, str], Names] = {}
     for members in groups:
         for query in _documents(members):
@@ -145,10 +145,10 @@ def chosen_route(
     planned: Mapping[tuple[str, str], ValueRoute],
     allowed: frozenset[str] | None,
 ) -> str:
-    """The route by which a block reads its stream: one that is there, if others may not be made."""
+    """The route by which a block reads its stream: an existing one, if new ones are not allowed."""
     if allowed is None:
         return str(planned.get((stream, needed.column), needed))
     for route in sorted(allowed):
         if is_value_route(route) and ValueRoute.parse(route).covers(needed):
             return route
-    raise Unkeyable(f"documents of {stream} are not sent by {needed.shown}")
+    raise Unkeyable(f"documents of {stream} are not routed by {needed.shown}")

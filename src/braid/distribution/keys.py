@@ -17,7 +17,7 @@ that an operator above can be checked in turn.
 | Union    | nothing; those located in both inputs                                            |
 | Sequence | an equality `$1.a = $2.b` of located a and b; all located ones of both           |
 | Iterate  | `$2.b = $1.a` of located ones, or `$2.a = $.a` with a located in both            |
-| SameTime | cannot be keyed: it looks at all events of an instant                            |
+| SameTime | cannot be keyed: it needs all events of an instant                            |
 | Documents | one join by equal values: `document_routes.py`; one block: nothing              |
 | ToStream | as the relations below it say, in `row_keys.py`                                  |
 
@@ -80,7 +80,7 @@ def split_channel(name: str) -> tuple[str, str]:
 
 
 def is_routable(name: str, type_: pa.DataType) -> bool:
-    """Whether equal values of an attribute can be given equal hashes, the same on every machine."""
+    """Whether equal values of a type have equal hashes, the same on every machine."""
     return name not in (SPREAD, WHOLE) and kind_of(type_) not in (Kind.OPAQUE, Kind.NULL)
 
 
@@ -97,7 +97,7 @@ def leaves(node: Node) -> Iterator[Read]:
 
 
 def equalities(predicate: Expression) -> Iterator[tuple[Ref, Ref]]:
-    """The conjuncts that say two attributes are equal; both orders are the caller's business."""
+    """The conjuncts that equate two attributes. The caller tries both orders."""
     for part in conjuncts(predicate):
         if isinstance(part, Call) and part.function in ("eq", "eq_null_safe"):
             left, right = (plain_ref(arg) for arg in part.args)
@@ -106,7 +106,7 @@ def equalities(predicate: Expression) -> Iterator[tuple[Ref, Ref]]:
 
 
 def correlating(node: Node) -> Iterator[str]:
-    """The attributes that equalities in an expression mention: the likely ones to route by."""
+    """The attributes in equalities of an expression: likely routing attributes."""
     for inner in walk_nodes(node):
         if isinstance(inner, Sequence | Iterate):
             for left, right in equalities(inner.predicate):
@@ -134,7 +134,7 @@ class Router:
     constants: tuple[pa.Array, ...] | None = None
 
     def options(self, node: Node, fixed: tuple[str, ...] | None = None) -> list[Option]:
-        """The ways to route a node, the preferred first; raises `Unkeyable` if there is none."""
+        """The ways to route a node, the preferred first. Raises `Unkeyable` if there is none."""
         if fixed is not None and len(fixed) != sum(1 for _ in leaves(node)):
             raise Unkeyable("its routes were saved for another expression")
         return self._options(node, iter(fixed) if fixed is not None else None)
@@ -148,9 +148,9 @@ class Router:
             case Project():
                 return distinct(copied(node.items, o) for o in self._options(node.input, fixed))
             case SameTime():
-                raise Unkeyable("SAMETIME looks at all events of an instant")
+                raise Unkeyable("SAMETIME needs all events of an instant")
             case Extension():
-                raise Unkeyable(f"{type(node).__name__} looks at all events of its inputs")
+                raise Unkeyable(f"{type(node).__name__} needs all events of its inputs")
             case Documents():
                 return self._documents(node, fixed)
             case ToStream():
@@ -170,7 +170,7 @@ class Router:
                 return found or _refuse("FOLD", node.predicate)
 
     def _documents(self, node: Documents, fixed: Iterator[str] | None) -> list[Option]:
-        """By the value of its one join; documents that are not joined may be anywhere."""
+        """Routes by the value of the query's one join. Documents without a join may be anywhere."""
         if len(node.blocks) == 1:
             found = self._options(node.sources[0], fixed)
             return [Option(frozenset(), found[-1].leaves)]  # the last way is to send them anywhere
@@ -209,14 +209,14 @@ class Router:
         last = len(self.preferred)
         names.sort(key=lambda name: self.preferred.get(name, last))
         options = [Option(frozenset({n}), (channel(node.stream, n),)) for n in names]
-        # A branch that nothing correlates may go anywhere, as long as each event goes once.
+        # A branch without an equality may be anywhere, as long as each event is there once.
         options.append(Option(frozenset(), (channel(node.stream, SPREAD),)))
         if self.allowed is None:
             return options
         routes = self.allowed.get(node.stream, frozenset())
         found = [o for o in options if split_channel(o.leaves[0])[1] in routes]
         if not found:
-            raise Unkeyable(f"no part of stream {node.stream} is sent by a key")
+            raise Unkeyable(f"no part of stream {node.stream} is routed by a key")
         return found
 
 

@@ -31,7 +31,8 @@ from braid.distribution.routing_options import Unkeyable
 
 
 class PlacementRefused(Exception):
-    """Why a query has no place. `wanted` are the channels that it needs, none if no route helps."""
+    """The reason why a query has no place. `wanted` are the channels that it needs; empty if no
+    route helps."""
 
     def __init__(self, reason: str, wanted: Iterable[Standing] = ()) -> None:
         super().__init__(reason)
@@ -108,7 +109,7 @@ class LivePlacement:
         """Place a query on the shard that publishes the streams it reads."""
         places = {(home.mode, home.shard) for home in homes}
         if len(places) > 1:
-            raise PlacementRefused("it reads published streams that live on different shards")
+            raise PlacementRefused("it reads published streams that are on different shards")
         ((_, shard),) = places
         assert shard is not None, "split queries publish nothing"
         wanted = [(channel(name, WHOLE), shard) for name in streams]
@@ -138,7 +139,7 @@ class LivePlacement:
             routes = self._place_keyed(template, None).routes
         except Unkeyable as refusal:
             if bound:
-                return PlacementRefused(f"what it reads is divided over the shards, and {refusal}")
+                return PlacementRefused(f"its inputs are divided over the shards, and {refusal}")
             shard = self._hashed_shard(query_id, list(range(self._shards)))
             wanted: list[Standing] = [(channel(name, WHOLE), shard) for name in streams]
         else:
@@ -177,4 +178,4 @@ class LivePlacement:
 
 def _needs(missing: Iterable[Standing]) -> str:
     names = ", ".join(dict.fromkeys(name for name, _ in missing))
-    return f"it needs events by a route that is not in place: {names}"
+    return f"it needs events by a route that does not exist: {names}"

@@ -77,11 +77,11 @@ class Component:
         return Placement(self.mode, self.routes[group], self.shard)
 
     def homes(self, shards: int) -> range:
-        """The shards that run some of it."""
+        """The shards that run a part of it."""
         return range(shards) if self.shard is None else range(self.shard, self.shard + 1)
 
     def some_ids(self, count: int) -> tuple[list[str], int]:
-        """A few ids, for people, and how many there are."""
+        """A few ids for messages, and their number."""
         shown: list[str] = []
         for group in self.groups:
             shown += group.ids.slice(0, count - len(shown)).to_pylist()
@@ -90,12 +90,12 @@ class Component:
 
 @dataclass(frozen=True)
 class Routes:
-    """What ingest does with the events of one stream."""
+    """The routes of the events of one stream."""
 
     keys: tuple[str, ...]
     spread: bool
     whole: tuple[int, ...]
-    #: The one channel whose late events are shown: an event may come by several.
+    #: The one channel whose late events are shown. An event may travel on several.
     primary: str
 
     def has(self, route: str, shard: int | None) -> bool:
@@ -128,7 +128,7 @@ class EarlierPlacements:
         return EarlierPlacements(pa.concat_arrays(ids), np.concatenate(numbers), list(known))
 
     def split(self, members: Members) -> Iterator[tuple[Members, Placement | None]]:
-        """The queries by where they were; None for those that are new."""
+        """The queries by their earlier placement; None for new ones."""
         if not len(self._ids) or not len(members):
             yield members, None
             return
@@ -144,7 +144,7 @@ class EarlierPlacements:
 class Distribution:
     """All components of a set of queries over a number of shards.
 
-    `standing`: channels that are filled whoever reads them now, for queries that come while the
+    `standing`: channels that are filled even without readers, for queries that are added while the
     pipeline runs.
     """
 
@@ -164,7 +164,7 @@ class Distribution:
 
     @cached_property
     def kept(self) -> EarlierPlacements:
-        """What a later run has to keep to."""
+        """The placements and routes that a later run must keep."""
         return EarlierPlacements.of(
             (members.ids, placement) for members, placement in self.placed()
         )
@@ -183,13 +183,13 @@ class Distribution:
 
     @cached_property
     def read_streams(self) -> tuple[str, ...]:
-        """The declared streams that some query reads; time is the earliest of theirs."""
+        """The declared streams that queries read. The earliest of their times is the watermark."""
         used = {split_channel(name)[0] for name, _ in self.filled}
         return tuple(name for name in self.streams if name in used)
 
     @cached_property
     def routes(self) -> dict[str, Routes]:
-        """How the events of each stream that is read are sent."""
+        """The routes of each stream that is read."""
         by_stream: dict[str, list[tuple[str, int | None]]] = {n: [] for n in self.read_streams}
         for name, shard in sorted(self.filled, key=lambda f: (f[0], f[1] or 0)):
             stream, route = split_channel(name)
@@ -208,7 +208,7 @@ class Distribution:
         return found
 
     def shows_late(self, shard: int, name: str) -> bool:
-        """Whether late events that `shard` gets by the channel `name` go to the late output."""
+        """Whether late events that `shard` gets on the channel `name` go to the late output."""
         routes = self.routes[split_channel(name)[0]]
         if name != routes.primary:
             return False
@@ -239,7 +239,7 @@ def chosen(members: Members, rows: npt.NDArray[np.int64]) -> Members:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """What one shard runs; the arguments of `engine.shard.Shard`."""
+    """The queries of one shard; the arguments of `engine.shard.Shard`."""
 
     queries: tuple[Members, ...]
     streams: dict[str, Stream]
@@ -283,7 +283,7 @@ def _sharable(
 
 
 def of_shard(members: Members, shard: int, shards: int) -> Members:
-    """Those of split queries that one shard has: by their ids alone, so for ever."""
+    """The split queries of one shard. Only their ids decide, so the choice is permanent."""
     return chosen(members, np.flatnonzero(shard_of(members.ids, shards) == shard))
 
 
@@ -339,7 +339,7 @@ def _rename(node: Node, names: Iterator[str]) -> Node:
 
 
 def explain(distribution: Distribution) -> str:
-    """The placement of every component in words, for people."""
+    """A description of the placement of every component."""
     lines = [f"{distribution.shards} shards, {len(distribution.components)} components"]
     for component in distribution.components:
         names, count = component.some_ids(8)

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from braid.algebra.expressions import Expression
 from braid.algebra.joins import plain_ref
 
-#: How many options of one node are looked at; more than a handful means symmetric choices.
+#: The most options of one node. More than a handful means symmetric choices.
 MAX_OPTIONS = 64
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to route the leaves of a node: their channels in order, and what is located."""
+    """A way to route the leaves of a node: their channels in order, and the located attributes."""
 
     located: frozenset[str]
     leaves: tuple[str, ...]
 
 
 class Unkeyable(Exception):
-    """Why a node cannot be keyed, in words for a user."""
+    """The reason why a node cannot be keyed."""
 
 
 def distinct(options: Iterator[Option | None]) -> list[Option]:
-    """One option for each set of located attributes: those with the same set are as good."""
+    """One option for each set of located attributes. Options with the same set are equivalent."""
     kept: dict[frozenset[str], Option] = {}
     for option in options:
         if option is not None and option.located not in kept:
@@ -36,7 +36,7 @@ def distinct(options: Iterator[Option | None]) -> list[Option]:
 
 
 def copied(items: tuple[tuple[str, Expression], ...], option: Option) -> Option:
-    """What is located in computed attributes: those that are plain copies."""
+    """The located attributes among computed ones: plain copies of located ones."""
     located = set()
     for name, expression in items:
         ref = plain_ref(expression)

@@ -51,7 +51,7 @@ Streams = Callable[[Node], list[Option]]
 
 
 def stream_options(node: ToStream, streams: Streams) -> list[Option]:
-    """The ways to route what is under a stream of a relation."""
+    """The ways to route the inputs of a stream of a relation."""
     relation = node.relation
     if node.kind is StreamKind.RSTREAM and not _only_now(relation):
         raise Unkeyable("Rstream shows all rows whenever an event occurs on any shard")
@@ -166,7 +166,7 @@ def _detected(detection: Detection, chosen: tuple[Option, ...]) -> Option | None
 
 def _group(relation: GroupRows, found: list[Option]) -> list[Option]:
     if not relation.keys:
-        raise Unkeyable("an aggregate without GROUP BY is of all rows")
+        raise Unkeyable("an aggregate without GROUP BY needs all rows")
     items = tuple((key_name(number), key) for number, key in enumerate(relation.keys))
     kept = distinct(copied(items, option) for option in found)
     kept = [option for option in kept if option.located]
@@ -174,7 +174,7 @@ def _group(relation: GroupRows, found: list[Option]) -> list[Option]:
 
 
 def _only_now(relation: Relation) -> bool:
-    """Whether there are rows only at instants at which an event of a stream below occurs."""
+    """Whether rows exist only at instants at which an event of a stream below occurs."""
     match relation:
         case Window(kind=kind):
             return kind is WindowKind.NOW
@@ -189,7 +189,7 @@ def _only_now(relation: Relation) -> bool:
 
 
 def _only_grows(relation: Relation) -> bool:
-    """Whether no row ever leaves, so that none can be made up for by another."""
+    """Whether rows never leave, so that no row replaces another."""
     match relation:
         case Window(kind=kind):
             return kind is WindowKind.UNBOUNDED

@@ -1,4 +1,4 @@
-"""Runs a plan in process over ordered batches: ordering, watermarks, execution, snapshots."""
+"""The engine: runs a plan in process over ordered batches, with watermarks and snapshots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Engine", "Options", "Results", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    # Ingest tasks on Spark import parts of this room and need no kernels.
+    # Ingest tasks on Spark import parts of this package and need no kernels.
     if name not in _LAZY:
         raise AttributeError(f"module 'braid.engine' has no attribute {name!r}")
     return getattr(import_module(f"braid.engine.{_LAZY[name]}"), name)

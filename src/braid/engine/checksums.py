@@ -1,13 +1,13 @@
-"""Checksums of saved state: what was read is what was written, or E421.
+"""Checksums of saved state: a read returns the written bytes, or raises E421.
 
-A checksum covers what the bytes are (their *identity*, such as the name of a page) as well as the
-bytes, so that a page in the place of another one is noticed. `seal` and `unseal` are for bytes that
-are read alone: a page, a manifest, a record of a log. A `Ledger` is for many sealed pages that
-change one by one: it adds their checksums up, so that one number of 16 bytes says which version of
-which pages belong together, and a batch updates it by the pages that it changed.
+A checksum covers the *identity* of the bytes (such as the name of a page) as well as the bytes, so
+that a misplaced page is noticed. `seal` and `unseal` are for bytes that are read alone: a page, a
+manifest, a record of a log. A `Ledger` is for many sealed pages that change independently. It adds
+up their checksums, so that 16 bytes identify the versions of all pages, and a batch updates the sum
+with the pages that it changed.
 
-A checksum has 128 bits. It guards against damage, not against somebody who forges state: whoever
-can write a checkpoint can also write its checksums.
+A checksum has 128 bits. It guards against damage, not against forgery: a program that can write a
+checkpoint can also write its checksums.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRAP = 1 << (8 * SIZE)
 
 
 def checksum(identity: str, data: bytes | memoryview) -> bytes:
-    """The checksum of bytes that are what `identity` says."""
+    """The checksum of bytes with this identity."""
     name = identity.encode()
     state = hashlib.blake2b(len(name).to_bytes(8, "little") + name, digest_size=SIZE)
     state.update(data)
@@ -35,12 +35,12 @@ def checksum(identity: str, data: bytes | memoryview) -> bytes:
 
 
 def seal(identity: str, data: bytes) -> bytes:
-    """The bytes with their checksum behind them, as `unseal` takes them."""
+    """The bytes followed by their checksum, for `unseal`."""
     return data + checksum(identity, data)
 
 
 def unseal(identity: str, sealed: bytes, hint: str = ANEW) -> bytes:
-    """The bytes that were sealed under this identity; E421 if these are others."""
+    """The bytes that were sealed under this identity. Raises E421 for others."""
     data = sealed[:-SIZE]
     if len(sealed) < SIZE or checksum(identity, data) != sealed[-SIZE:]:
         raise damaged(f"{identity} does not have the checksum that it was saved with", hint)
@@ -48,7 +48,7 @@ def unseal(identity: str, sealed: bytes, hint: str = ANEW) -> bytes:
 
 
 class Ledger:
-    """The checksums of all pages that are stored, and their sum."""
+    """The checksums of all stored pages, and their sum."""
 
     def __init__(self, digests: Mapping[str, bytes] | None = None) -> None:
         self.digests: dict[str, bytes] = {}
@@ -71,14 +71,14 @@ class Ledger:
 
     @property
     def sum(self) -> str:
-        """Which pages there are and what is in them: another number if anything of that differs."""
+        """The sum over the names and contents of the pages. Any difference changes it."""
         return self._sum.to_bytes(SIZE, "little").hex()
 
 
 @contextmanager
 def reading(what: str, hint: str = ANEW) -> Iterator[None]:
-    """Whatever goes wrong while saved state is read is damage: checksums have said that the bytes
-    are those that were written, so somebody else has written them."""
+    """A block in which every error becomes E421: the checksums were right, so another program wrote
+    the bytes."""
     try:
         yield
     except BraidError:

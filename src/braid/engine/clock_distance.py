@@ -1,12 +1,12 @@
 """Clock distance: finds streams whose times are further apart than the windows of their queries.
 
-A join of a stream with times of last year and one that is stamped on arrival is right, and has no
-row. That is seen in the times of both: if the events of two streams lie further apart than a
-window, or a bound of DUR, that every result must fit into, no result ever has events of both.
+A join of a stream with times of last year and one that is stamped on arrival is valid, and never
+has a row. The times of both show it. If the events of two streams are further apart than a window,
+or than a bound of DUR, no result can combine events of both.
 
-A stream may be catching up. So a running query is judged when both streams have had events in
-several batches, and only if the stream that is behind would need very many more batches to come
-near the other. When the input ends, the times are all there, and the judgement is exact.
+A stream may be catching up. So Braid judges a running query only after several batches with events
+of both streams, and only if the stream that is behind would need very many more batches. At the end
+of the input, all times are known and the judgement is exact.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ from braid.errors import Notice
 #: behind may still need.
 BATCHES, PATIENCE = 5, 1_000
 
-#: Queries of one template that are looked at.
+#: The most queries of one template that are checked.
 MOST = 20
 
-#: Two streams, and how far apart events of both can be in one result.
+#: Two streams, and the longest distance between their events in one result.
 Reach = tuple[str, str, int]
-#: The same for a query, and how many others of its template are not looked at.
+#: The same for a query, and the number of unchecked queries of its template.
 Case = tuple[str, int, str, str, int]
 
 
 @dataclass
 class Span:
-    """The times that a stream has had, late events included."""
+    """The range of the times of a stream, including late events."""
 
     lowest: int
     highest: int
-    #: The highest time of its first batch, and how many batches brought something.
+    #: The highest time of its first batch, and the number of batches with events.
     first: int
     batches: int = 0
-    #: Whether the batch at hand has brought something.
+    #: Whether the current batch has events.
     is_fresh: bool = True
 
     def extend(self, lowest: int, highest: int) -> None:
@@ -81,7 +81,7 @@ class Span:
         self.is_fresh = False
 
     def needs(self, until: int) -> float:
-        """How many batches it takes until this time, at its pace so far."""
+        """The number of batches until it reaches this time, at its pace so far."""
         moved = self.highest - self.first
         return (until - self.highest) * max(self.batches - 1, 1) / moved if moved else np.inf
 
@@ -91,10 +91,10 @@ class ClockDistance:
     """The streams of one shard, and the queries that combine some of them."""
 
     streams: Mapping[str, Stream]
-    #: Which declared stream a channel is a part of.
+    #: The declared stream of each channel.
     channels: Mapping[str, str]
     spans: dict[str, Span] = field(default_factory=dict)
-    #: Queries that have not been looked at, and what is to be judged of the others.
+    #: The unchecked queries, and the distances to judge for the others.
     _groups: list[Members] = field(default_factory=list)
     _cases: list[Case] = field(default_factory=list)
 
@@ -111,7 +111,7 @@ class ClockDistance:
         self.spans[stream].extend(lowest, highest)
 
     def notices(self, is_registered: Callable[[str], bool], *, ended: bool = False) -> list[Notice]:
-        """What is to be said after a batch, once for a query; `ended`: after the last one."""
+        """The notices after a batch, once for a query; `ended`: after the last batch."""
         for span in self.spans.values():
             span.end_batch()
         if not any(self._are_apart(a, b, 0, ended) for a, b in combinations(self.spans, 2)):
@@ -137,7 +137,7 @@ class ClockDistance:
                     yield members.ids[row].as_py(), len(members) - MOST, a, b, reach
 
     def _are_apart(self, a: str, b: str, reach: int, ended: bool) -> bool:
-        """Whether no event of one is within reach of one of the other, and none will be soon."""
+        """Whether no event of one stream can reach one of the other, now or soon."""
         if a not in self.spans or b not in self.spans:
             return False
         behind, ahead = sorted((self.spans[a], self.spans[b]), key=lambda span: span.highest)
@@ -150,7 +150,7 @@ class ClockDistance:
         return seen >= BATCHES and behind.needs(until) > PATIENCE * behind.batches
 
     def _reaches(self, node: Node) -> Iterator[Reach]:
-        """Which streams must be near each other for a result, and how near."""
+        """The pairs of streams that results combine, and the longest distance of each pair."""
         for part in walk_nodes(node):
             match part:
                 case Sequence() | Iterate() if part.horizon is not None:
@@ -178,7 +178,7 @@ class ClockDistance:
             yield (min(a, b), max(a, b), reach)
 
     def _needed(self, node: Node) -> frozenset[str]:
-        """The declared streams of which every event of a node has an event."""
+        """The declared streams that contribute an event to every event of a node."""
         match node:
             case Read(stream=name):
                 return frozenset({self.channels[name]} if name in self.channels else ())
@@ -189,7 +189,7 @@ class ClockDistance:
             case Sequence(first=first, second=second) | Iterate(first=first, second=second):
                 return self._needed(first) | self._needed(second)
             case _:
-                return frozenset()  # their times are others than those of what they are made of
+                return frozenset()  # their times differ from those of their inputs
 
     def _message(self, a: str, b: str, reach: int, others: int) -> str:
         of = self.streams[a].unit
@@ -201,10 +201,10 @@ class ClockDistance:
             if len(stamped) == 1
             else "check the time columns of both, their time zones and units"
         )
-        more = f" (and so perhaps {others} more queries like it)" if others > 0 else ""
+        more = f" (and perhaps {others} more queries like it)" if others > 0 else ""
         return (
-            f"no result can have events of {a} and of {b}, whose times are too far apart{more}: "
-            f"{said}; the query combines what is at most {_length(reach, of)} apart; {advice}"
+            f"no result can combine events of {a} and {b}, because their times are too far apart{more}: "
+            f"{said}; the query combines events at most {_length(reach, of)} apart; {advice}"
         )
 
     def _described(self, name: str) -> str:
@@ -224,14 +224,14 @@ class ClockDistance:
 
 
 def _reach(relation: Relation) -> int | None:
-    """How long after it came an event can still be in a relation; None if for ever."""
+    """How long an event stays in a relation after its arrival; None if forever."""
     sizes = [_size(w.kind, w.size) for w in windows(relation)]
     return None if None in sizes else max((s for s in sizes if s is not None), default=None)
 
 
 def _needed_windows(relation: Relation) -> Iterator[Window]:
-    """The windows that must have a row for the relation to have one: an aggregate without GROUP BY
-    has its row whatever there is."""
+    """The windows that must have a row for the relation to have one. An aggregate without GROUP BY
+    always has a row."""
     if isinstance(relation, Window):
         yield relation
     elif not (isinstance(relation, GroupRows) and not relation.keys):

@@ -1,4 +1,4 @@
-"""Declared constraints as a plan, a snapshot or a checkpoint needs them."""
+"""Declared constraints in the forms of a plan, a snapshot or a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from braid.errors import ConfigError
 
 
 def constraint_mode(given: str | ConstraintMode) -> ConstraintMode:
-    """What a session says that joins may do with constraints."""
+    """The mode of a session."""
     if isinstance(given, ConstraintMode):
         return given
     modes = {mode.value: mode for mode in ConstraintMode}
@@ -23,7 +23,7 @@ def constraint_mode(given: str | ConstraintMode) -> ConstraintMode:
     return found
 
 
-#: What may be said of how joins watch: how it is called, what it must be, and whether it is that.
+#: The settings of `watching`: the name, a description of the values, a check.
 _WATCHING: dict[str, tuple[str, Callable[[float], bool]]] = {
     "margin": ("a number of at least 1", lambda value: 1 <= value <= 1000),
     "sample": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
@@ -35,7 +35,7 @@ _WATCHING: dict[str, tuple[str, Callable[[float], bool]]] = {
 
 
 def watching(given: Watching | Mapping[str, Any] | None) -> Watching:
-    """What a session says of how joins find constraints out."""
+    """The settings of a session for how joins observe constraints."""
     if given is None or isinstance(given, Watching):
         given = {} if given is None else asdict(given)
     if not isinstance(given, Mapping):
@@ -57,10 +57,10 @@ def watching(given: Watching | Mapping[str, Any] | None) -> Watching:
 def of_channels(
     constraints: Iterable[Constraint], channels: Mapping[str, str]
 ) -> tuple[Constraint, ...]:
-    """The constraints of the streams as constraints of the channels that are parts of them.
+    """The constraints of streams as constraints of channels, which are parts of streams.
 
-    What holds of a stream holds of each part of it: of the events between two others, a part has
-    no more than the stream. What queries publish is no channel, and has its own name.
+    A property of a stream holds for each part of it: between two events, a part has at most the
+    events of the stream. A published stream is not a channel and keeps its name.
     """
     parts: dict[str, list[str]] = {}
     for channel, stream in channels.items():

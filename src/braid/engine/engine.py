@@ -41,7 +41,8 @@ Tables = dict[str, pa.Table]
 
 _MATCHES = ("query", "start", "end", "stream", "payload")
 _LATE = ("stream", "start", "end", "payload")
-_NONE_REJECTED = REJECTED.empty_table()
+# Not `empty_table`, which imports pandas.
+_NONE_REJECTED = pa.Table.from_batches([], REJECTED)
 _TOTALS = ("events", "matches", "late", "rejected", "failed_calls")
 
 
@@ -59,13 +60,12 @@ class Engine:
     >>> engine.finish()["Up"].to_pylist()
     [{'start': 1, 'end': 2, 'Name': 'IBM'}]
 
-    Events may be out of order by as much as a stream's lateness; later ones are in `late`, and
-    rows that do not fit their stream in `rejected`; `totals` counts both. `suspended` names queries
-    that exceeded the instance budget, with the reason. `notices` has what else you should know, and
-    the log of `braid` shows it. `clock` gives the time in microseconds; it is asked only
-    for streams without a time column and for idle streams: what the newest events have to say
-    comes out when all streams have been silent for `idle_timeout`, in the next call of `process`,
-    which may be `process({})`.
+    Events may be out of order by the lateness of their stream. Later ones are in `late`, and rows
+    that do not fit their stream in `rejected`; `totals` counts both. `suspended` names queries that
+    exceeded the instance budget, with the reason. `notices` has warnings, which also go to the log
+    `braid`. `clock` returns the time in microseconds. The engine uses it only for streams without a
+    time column and for idle streams: after a silence of `idle_timeout` in all streams, the next
+    call of `process`, which may be `process({})`, returns the newest results.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Engine:
         self._ingests: dict[tuple[str, ...], Ingest] = {}
         self._shard: Shard | None = None
         self._saved = SavedPages()
-        #: Since when queries see events, of those that were given a time.
+        #: The births of queries that were given a time.
         self._births: dict[str, int] = {}
-        #: Changes that the running shard gets before its next run.
+        #: The changes that the running shard gets before its next run.
         self._pending_queries: dict[str, tuple[Query, int]] = {}
         self._pending_drops: list[str] = []
         self._resumed = False
@@ -93,9 +93,9 @@ class Engine:
         self.suspended: dict[str, str] = {}
         self._emission = Emission()
         self.rejected: pa.Table = _NONE_REJECTED
-        #: Since the engine was made: events, matches, and what gave no result.
+        #: Totals since the engine was made: events, matches, and rows and calls without a result.
         self.totals = dict.fromkeys(_TOTALS, 0)
-        #: Rows of the last prepared query that could not be used.
+        #: The refused rows of the last prepared query.
         self.refused: list[Refused] = []
 
     # ---- what is there ----
@@ -111,8 +111,9 @@ class Engine:
     ) -> None:
         """Declare a stream; `time` names its time column, or the two that bound an interval.
 
-        `schema` is an Arrow schema, or a table or pandas DataFrame that has the columns; no event
-        is taken from it."""
+        `schema` is an Arrow schema, or a table or pandas DataFrame with the columns. Its rows are
+        not used.
+        """
         known = schema_of(name, schema)
         self._catalog.add_stream(
             stream_from_schema(name, known, time=time, lateness=lateness, sequence=sequence)
@@ -149,7 +150,7 @@ class Engine:
 
     @property
     def constraints(self) -> Mapping[str, Constraint]:
-        """What is declared, by name."""
+        """The declared constraints by name."""
         return dict(self._catalog.constraints)
 
     def query(
@@ -158,8 +159,8 @@ class Engine:
         """Register a query; it sees the events from now on, or those that start at `at` or later.
 
         With FOR EACH in the text, `rows` has the constants of each member: a table, a pandas
-        DataFrame, or the path of a CSV file; `ids` names the column that has their names. Rows
-        that cannot be used are in `refused`; the others are registered.
+        DataFrame, or the path of a CSV file. `ids` names the column with their names. Refused rows
+        are in `refused`; the others are registered.
         """
         if rows is not None:
             self._prepare(id, text, rows, ids, at)
@@ -188,7 +189,7 @@ class Engine:
             births = np.full(len(prepared.members), now if at is None else at)
             self._admit(shard, prepared.members, births, single=False)
             if self._shard is not None and id in self._catalog.ending:
-                self._shard.drop([id], self._catalog.ending[id])  # those that have just come, too
+                self._shard.drop([id], self._catalog.ending[id])  # including the new ones
 
     def _check_time(self, template: Template, at: int | None) -> None:
         if at is None or self._shard is None:
@@ -198,7 +199,8 @@ class Engine:
             raise BraidError("E306", f"{at} is in the past: events up to {now} have been answered")
 
     def _admit(self, shard: Shard, members: Members, births: Any, *, single: bool) -> None:
-        """Queries for a running shard: into its plan if that has all they read, or a new one."""
+        """Add queries to a running shard if its plan has all that they read; otherwise discard the
+        plan."""
         self._emission.settle()
         if shard.can_add(members):
             shard.add(members, births, single=single)
@@ -227,10 +229,11 @@ class Engine:
         shard.add_all(new)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
-        """Remove a query, or all members of a prepared one, and what only they needed.
+        """Remove a query, or all members of a prepared one, with the state that only they use.
 
         With `at`, they have no results that end at this event time or later. Without it, they are
-        removed now."""
+        removed now.
+        """
         if at is not None:
             self._end(id, at)
             return
@@ -266,7 +269,7 @@ class Engine:
                 self._forget_births(name)
 
     def execute(self, text: str, *, name: str | None = None) -> None:
-        """Run statements (CREATE and DROP of all kinds, bare queries), ended by ';'."""
+        """Run statements (CREATE and DROP of all kinds, bare queries) that end with ';'."""
         loaded = load(text, self._catalog, name=name)
         if self._shard is not None:
             self._pending_drops += loaded.dropped
@@ -275,9 +278,9 @@ class Engine:
         self._invalidate_plan()
 
     def load(self, path: str | Path) -> None:
-        """Run the statements of a file, of the files of a folder (and of the folders in it), or of
-        those that a pattern matches. They may read what others publish, in any order; if any
-        statement is wrong, all errors are raised and nothing takes effect."""
+        """Run the statements of a file, of a folder with its sub-folders, or of the matches of a
+        pattern. Files may read each other's published streams, in any order. With any error, all
+        errors are raised and nothing takes effect."""
         for text, file in loadable(path, self._catalog):
             self.execute(text, name=str(file))
 
@@ -291,7 +294,7 @@ class Engine:
         vectorized: bool = False,
         cost: float = 1.0,
     ) -> None:
-        """Let queries call a Python function, with types as `"DOUBLE"` or Arrow types.
+        """Register a Python function for queries, with types as `"DOUBLE"` or Arrow types.
 
         `call` gets one value for each argument. If `vectorized`, it gets one Arrow array for each
         argument and returns an array of as many values: one call for all events of a batch. The
@@ -311,18 +314,18 @@ class Engine:
         return tuple(self._catalog.queries)
 
     def explain(self, query: str | None = None) -> Explained:
-        """The plan of all queries, or of one with the automaton that it is; text, JSON, picture."""
+        """The plan of all queries, or of one with its automaton: text, JSON, picture."""
         return explained(self._running(), self._catalog, query)
 
     # ---- events ----
 
     def process(self, tables: Mapping[Any, Any]) -> Tables:
-        """Take what has arrived; the results that are complete by it, by published stream.
+        """Process new events. Returns the results that are now complete, by published stream.
 
         Events that belong to several streams come under a tuple of their names.
         """
         now = self._clock()
-        self._forget()  # first: whose the last results were need not be settled for nobody
+        self._forget()  # first, so that the results of the last call need not be settled
         shard = self._running()
         self._take(shard, tables, now)
         found = self._emit(shard, shard.advance(now=now))
@@ -330,7 +333,7 @@ class Engine:
         return found
 
     def finish(self) -> Tables:
-        """The input has ended: everything that is held back is run."""
+        """Process all held events: the input has ended."""
         self._forget()
         shard = self._running()
         found = self._emit(shard, shard.finish())
@@ -338,7 +341,7 @@ class Engine:
         return found
 
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
-        """All tables or none: what is wrong with one is found before another has been taken."""
+        """Take all tables or none. Errors are found before any table is taken."""
         taken = [
             (names, self._ingest(names)(as_table(data), shard.documents))
             for key, data in tables.items()
@@ -404,13 +407,13 @@ class Engine:
 
     @property
     def stats(self) -> dict[str, int]:
-        """What the last call has counted, and what is held now; nothing before the first one."""
+        """The counts of the last call, and the current sizes; empty before the first call."""
         counts = self._emission.stats
         return {**counts, **self._running().sizes} if counts else {}
 
     @property
     def late(self) -> pa.Table:
-        """Events of the last call that came too late: stream, start, end, payload (JSON text)."""
+        """The late events of the last call: stream, start, end, payload (JSON text)."""
         if not self._emission.stats:
             return pa.table({})
         return self._described(_LATE, (((c,), table) for c, table in self._emission.late))
@@ -428,7 +431,7 @@ class Engine:
     def _described(
         self, columns: tuple[str, ...], tables: Iterable[tuple[tuple[str | None, ...], pa.Table]]
     ) -> pa.Table:
-        """Tables of different attributes in one form: names, start, end, payload."""
+        """Tables with different attributes in one form: names, start, end, payload."""
         types = {point.time_type for point in self._running().exits}
         clock = types.pop() if len(types) == 1 else pa.int64()
         nothing = _empty_described(columns, clock)
@@ -475,7 +478,7 @@ class Engine:
             self._shard = None
 
     def snapshot(self) -> bytes:
-        """Everything needed to go on elsewhere: streams, queries, and state."""
+        """A snapshot to continue from elsewhere: streams, queries, and state."""
         self._saved.take(self._running().save())
         return snapshots.write(self._catalog, self.options, self._saved)
 
@@ -487,13 +490,13 @@ class Engine:
         clock: Callable[[], int] | None = None,
         functions: Iterable[Sequence[Any] | Mapping[str, Any]] = (),
     ) -> Engine:
-        """Go on from a snapshot. Functions that queries call must be given again: code is not saved.
+        """Continue from a snapshot. Pass the functions that queries call: a snapshot has no code.
 
         Each of `functions` has the arguments of `function`, in order or by name.
         """
         saved = snapshots.read(state)
         engine = cls(options=saved.options, clock=clock)
-        engine.notices = NoticeList(log=False)  # what is registered again has been said before
+        engine.notices = NoticeList(log=False)  # notices of restored queries came earlier
         for function in functions:
             if isinstance(function, Mapping):
                 engine.function(**function)
@@ -503,11 +506,11 @@ class Engine:
             engine._restore_catalog(saved)
         engine.notices = NoticeList()
         engine._saved, engine._resumed = saved.pages, True
-        engine._running()  # what is damaged is found now, not with the first event
+        engine._running()  # find damage now and not with the first event
         return engine
 
     def _restore_catalog(self, saved: snapshots.Saved) -> None:
-        """Streams, constraints, views and queries, in an order in which each can be bound."""
+        """Restore streams, constraints, views and queries, each after those that it reads."""
         for stream in saved.streams:
             self._catalog.add_stream(stream)
         for constraint in saved.constraints:
@@ -525,7 +528,7 @@ class Engine:
             self._catalog.end_query(name, at)
 
     def _define(self, views: Sequence[snapshots.SavedView]) -> Sequence[snapshots.SavedView]:
-        """Define the views whose streams are there already; what is left has to wait for others."""
+        """Define the views whose inputs exist; return the others."""
         left = list(views)
         while True:
             known = set(self._catalog.source_names())
@@ -539,13 +542,13 @@ class Engine:
 
 @lru_cache(16)
 def _empty_described(columns: tuple[str, ...], clock: pa.DataType) -> pa.Table:
-    """The one form without rows: most batches have nothing that is late."""
+    """The same form without rows, for the usual batch without late events."""
     fields = [(c, clock if c in ("start", "end") else pa.string()) for c in columns]
-    return pa.schema(fields).empty_table()
+    return pa.Table.from_batches([], pa.schema(fields))
 
 
 def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the names that hold for all of them, and their attributes as JSON."""
+    """Rows with the names that all of them share, and their attributes as JSON."""
     given = iter(names)
     payload = to_json(table.drop_columns(["start", "end"]))
     columns = []
@@ -560,7 +563,7 @@ def _described(names: tuple[str | None, ...], table: pa.Table, schema: pa.Schema
 
 
 def as_table(data: Any) -> pa.Table:
-    """What a user gave as events: a table, or anything that Arrow makes one of."""
+    """The events that a user gave, as a table."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):

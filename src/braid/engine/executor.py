@@ -28,12 +28,18 @@ from braid.engine.compaction import compact_values
 from braid.engine.failures import Failures
 from braid.engine.io.output_router import OutputRouter
 from braid.engine.io.shared_events import with_shared_events
-from braid.engine.query_registry import Admitted, ExitKey, ExitPoint, QueryRegistry, exit_key
-from braid.engine.suspension import Suspension
+from braid.engine.query_registry import (
+    Admitted,
+    ExitKey,
+    ExitPoint,
+    QueryRegistry,
+    exit_key,
+    longest_results,
+)
+from braid.engine.suspension import Suspension, ended_outputs
 from braid.operators.core.base import Context, Logic, State
 from braid.operators.core.batch import Batch, Later
 from braid.operators.core.bit_sets import BitSets
-from braid.operators.core.bounds import bound_of
 from braid.operators.core.checks import held_codes
 from braid.operators.core.columnar_input import Columns, Unread
 from braid.operators.core.columns import Rows
@@ -43,13 +49,12 @@ from braid.operators.core.roles import (
     BrokenConstraint,
     LimitsMemory,
     NodesByPort,
-    PublishedSource,
     Publishes,
     TakesFeeds,
     UsesConstraints,
     WatchesConstraint,
 )
-from braid.operators.core.subscriber_index import ALWAYS, NEVER
+from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
 from braid.plan.channel_specs import EncodeSpec
@@ -186,7 +191,7 @@ class Executor:
             if exit_.stage is not None:
                 nodes = admitted.nodes[exit_.stage].astype(np.int64)
             point.subscribers.add(
-                nodes, admitted.numbers, admitted.births, _longest(exit_, constants)
+                nodes, admitted.numbers, admitted.births, longest_results(exit_, constants)
             )
         self.registry.add(admitted)
         if self.failures.mops or self.failures.queries:
@@ -223,16 +228,8 @@ class Executor:
         """Make the events of a published stream a channel that others can read."""
         logic = self._logic(stage)
         assert isinstance(logic, Publishes)
-        logic.sources = [self._published(point) for point in sources]
-
-    def _published(self, point: ExitPoint) -> PublishedSource:
-        layout = self.plan.channels[point.channel].layout
-        columns = tuple(map(layout.column, point.form.columns))
-        return PublishedSource(point.subscribers, layout, columns)
-
-    def continue_counts(self, before: Executor) -> None:
-        """Count on from an executor of the same m-ops."""
-        self.events_in, self.events_out = before.events_in, before.events_out
+        channels = self.plan.channels
+        logic.sources = [point.published(channels[point.channel].layout) for point in sources]
 
     def changed(self) -> None:
         """Forget the cached order: the inputs of an m-op have changed."""
@@ -452,7 +449,7 @@ class Executor:
                 self._end_overflowed(signature)
             short = logic.out_of_memory if isinstance(logic, LimitsMemory) else ()
             for admitted, stage, number, node, at in self._stopped_in(signature):
-                ended = _ended(admitted.route, stage) if overflow else ()
+                ended = ended_outputs(admitted.route, stage) if overflow else ()
                 suspension = Suspension(at, overflow, node in short, ended)
                 found[number] = (
                     suspension.with_earlier(found[number]) if number in found else suspension
@@ -595,21 +592,6 @@ class Executor:
         self._live_bytes = max(self._values_size(), COMPACT_FROM)
 
 
-def _ended(route: Route, stage: int) -> tuple[str | None, ...]:
-    """The outputs that depend on a stage, if there are others."""
-    places = route.exits_after(stage)
-    several = len(places) < len(route.exits)
-    return tuple(route.exits[place].stream for place in places) if several else ()
-
-
 def _understands(logic: Logic, batch: Batch) -> bool:
     """Whether a logic accepts the encoding of the members of a batch."""
     return logic.takes_bits if isinstance(batch.sets, BitSets) else logic.takes_sets
-
-
-def _longest(exit_: Exit, constants: Constants) -> Words:
-    """How long the results of each query may last."""
-    if not exit_.bounds:
-        return np.full(constants.count, NEVER)
-    bounds = bound_of(exit_.bounds, constants)
-    return np.where(bounds < 0, -1, bounds)

@@ -217,7 +217,7 @@ class Options:
     constraints: Option[str | ConstraintMode, ConstraintMode] = Option(
         "exact",
         "monitored",
-        doc="How joins use declared or observed constraints, unless a query says it itself.",
+        doc="How joins use declared or observed constraints, unless the query chooses a mode itself.",
         takes='a mode: "exact", "monitored" or "off"',
         code="E315",
         convert=constraint_mode,

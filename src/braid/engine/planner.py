@@ -41,6 +41,7 @@ from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
 from braid.optimizer.driver import Driver, Published, depends_on_birth
+from braid.plan.aggregate_constants import AggregateConstants
 from braid.plan.boxes import boxes_of, columns_of
 from braid.plan.channel_specs import PublishSpec
 from braid.plan.plan import Mop
@@ -205,6 +206,7 @@ class Planner:
         assert isinstance(driver.published, dict)
         self._published: dict[str, Published] = driver.published
         self._routes: dict[_RouteKey, Route | None] = {}
+        self._aggregate_constants = AggregateConstants()
         self._is_rehearsing = False
         #: The routes of queries that are planned by themselves and were rehearsed.
         self._own_routes: dict[tuple[tuple[Output, ...], str, int | None], Route] = {}
@@ -240,6 +242,7 @@ class Planner:
         planner._routes, planner._own_routes = self._routes, self._own_routes
         planner._is_rehearsing = True
         planner._routes_with_reasons = self._routes_with_reasons
+        planner._aggregate_constants = self._aggregate_constants
         planner.expect(members for members, _, _ in first)
         planner.add_all(first)
         planner.fresh = True
@@ -308,6 +311,11 @@ class Planner:
                 self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
 
     def _add(self, members: Members, births: Words | None, birth: int | None) -> None:
+        for template, rows in self._aggregate_constants.divided(members):
+            part = replace(taken(members, rows), template=template)
+            self._add_alike(part, None if births is None else births[rows], birth)
+
+    def _add_alike(self, members: Members, births: Words | None, birth: int | None) -> None:
         template = members.template
         for name in template.reads:
             self._ensure_readable(name)

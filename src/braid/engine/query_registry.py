@@ -17,8 +17,12 @@ import pyarrow.compute as pc
 
 from braid.algebra.schema import Schema, shown_names
 from braid.engine.io.results import Shown
+from braid.operators.core.bounds import bound_of
 from braid.operators.core.columns import Rows
+from braid.operators.core.constants import Constants
 from braid.operators.core.result_tables import ResultForm
+from braid.operators.core.roles import PublishedSource
+from braid.operators.core.subscriber_index import NEVER
 from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Values, Words
 from braid.plan.layout import Layout
@@ -93,6 +97,11 @@ class ExitPoint:
         """What each form shows of a table of this exit."""
         return self._shown
 
+    def published(self, layout: Layout) -> PublishedSource:
+        """The events of a published stream in the channel."""
+        columns = tuple(map(layout.column, self.form.columns))
+        return PublishedSource(self.subscribers, layout, columns)
+
     def _result_tables(self, layout: Layout) -> ResultForm:
         if len(self.forms) == 1:
             schema, columns = self.form
@@ -107,6 +116,14 @@ class ExitPoint:
             for form in self.forms
         )
         return ResultForm(layout, schema, self.time_type, columns)
+
+
+def longest_results(exit_: Exit, constants: Constants) -> Words:
+    """How long the results of each query may last."""
+    if not exit_.bounds:
+        return np.full(constants.count, NEVER)
+    bounds = bound_of(exit_.bounds, constants)
+    return np.where(bounds < 0, -1, bounds)
 
 
 @dataclass
@@ -306,3 +323,17 @@ class QueryRegistry:
             rows = np.flatnonzero(~admitted.gone)
             if len(rows):
                 yield admitted, rows
+
+
+def distinct_numbers(numbers: Words) -> tuple[Words, Words]:
+    """The numbers that occur, in order, and for each its place among them.
+
+    Many numbers are not sorted for that: there are about as many as there can be.
+    """
+    high = int(numbers.max(initial=-1)) + 1
+    if high > 16 * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    occurs = np.zeros(high, np.bool_)
+    occurs[numbers] = True
+    places = np.cumsum(occurs, dtype=np.int64) - 1
+    return np.flatnonzero(occurs), places[numbers]

@@ -51,10 +51,10 @@ class Reports:
             return
         if self._reasons[stream] < _MOST_REASONS:
             self._reasons[stream] += 1
-            self._notify("W211", message, "find them in `rejected`")
+            self._notify("W211", message, "see `rejected`")
         else:
             message = f"stream {stream} rejects rows for more reasons than are shown"
-            self._notify("W211", message, "find them in `rejected`")
+            self._notify("W211", message, "see `rejected`")
 
     def late(self, stream: str) -> None:
         self._notify(

@@ -55,6 +55,7 @@ class RunningPlan:
         self._driver = driver
         self._context = context
         self._added = list(added)
+        self._count = sum(len(members) for members, _, _ in added)
         #: Ids that were dropped, and are among the added still.
         self._dropped: set[str] = set()
         #: Templates of which the m-ops have all columns.
@@ -81,7 +82,7 @@ class RunningPlan:
 
     def add(self, added: Sequence[NewQueries]) -> bool:
         """Add queries; whether the m-ops had to be built again for them."""
-        if not self._dropped.isdisjoint(n for a in added for n in a.members.ids.to_pylist()):
+        if self._dropped and any(self._were_dropped(members) for members, _, _ in added):
             self._forget_dropped()
         rebuilds = not self._have_all_columns(added)
         if rebuilds:
@@ -92,11 +93,13 @@ class RunningPlan:
                 before.snapshots(), tuple(self.planner.dedicated_joins), before.failures.saved()
             )
             self.executor, self.planner = self._built(saved, added)
-            self.executor.continue_counts(before)
+            self.executor.events_in = before.events_in
+            self.executor.events_out = before.events_out
         for members, births, single in added:
             self.planner.expect([members])
             self.planner.add(members, births, single=single)
         self._added += added
+        self._count += sum(len(members) for members, _, _ in added)
         return rebuilds
 
     def _have_all_columns(self, added: Sequence[NewQueries]) -> bool:
@@ -115,8 +118,12 @@ class RunningPlan:
     def forget(self, names: Sequence[str]) -> None:
         """Queries were dropped."""
         self._dropped.update(names)
-        if 2 * len(self._dropped) > sum(len(members) for members, _, _ in self._added):
+        if 2 * len(self._dropped) > self._count:
             self._forget_dropped()
+
+    def _were_dropped(self, members: Members) -> bool:
+        """Whether queries of this name are among those that were dropped."""
+        return not self._dropped.isdisjoint(members.ids.to_pylist())
 
     def _forget_dropped(self) -> None:
         if not self._dropped:
@@ -133,3 +140,4 @@ class RunningPlan:
                 own = None if births is None else births[rows]
                 kept.append(NewQueries(taken(members, rows), own, single))
         self._added = kept
+        self._count = sum(len(members) for members, _, _ in kept)

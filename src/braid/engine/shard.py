@@ -29,7 +29,7 @@ from braid.engine.io.shared_events import completed
 from braid.engine.options import ShardOptions
 from braid.engine.planner import read_shapes
 from braid.engine.query_lifetimes import QueryLifetimes
-from braid.engine.query_registry import ExitPoint, Form, QueryRegistry
+from braid.engine.query_registry import ExitPoint, Form, QueryRegistry, distinct_numbers
 from braid.engine.reports import Reports
 from braid.engine.running_plan import NewQueries, RunningPlan, Saved
 from braid.engine.state import Meta
@@ -434,7 +434,7 @@ class Shard:
         for number, until in self._suspended_at.items():
             kept = (queries != number) | (batch.rows[rows, 1] <= until)
             rows, queries = rows[kept], queries[kept]
-        numbers, codes = _distinct(queries)
+        numbers, codes = distinct_numbers(queries)
         registry = self._executor.registry
         return Paired(rows, codes, registry.ids_of(numbers), registry.forms_of(numbers, point))
 
@@ -561,20 +561,6 @@ class Shard:
                 self._ordering.restore_chunks([(number, part, whole)])
         state.restore_values(pages, meta, self._context.values)
         return state.saved_states(pages, meta)
-
-
-def _distinct(numbers: Words) -> tuple[Words, Words]:
-    """The numbers that occur, in order, and for each its place among them.
-
-    Many numbers are not sorted for that: there are about as many as there can be.
-    """
-    high = int(numbers.max(initial=-1)) + 1
-    if high > 16 * len(numbers):
-        return np.unique(numbers, return_inverse=True)
-    occurs = np.zeros(high, np.bool_)
-    occurs[numbers] = True
-    places = np.cumsum(occurs, dtype=np.int64) - 1
-    return np.flatnonzero(occurs), places[numbers]
 
 
 def _merged_shape(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:

@@ -119,7 +119,7 @@ def _pages(data: bytes, at: int, listed: list[tuple[str, int, str]]) -> SavedPag
         page = data[at : at + length]
         at += length
         if length < 0 or len(page) != length:
-            raise damaged(f"it is cut off: page {key} is not all there", _ANEW)
+            raise damaged(f"it ends inside page {key}", _ANEW)
         if checksum(key, page).hex() != digest:
             raise damaged(f"page {key} does not have the checksum it was saved with", _ANEW)
         pages[key], pages.digests[key] = page, bytes.fromhex(digest)

@@ -1,9 +1,9 @@
-"""The state of a shard apart from its m-ops: how it is saved and restored.
+"""The state of a shard without its m-ops: how it is saved and restored.
 
-Pages: `meta` (JSON: how far time is, which arrays there are and how long they are), `roster` (the
-queries), `chunk/<n>` (events that wait for their time), `mop/<signature>/<array>`, `strings/...`,
-`carried/<n>`. Whoever stores pages verifies their checksums before they come here; what is read is
-checked all the same, because correct checksums say who wrote it and not that it makes sense.
+Pages: `meta` (JSON: the progress of time, the arrays and their lengths), `roster` (the queries),
+`chunk/<n>` (events that wait for the watermark), `mop/<signature>/<array>`, `strings/...`,
+`carried/<n>`. The store of the pages verifies their checksums. This module checks the content
+anyway: a right checksum identifies the writer and does not make the content valid.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from braid.operators.core.base import State
 from braid.operators.core.values import Carried, Values
 from braid.plan.specs import Shape
 
-#: The layout of saved state. A checkpoint of another one is refused.
+#: The version of the layout of saved state. Other versions are refused.
 STATE_FORMAT = 8
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -35,23 +35,23 @@ class Meta:
     """The page `meta`."""
 
     rules: frozenset[str]
-    #: How far each clock is.
+    #: The progress of each clock.
     bounds: dict[str, int]
-    #: The highest `end` of each stream, and when it was last active.
+    #: The highest `end` of each stream, and the time of its last activity.
     progress: dict[str, tuple[int | None, int | None]]
-    #: Number and channel of the events that wait.
+    #: The number and the channel of waiting events.
     chunks: tuple[tuple[int, str], ...]
     next: int
     stamp: int
-    #: The arrays of each m-op, and how many words each has.
+    #: The arrays of each m-op, and their numbers of words.
     mops: dict[str, dict[str, int]]
     #: Strings, their bytes, and holes among them.
     strings: tuple[int, int, int]
     carried: int
     dedicated_joins: tuple[str, ...]
-    #: The times that each stream has had: lowest, highest, highest of its first batch, batches.
+    #: The times of each stream: lowest, highest, highest of its first batch, batches.
     spans: dict[str, list[int]]
-    #: m-ops and queries that have failed, each with the reason.
+    #: The failed m-ops and queries, each with the reason.
     failed: dict[str, dict[str, str]]
 
     def to_json(self) -> bytes:
@@ -103,7 +103,7 @@ class Meta:
             )
 
     def check_rules(self, rules: frozenset[str]) -> None:
-        """State is found by what rules made of the operators: with others it would be lost."""
+        """Refuse other rules: they would give other m-ops, which would not find their state."""
         changed = sorted(self.rules ^ rules)
         if changed:
             raise CheckpointError(
@@ -124,7 +124,7 @@ def save(
     failed: dict[str, dict[str, str]],
     roster: bytes,
 ) -> None:
-    """Put everything that a shard needs in order to go on."""
+    """Put all that a shard needs to continue."""
     strings = values.strings
     meta = Meta(
         rules,
@@ -161,7 +161,8 @@ def save(
 
 
 def restore_time(ordering: Ordering, meta: Meta, *, resumed: bool) -> None:
-    """How far streams are. `resumed`: nothing ran meanwhile, so no stream is idle by that."""
+    """Restore the progress of streams. `resumed`: there was no gap, so no stream is idle because of
+    it."""
     ordering.bounds = dict(meta.bounds)
     ordering.progress = {
         name: Progress(highest, None if resumed else active)
@@ -173,14 +174,14 @@ def restore_time(ordering: Ordering, meta: Meta, *, resumed: bool) -> None:
 def saved_events(
     pages: Mapping[str, bytes], meta: Meta
 ) -> Iterator[tuple[int, str, pa.RecordBatch]]:
-    """The events that wait for their time, with number and channel."""
+    """The waiting events, with number and channel."""
     for number, channel in meta.chunks:
         key = f"chunk/{number}"
         with reading(f"the page {key}"):
             events = _read_ipc(pages[key])
             for name in (START, END):
                 if events.schema.field(name).type != pa.int64() or events[name].null_count:
-                    raise damaged(f"times of {key} are no integers")
+                    raise damaged(f"times of {key} are not integers")
             ends = events[END].to_numpy()
             if (ends[1:] < ends[:-1]).any():
                 raise damaged(f"events of {key} are not in order")
@@ -188,7 +189,7 @@ def saved_events(
 
 
 def check_events(events: pa.RecordBatch, shape: Shape, number: int) -> None:
-    """Events that wait have the columns that are read of their stream."""
+    """Check that waiting events have the columns that queries read of their stream."""
     found = {field.name: field.type for field in events.schema}
     for attribute in shape.schema:
         type_ = found.get(attribute.name)
@@ -199,7 +200,7 @@ def check_events(events: pa.RecordBatch, shape: Shape, number: int) -> None:
 
 
 def restore_values(pages: Mapping[str, bytes], meta: Meta, values: Values) -> None:
-    """Strings, and values that are only carried."""
+    """Restore strings and carried values."""
     count, size, holes = meta.strings
     word = np.dtype(np.int64)
     if count:
@@ -246,24 +247,24 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
 
 
 def _read_ipc(page: bytes) -> pa.RecordBatch:
-    """A batch whose offsets and codes are inside of its buffers."""
+    """A batch, checked so that its offsets and codes are inside its buffers."""
     batch = pa.ipc.open_stream(page).read_next_batch()
     batch.validate(full=True)
     return batch
 
 
-# ---- what JSON has, with the type that it should have ----
+# ---- JSON values, checked for their types ----
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
 def _word(value: object) -> int:
     if not isinstance(value, int) or not _LEAST <= value <= _MOST:
-        raise TypeError(f"{value!r} is no integer of 64 bits")
+        raise TypeError(f"{value!r} is not a 64-bit integer")
     return value
 
 

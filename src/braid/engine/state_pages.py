@@ -1,9 +1,8 @@
 """State pages: state as pages of bytes; a save writes only the changed pages.
 
-Arrays are cut into pages of a fixed size, and a page is put again only if its checksum differs
-from that of the page saved before. What a batch writes is then proportional to what it changed,
-and no operator has to keep track of its own changes. The same checksums are stored with the pages,
-so that damage is noticed before anything is read.
+Arrays are cut into pages of a fixed size. A page is saved only if its checksum differs from that of
+the saved page. So a save writes an amount proportional to the changes, and no operator has to track
+its changes. The checksums are stored with the pages, so that damage is noticed before a read.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Delta:
 
     puts: dict[str, bytes]
     removals: list[str]
-    #: The checksum of each page that is put.
+    #: The checksum of each saved page.
     digests: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -43,7 +42,7 @@ class SavedPages(dict[str, bytes]):
         self.digests = dict(digests or {})
 
     def take(self, delta: Delta) -> None:
-        """These are the pages as they are now."""
+        """Record the current pages."""
         for key in delta.removals:
             self.pop(key, None)
             self.digests.pop(key, None)
@@ -52,7 +51,7 @@ class SavedPages(dict[str, bytes]):
 
 
 class Pages:
-    """Knows the checksums of the pages that were saved, and works out the difference."""
+    """The checksums of the saved pages, and the difference to them."""
 
     def __init__(self, saved: Mapping[str, bytes] | None = None) -> None:
         known = saved.digests if isinstance(saved, SavedPages) else {}
@@ -63,7 +62,7 @@ class Pages:
         self._seen: set[str] = set()
 
     def keep(self, key: str) -> bool:
-        """Whether a page that never changes is there already."""
+        """Whether a page that never changes is already saved."""
         self._seen.add(key)
         return key in self._digests
 
@@ -80,7 +79,7 @@ class Pages:
             self.put(f"{key}/{number}", data[start : start + PAGE])
 
     def delta(self) -> Delta:
-        """The difference to the last call; everything that was not mentioned since is removed."""
+        """The difference to the last call. Pages that were not mentioned since are removed."""
         removals = [key for key in self._digests if key not in self._seen]
         for key in removals:
             del self._digests[key]
@@ -91,7 +90,7 @@ class Pages:
 def read_array(
     pages: Mapping[str, bytes], key: str, dtype: np.dtype[Any], length: int
 ) -> np.ndarray:
-    """An array of so many elements that `put_array` saved."""
+    """An array of the given length that `put_array` saved."""
     parts: list[bytes] = []
     while (page := pages.get(f"{key}/{len(parts)}")) is not None:
         parts.append(page)

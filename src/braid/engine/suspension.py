@@ -1,9 +1,11 @@
-"""Suspension: the reason why a query that nobody dropped has no more results."""
+"""Suspension: the reason why a query has no more results although it was not dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+from braid.plan.routes import Route
 
 
 @dataclass(frozen=True)
@@ -30,27 +32,34 @@ class Suspension:
         """The message for the user; `budget` is the number of instances that a query may have."""
         if self.failure:
             return (
-                f"E320: an operator of it, or of what it reads, failed with {self.failure}; "
-                "drop the query and register it again, perhaps written otherwise, and report this"
+                f"E320: an operator of the query, or of a stream that it reads, failed with {self.failure}; "
+                "drop the query, register it again, perhaps in another form, and report the bug"
             )
         if self.overflow:
             return (
-                f"E307: a sum in it does not fit its type at {self.at}{_only(self.streams)}: "
-                "cast what is summed to DOUBLE, or shorten the window"
+                f"E307: a sum of the query does not fit its type at {self.at}{_only(self.streams)}: "
+                "cast the values to DOUBLE before you sum them, or shorten the window"
             )
         if self.memory:
             return (
-                f"E211: what its windows hold takes more than its MEMORY at {self.at}: give it "
-                "more, or shorten the windows; larger batches and VERIFY NEVER take less"
+                f"E211: its windows need more than its MEMORY at {self.at}: increase MEMORY, "
+                "or shorten the windows; larger batches and VERIFY NEVER need less"
             )
         return (
-            f"more than {budget} instances at {self.at}, in it or in what it reads: bound the "
+            f"more than {budget} instances at {self.at}, in the query or in a stream that it reads: bound the "
             "pattern with DUR or the join with windows, or raise instance_budget"
         )
 
 
 def _only(streams: Sequence[str | None]) -> str:
-    """Which outputs of a query have ended, if not all."""
+    """The outputs of a query that have ended, if others continue."""
     named = [repr(name) for name in sorted(name for name in streams if name is not None)]
     named += ["its own results"] if None in streams else []
-    return f"; of its outputs {' and '.join(named)} ended" if named else ""
+    return f"; only {' and '.join(named)} ended" if named else ""
+
+
+def ended_outputs(route: Route, stage: int) -> tuple[str | None, ...]:
+    """The outputs that depend on a stage, if there are others."""
+    places = route.exits_after(stage)
+    several = len(places) < len(route.exits)
+    return tuple(route.exits[place].stream for place in places) if several else ()

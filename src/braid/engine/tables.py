@@ -16,11 +16,11 @@ from braid.lang.catalog.declared_streams import declared_streams
 
 @dataclass(frozen=True)
 class Results(Mapping[str, pa.Table]):
-    """What `run` found: a mapping from names to tables with the columns start, end and attributes.
+    """The results of `run`: a mapping from names to tables with the columns start, end and
+    attributes.
 
-    A name is a published stream, or the id of a query. A query that publishes nothing is found by
-    its id too. Where a stream and a query have the same name, it means the stream; `queries` has
-    the results of each query by itself.
+    A name is a published stream, or the id of a query (published or not). If a stream and a query
+    have the same name, it means the stream; `queries` has the results of each query.
     """
 
     #: Published streams by name.
@@ -29,11 +29,11 @@ class Results(Mapping[str, pa.Table]):
     queries: Mapping[str, pa.Table]
     #: Rows that did not fit their stream: columns stream, reason, row.
     rejected: pa.Table
-    #: What else you should know; the log of `braid` has it too.
+    #: Warnings, which also go to the log of `braid`.
     notices: Sequence[Notice]
-    #: Queries that were stopped, with the reason.
+    #: Suspended queries, with the reason.
     suspended: Mapping[str, str]
-    #: How many events and matches there were, rejected rows, and function calls without a value.
+    #: The numbers of events, matches, rejected rows, and function calls without a value.
     totals: Mapping[str, int]
 
     def __getitem__(self, name: str) -> pa.Table:

@@ -1,7 +1,7 @@
 """Unreadable documents: reports texts that a query cannot parse, in `rejected` and as a notice.
 
-Ingest checks the documents of declared streams before they come in. What a query publishes, and
-what a column of plain text holds, is seen only where it is read.
+Ingest checks the documents of declared streams. Documents in published streams and in columns of
+plain text are checked only by their readers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from braid.engine.io.payload import to_json
 from braid.errors import Notice
 from braid.operators.core.roles import ReadsTexts, Unread
 
-#: The notice of this module.
+#: The code of the notice.
 CODE = "W209"
-#: How many readers of a stream a message names.
+#: The most readers of a stream that a message names.
 _MOST_READERS = 3
 _PUBLISHED = (
-    "build them as SELECT <name>{x}</name>, which escapes what it puts in, "
+    "build them as SELECT <name>{x}</name>, which escapes values, "
     "or use xml_escape(x) inside concat"
 )
-_DECLARED = "declare the column as XML or JSON, so that such rows are not let in at all"
+_DECLARED = "declare the column as XML or JSON, so that Braid rejects such rows"
 
 
 class UnreadableTexts:
-    """Which channels have had texts that could not be read."""
+    """The channels with unreadable texts."""
 
     def __init__(self) -> None:
         self._reported: set[str] = set()
@@ -68,12 +68,12 @@ class UnreadableTexts:
 
 
 def document_mops(executor: Executor) -> list[str]:
-    """The m-ops that read documents and have met others."""
+    """The m-ops that read documents and found unreadable texts."""
     return [s for s, o in executor.logics.items() if isinstance(o, ReadsTexts) and o.unread]
 
 
 def _table(channel: str, unread: Sequence[Unread], unit: str) -> pa.Table:
-    """As rows of `rejected`: with the time, and the text in its column."""
+    """Rows of `rejected`, with the time, and the text in its column."""
     time = BIGINT if unit == TICKS else TIMESTAMP
     times = [pa.array([t[n] for t in unread], BIGINT).cast(time) for n in (2, 3)]
     columns = {"start": times[0], "end": times[1]}
@@ -98,7 +98,7 @@ def _notice(executor: Executor, first: Unread, mops: Sequence[str]) -> Notice:
     readers = _readers(executor, mops)
     publisher = _publisher(executor, first.channel)
     message = (
-        f"texts in {stream}.{first.column} are no documents: the first because "
+        f"texts in {stream}.{first.column} are not documents: the first because "
         f"{first.reason}; {', '.join(readers)} did not see them, `rejected` has them; "
         f"{_DECLARED if publisher is None else _PUBLISHED}"
     )

@@ -41,6 +41,7 @@ from braid.jit.program import (
 )
 from braid.jit.runtime import COMPILED, float_word
 from braid.jit.scalar_rules import RULES
+from braid.plan.aggregate_constants import SMALL
 from braid.plan.layout import END, MASK, START, Layout
 
 
@@ -123,6 +124,8 @@ class _Body(Builder):
         match kind:
             case Kind.BOOLEAN:
                 return Code(False, bool(value), kind)
+            case Kind.INTEGER if value in SMALL:
+                return Code(False, int(value), kind)
             case Kind.FLOAT:
                 return self._lifted(float_word(float(value)), kind)
             case Kind.STRING:

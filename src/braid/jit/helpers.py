@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 
-from numba import types
-
+from braid.jit import types
 from braid.jit.runtime import kernel
 from braid.jit.strings import (
     string_compare,

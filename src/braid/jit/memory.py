@@ -11,9 +11,8 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from numba import types
 
-from braid.jit import allocations
+from braid.jit import allocations, types
 from braid.jit.runtime import COMPILED, kernel
 
 _libc = ctypes.CDLL(None)

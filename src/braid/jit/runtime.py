@@ -3,12 +3,16 @@
 Rows of events and of instances are rows of 64-bit words (see `layout.py`). Generated
 predicates get the *addresses* of the rows they compare: all of them then have the same
 signature whatever the schema, so that the loops which call them are compiled once, for all
-queries, and cached on disk; only the small predicate is compiled for each shape of query
+queries, and kept; only the small predicate is compiled for each shape of query
 (`llvm_code.py`).
 Passing arrays instead costs 70 ns a call in reference counting, addresses cost 2.
 
 With the compiler off (`NUMBA_DISABLE_JIT=1`, a lane of the tests) the same functions run as
 plain Python, and words are read through ctypes.
+
+This module does not import the compiler. A kernel finds its code, compiled ahead or by an earlier
+process, in the store (`compiled/store.py`); only if it is not there, the kernel is compiled
+(`compiled/compiler.py`).
 """
 
 from __future__ import annotations
@@ -16,41 +20,34 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.extending import intrinsic
 
-from braid.jit import allocations
-from braid.jit.cache import forget_stale_results
-from braid.jit.compile_lock import compiled_once
-from braid.jit.inline_compiler import as_part
-from braid.jit.records import Pointer, PointerType, pointer_parameters
+from braid.jit import allocations, types
+from braid.jit.compiled.compile_lock import compiled_once
+from braid.jit.records import Pointer, pointer_parameters
+from braid.jit.types import COMPILED as COMPILED
+from braid.jit.types import intrinsic, key_of, keys_of_type, type_of
 
-COMPILED = not numba.config.DISABLE_JIT
-
-if COMPILED:
-    forget_stale_results()
-
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": False}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def kernel(*signature: tuple[Any, ...]) -> Callable[[_F], _F]:
-    """Compile without the interpreter and without fast-math, cached on disk.
+    """Compile without the interpreter and without fast-math.
 
     Without a signature: for the types that it is called with, by Python or by another kernel (of
-    which it becomes a part: `inline_compiler.py`; so it may not call itself).
-    With the types of its arguments, a tuple: for these, when Python first calls it; what a
-    program does not use costs it nothing. Python gives such a kernel predicates and writers, and
-    the kernel gets their addresses: it makes a function of one with `predicate_at` or `writer_at`.
-    Numba would look up the code of a function anew, for 0.1 ms, in each call.
+    which it becomes a part: `compiled/inline_compiler.py`; so it may not call itself).
+    With the types of its arguments, a tuple: for these, and only Python calls it. Python gives such a
+    kernel predicates and writers, and the kernel gets their addresses: it makes a function of one with
+    `predicate_at` or `writer_at`. Numba would look up the code of a function anew, for 0.1 ms, in each
+    call.
+
+    All of them are loaded, or compiled, when they are first called; what a program does not use costs
+    it nothing.
     """
 
     def decorate(function: _F) -> _F:
@@ -58,51 +55,109 @@ def kernel(*signature: tuple[Any, ...]) -> Callable[[_F], _F]:
         if not COMPILED:
             return cast(_F, _checked(function, pointers, wraps=bool(signature)))
         if not signature:
-            compiled = _compiled(function, no_cfunc_wrapper=True)
-            _call_as_part(compiled, function, pointers)
-            _compile_once(compiled, function)
-        else:
-            compiled = _Entry(function, *signature)
-        return cast(_F, compiled)
+            return cast(_F, Kernel(function, pointers))
+        return cast(_F, Entry(function, *signature))
 
     return decorate
 
 
-def _compiled(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
-    return numba.njit(*signature, **_OPTIONS, **options)(function)
+_lock = threading.RLock()
 
 
-def _call_as_part(
-    compiled: Any, function: Callable[..., Any], pointers: dict[int, type[Pointer]]
-) -> None:
-    """What kernels call is the part; compiled once for a type, and not again for each constant."""
+def _loaded(function: Any, arguments: tuple[types.Type, ...]) -> Any:
+    """The code of a kernel for these types, in memory."""
+    from braid.jit.compiled import machine_code, store
 
-    @functools.cache
-    def part() -> Any:
-        return as_part(function, **_OPTIONS)
+    with _lock:
+        key = store.key_of(function, arguments)
+        code = None if key is None else store.find(key)
+        if code is None:
+            with compiled_once(function):
+                code = None if key is None else store.find(key)
+                if code is None:
+                    from braid.jit.compiled.compiler import compiled
 
-    def get_call_template(args: Any, kws: Any) -> Any:
-        for place, expected in pointers.items():
-            if place < len(args) and not _points_to(args[place], expected):
-                message = f"{function.__name__}: argument {place + 1} is {args[place]}, not {expected.type}"
-                raise TypingError(message)
-        given = [_given(a, pointers.get(place)) for place, a in enumerate(args)]
-        return part().get_call_template(given, kws)
-
-    compiled.get_call_template = get_call_template
-    compiled.get_overload = lambda signature: part().get_overload(signature)
+                    code = compiled(function, arguments)
+                    if key is not None:
+                        store.add(key, code)
+        return machine_code.load(code, function)
 
 
-def _points_to(argument: Any, expected: type[Pointer]) -> bool:
-    return isinstance(argument, PointerType) and issubclass(argument.target, expected)
+#: The kernels without signatures that this process has called, with the types of the arguments.
+calls: set[str] = set()
 
 
-def _given(argument: Any, expected: type[Pointer] | None) -> Any:
-    """The type that a part is compiled for: the record that it takes, and one for all pointers where
-    it takes an address."""
-    if expected is not None:
-        return expected.type
-    return types.int64 if isinstance(argument, PointerType) else types.unliteral(argument)
+class Kernel(types.Callee):
+    """A kernel without a signature: it has code for all types that it has been called with."""
+
+    def __init__(self, function: Callable[..., Any], pointers: dict[int, type[Pointer]]) -> None:
+        functools.update_wrapper(self, function)
+        super().__init__(function, pointers)
+        self._arity = function.__code__.co_argcount
+        #: The loaded code, by the keys of the types.
+        self.loaded: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            call = self.loaded[tuple(map(key_of, args))]
+        except KeyError:
+            return self._load(args)(*args)
+        return call(*args)
+
+    def _load(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        if len(args) != self._arity:
+            name, count = self.function.__name__, len(args)
+            raise TypeError(f"{name} takes {self._arity} arguments, and not {count}")
+        arguments = tuple(map(type_of, args))
+        call: Callable[..., Any] = _loaded(self.function, arguments).call
+        calls.add(
+            f"{self.function.__module__}.{self.function.__qualname__}{types.Tuple(arguments)}"
+        )
+        self.loaded[tuple(map(key_of, args))] = call
+        return call
+
+
+class Entry:
+    """A kernel with the types of its arguments, which only Python calls."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[types.Type, ...]) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.arguments = function, arguments
+        self._functions = [n for n, a in enumerate(arguments) if isinstance(a, types.FunctionType)]
+        self._arrays = [
+            (n, frozenset(keys_of_type(a)))
+            for n, a in enumerate(arguments)
+            if isinstance(a, types.Array)
+        ]
+        self._call: Callable[..., Any] | None = None
+
+    @functools.cached_property
+    def _code(self) -> Any:
+        return _loaded(self.function, self.arguments)
+
+    @property
+    def at(self) -> int:
+        """The address of its code, for generated code to call."""
+        return int(self._code.at)
+
+    def __call__(self, *args: Any) -> Any:
+        call = self._call
+        if call is None:
+            call = self._call = self._code.call
+        for n, keys in self._arrays:  # the code itself only looks at the size of elements
+            if key_of(args[n]) not in keys:
+                self._refuse(n, args[n])
+        if self._functions:
+            given = list(args)
+            for n in self._functions:
+                given[n] = given[n].at
+            return call(*given)
+        return call(*args)
+
+    def _refuse(self, n: int, value: Any) -> None:
+        found = type_of(value)
+        name = self.function.__name__
+        raise TypeError(f"{name}: argument {n + 1} is {found}, not {self.arguments[n]}")
 
 
 def _checked(
@@ -129,59 +184,12 @@ def _checked(
     return called
 
 
-def _compile_once(compiled: Any, function: Callable[..., Any]) -> None:
-    compile_for = compiled._compile_for_args
-
-    def compile_for_args(*args: Any, **kws: Any) -> Any:
-        with compiled_once(function):
-            return compile_for(*args, **kws)
-
-    compiled._compile_for_args = compile_for_args
-
-
-class _Entry:
-    """A kernel that only Python calls, compiled when it does."""
-
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self._function = function
-        self._functions = [n for n, a in enumerate(arguments) if isinstance(a, types.FunctionType)]
-        self._pointers = [n for n, a in enumerate(arguments) if isinstance(a, PointerType)]
-        self._arguments = tuple(
-            types.int64 if n in self._functions else a for n, a in enumerate(arguments)
-        )
-        self._compiled: Any = None
-
-    @property
-    def at(self) -> int:
-        """The address of its code, for generated code to call."""
-        if self._compiled is None:
-            self._compile()
-        result = self._compiled.overloads[self._arguments]
-        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
-
-    def _compile(self) -> None:
-        with compiled_once(self._function):
-            self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
-
-    def __call__(self, *args: Any) -> Any:
-        if self._compiled is None:
-            self._compile()
-        if self._functions or self._pointers:
-            given = list(args)
-            for n in self._functions:
-                given[n] = given[n].at
-            for n in self._pointers:
-                given[n] = int(given[n])  # Numba finds out the type of an object slowly
-            return self._compiled(*given)
-        return self._compiled(*args)
-
-
 def _function_at(kind: Any) -> Any:
     @intrinsic
     def function_at(_context: Any, _address: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            function = cgutils.create_struct_proxy(kind)(context, builder)
-            function.jit_addr = builder.inttoptr(args[0], cgutils.voidptr_t)
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            function = context.make_helper(builder, signature.return_type)
+            function.jit_addr = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
             return function._getvalue()
 
         return kind(types.int64), generate

@@ -22,6 +22,7 @@ from braid.algebra.expressions import Expression, Ref, Source, refs, transform, 
 from braid.algebra.functions import is_vector
 from braid.algebra.nodes import Iterate, Node, Project, Select, Sequence
 from braid.algebra.text import show
+from braid.plan.aggregate_constants import lift_aggregate
 from braid.plan.predicates import Lifter
 from braid.plan.sharing import signature
 
@@ -135,7 +136,7 @@ def _aggregate_digest(node: Iterate, name: str) -> str:
     names = {Source.FIRST: first, Source.SECOND: second}
     kept = closure(node, {name})
     parts = [
-        (n, first.get(n), second[n] if e is None else Lifter().lift(renamed(e, names)))
+        (n, first.get(n), second[n] if e is None else lift_aggregate(Lifter(), renamed(e, names)))
         for n, e in sorted(kept.items(), key=lambda item: item[0])
     ]
     return signature((name, *parts))[:_DIGEST]

@@ -44,7 +44,7 @@ from braid.algebra.documents import (
 from braid.algebra.expressions import Expression, Literal
 from braid.algebra.markup import escaped_text
 from braid.reference.events import Event
-from braid.reference.json_documents import JsonFound, parsed_json
+from braid.reference.json_documents import JsonNode, parsed_json
 
 _OPTIONS = {"resolve_entities": False, "no_network": True, "remove_comments": True}
 
@@ -63,7 +63,7 @@ _FROM_DOCUMENT = {
 
 
 @dataclass(frozen=True)
-class Found:
+class XmlNode:
     """A node of a document: an element, or one of its attributes."""
 
     element: Any
@@ -90,7 +90,7 @@ class Match:
 
     event: Event
     id: str
-    nodes: tuple[Found | JsonFound, ...]
+    nodes: tuple[XmlNode | JsonNode, ...]
 
 
 @lru_cache(1024)
@@ -196,21 +196,21 @@ def _matches(node: Documents, number: int, events: Iterable[Event]) -> Iterator[
 
 
 def _embeddings(
-    block: Block, tree: Any, bound: tuple[Found | JsonFound, ...]
-) -> Iterator[tuple[Found | JsonFound, ...]]:
+    block: Block, tree: Any, bound: tuple[XmlNode | JsonNode, ...]
+) -> Iterator[tuple[XmlNode | JsonNode, ...]]:
     """Every way to bind the nodes of a pattern, from the first on."""
     if len(bound) == len(block.nodes):
         yield bound
         return
     node = block.nodes[len(bound)]
     above = None if node.parent < 0 else bound[node.parent]
-    reached = _reached_json if isinstance(tree, JsonFound) else _reached
+    reached = _reached_json if isinstance(tree, JsonNode) else _reached
     for found in reached(node, tree, above):
         if all(_passes(found, test) for test in node.tests):
             yield from _embeddings(block, tree, (*bound, found))
 
 
-def _reached_json(node: PatternNode, tree: Any, above: Any) -> Iterator[JsonFound]:
+def _reached_json(node: PatternNode, tree: Any, above: Any) -> Iterator[JsonNode]:
     name = None if node.name is None else _value(node.name)
     if above is not None:
         found = list(above.reached(node.axis))
@@ -220,7 +220,7 @@ def _reached_json(node: PatternNode, tree: Any, above: Any) -> Iterator[JsonFoun
     yield from (one for one in found if name is None or one.name == name)
 
 
-def _reached(node: PatternNode, tree: Any, above: Any) -> Iterator[Found]:
+def _reached(node: PatternNode, tree: Any, above: Any) -> Iterator[XmlNode]:
     if above is None and node.axis is Axis.ATTRIBUTE:
         return
     path = (_FROM_DOCUMENT if above is None else _BELOW)[node.axis]
@@ -229,12 +229,12 @@ def _reached(node: PatternNode, tree: Any, above: Any) -> Iterator[Found]:
     test = "" if name is None else "[local-name() = $name]"
     for found in start.xpath(path + test, name=name or ""):
         if node.axis >= Axis.ATTRIBUTE:
-            yield Found(found.getparent(), found.attrname)
+            yield XmlNode(found.getparent(), found.attrname)
         else:
-            yield Found(found)
+            yield XmlNode(found)
 
 
-def _passes(found: Found | JsonFound, test: Test) -> bool:
+def _passes(found: XmlNode | JsonNode, test: Test) -> bool:
     constant = _value(test.constant)
     if isinstance(constant, str):
         return compared(test.operator, found.value, constant)
@@ -269,26 +269,26 @@ def _result(node: Documents, parts: tuple[Match, ...]) -> Event:
     values = [match.id for _, match in pairs]
     values += [match.nodes[i].value for block, match in pairs for _, i in block.variables]
     shown = [match.nodes[block.root] for block, match in pairs]
-    values.append(shown[0].shown if len(shown) == 1 else _together(shown))
+    values.append(shown[0].shown if len(shown) == 1 else _wrapped(shown))
     nodes = {name: match.nodes[i] for block, match in pairs for name, i in block.variables}
     values += [_copied(nodes[name]) for name in node.copied]
     start = min(match.event.start for match in parts)
     return Event(tuple(values), start, max(match.event.end for match in parts))
 
 
-def _copied(node: Found | JsonFound) -> str:
+def _copied(node: XmlNode | JsonNode) -> str:
     """A node as the content of an element: an element with all that is below it, else its text."""
-    if isinstance(node, Found) and node.attribute is None:
+    if isinstance(node, XmlNode) and node.attribute is None:
         return node.shown
     return escaped_text(node.value)
 
 
-def _together(nodes: list[Found | JsonFound]) -> str:
+def _wrapped(nodes: list[XmlNode | JsonNode]) -> str:
     """Below `result`, one after the other; what is XML is a text in JSON."""
-    if all(isinstance(node, Found) for node in nodes):
+    if all(isinstance(node, XmlNode) for node in nodes):
         return f"<result>{''.join(node.shown for node in nodes)}</result>"
     texts = [
-        node.shown if isinstance(node, JsonFound) else json.dumps(node.shown, ensure_ascii=False)
+        node.shown if isinstance(node, JsonNode) else json.dumps(node.shown, ensure_ascii=False)
         for node in nodes
     ]
     return f'{{"result": [{", ".join(texts)}]}}'

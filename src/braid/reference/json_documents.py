@@ -31,7 +31,7 @@ class _Number:
 
 
 @dataclass(frozen=True)
-class JsonFound:
+class JsonNode:
     """A node of a document; `path`, the places of the nodes from the document down, tells it apart."""
 
     path: tuple[int, ...]
@@ -39,7 +39,7 @@ class JsonFound:
     content: Any = field(compare=False)
 
     @property
-    def children(self) -> list[JsonFound]:
+    def children(self) -> list[JsonNode]:
         if isinstance(self.content, list):
             pairs = [(_ITEM, element) for element in self.content]
         elif isinstance(self.content, _Object):
@@ -50,15 +50,15 @@ class JsonFound:
             ]
         else:
             pairs = []
-        return [JsonFound((*self.path, k), *pair) for k, pair in enumerate(pairs)]
+        return [JsonNode((*self.path, k), *pair) for k, pair in enumerate(pairs)]
 
     @property
-    def descendants(self) -> Iterator[JsonFound]:
+    def descendants(self) -> Iterator[JsonNode]:
         for child in self.children:
             yield child
             yield from child.descendants
 
-    def reached(self, axis: Axis) -> Iterator[JsonFound]:
+    def reached(self, axis: Axis) -> Iterator[JsonNode]:
         if axis is Axis.CHILD:
             yield from self.children
         elif axis is Axis.DESCENDANT:
@@ -112,7 +112,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 @lru_cache(1024)
-def parsed_json(text: str, deepest: int) -> JsonFound | None:
+def parsed_json(text: str, deepest: int) -> JsonNode | None:
     """The node `$` of a document; None for a text that is none, or that is too deep."""
     try:
         content = json.loads(
@@ -122,7 +122,7 @@ def parsed_json(text: str, deepest: int) -> JsonFound | None:
             parse_float=_number,
             parse_constant=_no_number,
         )
-        made = JsonFound((), DOCUMENT, content)
+        made = JsonNode((), DOCUMENT, content)
         "".join(one.name + one.value for one in [made, *made.descendants]).encode()
     except (ValueError, ArithmeticError, RecursionError):
         return None

@@ -1,7 +1,7 @@
 """Braid on Spark: the pipeline around the engine.
 
-The only room, with the command line, that imports pyspark. Names are loaded when they are first
-used: Spark's workers import this package for a part of it.
+Besides the command line, only this package imports pyspark. Names are loaded on first use, because
+Spark's workers import parts of the package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pipeline: from the users' DataFrames to packed results, streaming or in one go."""
+"""The pipeline: from the users' DataFrames to packed results, streaming or as one batch."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Pipeline:
     #: The sources, by the streams that their events are of.
     frames: Mapping[tuple[str, ...], DataFrame]
     options: ShardOptions
-    #: Keep to the stateful form although no query needs it, because the checkpoint has it.
+    #: Whether to keep the stateful form without need, because the checkpoint has it.
     stateful: bool = False
-    #: Changes while it runs, and what exists for them to be bound against.
+    #: The changes while it runs, and the catalog that they are bound against.
     control: DataFrame | None = None
     catalog: Catalog | None = None
     #: What starts a batch when all sources are silent, and when runs on this checkpoint began.
@@ -63,7 +63,7 @@ class Pipeline:
 
     @property
     def has_beats(self) -> bool:
-        """Whether it can wait for time: without state, nothing is held back."""
+        """Whether it can wait for time. Without state, it holds nothing."""
         return self.beats is not None and self.is_streaming and self.has_state
 
     @cached_property
@@ -80,7 +80,7 @@ class Pipeline:
         )
 
     def packed(self) -> DataFrame:
-        """Everything that comes out, as rows of `envelopes.PACKED`."""
+        """All output, as rows of `envelopes.PACKED`."""
         if not self.has_state:
             return self._stateless()
         return self._streaming() if self.is_streaming else self._batch()
@@ -140,7 +140,7 @@ class Pipeline:
     def _job(self, labels: tuple[int, ...]) -> Shipped[ShardJob]:
         saved = self.saved.to_json().encode()
         catalog = self.catalog if self.control is not None else None
-        # All data of a batch job are there: nobody is silent.
+        # All data of a batch job are present, so no stream is silent.
         user = (
             self.options.user
             if self.is_streaming

@@ -64,7 +64,7 @@ def prepare() -> None:
     """Check Java, and let workers run the interpreter and the Braid that run this."""
     if SparkSession.getActiveSession() is None:
         check_java()
-    # The versions that Braid pins are tested together; Spark's general warning helps nobody.
+    # The pinned versions are tested together, so Spark's general warning does not apply.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -76,14 +76,14 @@ def prepare() -> None:
 
 
 def check_java() -> None:
-    """A Java that Spark can use, or a `ConfigError` that says what to do."""
+    """Check that Spark can use an installed Java; otherwise raise a `ConfigError` with the remedy."""
     hint = (
         f"install a Java runtime of version {OLDEST_JAVA} or newer (for example the package "
         "openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME to it"
     )
     command = _java_command()
     if command is None:
-        raise ConfigError("E401", "Spark needs Java, and there is none", hint)
+        raise ConfigError("E401", "Spark needs Java, which is not installed", hint)
     try:
         shown = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -92,7 +92,7 @@ def check_java() -> None:
         raise ConfigError("E401", f"Java at {command} does not start: {reason}", hint) from None
     version = _java_version(shown.stderr + shown.stdout)
     if version is None:
-        raise ConfigError("E401", f"{command} -version does not tell its version", hint)
+        raise ConfigError("E401", f"{command} -version does not print its version", hint)
     if version < OLDEST_JAVA:
         raise ConfigError(
             "E402", f"Spark needs Java {OLDEST_JAVA} or newer, {command} is Java {version}", hint
@@ -100,7 +100,7 @@ def check_java() -> None:
 
 
 def _java_command() -> str | None:
-    """The Java that Spark's launcher would take: that of JAVA_HOME, else the one on PATH."""
+    """The Java that Spark's launcher takes: that of JAVA_HOME, otherwise the one on PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         command = os.path.join(home, "bin", "java")

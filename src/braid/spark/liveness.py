@@ -1,10 +1,10 @@
 """Liveness: detects that Spark's JVM has died, or that a batch or task makes no progress.
 
-Processes are killed, by people and by systems that run out of memory. Spark notices most of it,
-and the pipeline fails with an error of Spark's. Two cases need a look from outside. If the JVM is
-gone, nobody is left to say so: every call into it fails in its own way. And if a task waits for
-something that does not come, Spark waits with it, without end. So a thread looks every second,
-and a pipeline that is lost fails with one of Braid's errors, within a time that is known.
+Processes are killed, by people and by systems that run out of memory. Spark notices most of it, and
+the pipeline fails with an error of Spark's. Two cases need a check from outside. If the JVM has
+ended, every call into it fails in its own way. If a task waits for something that does not come,
+Spark waits forever. So a thread checks every second, and a lost pipeline fails with one of Braid's
+errors within a bounded time.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pyspark.sql.streaming import StreamingQuery
 
 from braid.errors import BraidError, CheckpointError, ConfigError, PipelineError, damaged
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 LOOK = 1.0
 
-#: Seconds within which a JVM whose connections are broken is seen to have ended.
+#: Seconds within which the end of a JVM with broken connections is seen.
 ENDING = 5.0
 
-#: Seconds that Spark is given to stop a pipeline that is lost, or itself.
+#: Seconds that Spark has to stop a lost pipeline, or itself.
 STOPPING = 20.0
 
-#: What calls into a JVM raise that does not answer any more.
+#: The exceptions of calls into a JVM that does not answer.
 SILENT = (Py4JError, ConnectionError, EOFError, OSError)
 
-_AGAIN = "start it again with the same checkpoint: it goes on where the last batch was committed"
+_AGAIN = "start it again with the same checkpoint: it continues after the last committed batch"
 
 
 class Jvm:
-    """The process that Spark runs in, if this process has started it."""
+    """The process of Spark, if this process started it."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._process: Any = getattr(spark.sparkContext._gateway, "proc", None)
@@ -48,7 +48,7 @@ class Jvm:
         return self._process is not None and self._process.poll() is not None
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Whether it is gone; its connections break a moment before the process can be seen to end."""
+        """Whether it has ended. Its connections break a moment before the end is visible."""
         deadline = time.monotonic() + seconds
         while not self.has_ended and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -56,13 +56,13 @@ class Jvm:
 
     def failure(self) -> PipelineError:
         status = None if self._process is None else self._process.poll()
-        how = f"killed by signal {-status}" if status is not None and status < 0 else "it ended"
-        return PipelineError(
-            "E417", f"Spark's JVM is gone ({how}), and the pipeline with it", _AGAIN
+        how = (
+            f"killed by signal {-status}" if status is not None and status < 0 else "reason unknown"
         )
+        return PipelineError("E417", f"Spark's JVM ended ({how}), and so did the pipeline", _AGAIN)
 
     def lost(self, silence: BaseException) -> PipelineError | None:
-        """What it means that a call into the JVM has failed, if that is because it is gone."""
+        """The failure that explains a failed call into the JVM, if the JVM has ended."""
         is_answer = isinstance(silence, Py4JJavaError)  # an error of Java's: it did answer
         return self.failure() if not is_answer and self.ended(ENDING) else None
 
@@ -73,7 +73,7 @@ class Jvm:
 
 
 class Guarded(Protocol):
-    """What a guard sees of a pipeline."""
+    """The parts of a pipeline that a guard uses."""
 
     query: StreamingQuery | None
 
@@ -87,10 +87,10 @@ class Guarded(Protocol):
 
 
 class Guard(threading.Thread):
-    """Looks after one run of a pipeline, and gives it up once, with the reason.
+    """The guard of one run of a pipeline. It gives the pipeline up once, with the reason.
 
     `stall`: after so many seconds in which a batch is under way and no task and no batch has ended,
-    the pipeline is lost; None waits for ever.
+    the pipeline is lost; None waits forever.
     """
 
     def __init__(self, spark: SparkSession, guarded: Guarded, stall: float | None) -> None:
@@ -124,7 +124,7 @@ class Guard(threading.Thread):
         self._over.set()
 
     def _figures(self) -> object:
-        """What changes while a batch gets on; None if none is under way."""
+        """Values that change while a batch makes progress; None if none is under way."""
         query = self._guarded.query
         status = None if query is None else query.status
         if status is None or not status["isTriggerActive"]:
@@ -147,7 +147,7 @@ def stalled(seconds: float) -> PipelineError:
 
 
 def within(seconds: float, call: Callable[[], object]) -> bool:
-    """Call something that may never return; whether it did, one way or the other."""
+    """Call a function that may never return. Returns whether it ended, by return or exception."""
     thread = threading.Thread(target=_quietly, args=(call,), daemon=True)
     thread.start()
     thread.join(seconds)
@@ -162,8 +162,8 @@ def _quietly(call: Callable[[], object]) -> None:
 def stop_spark(spark: SparkSession) -> None:
     """Stop Spark, whether its JVM still answers or not, in a bounded time.
 
-    PySpark raises if the JVM is gone, and waits without end if it does not answer; and then
-    remembers a session that nobody can use. A JVM that does not stop is killed.
+    PySpark raises if the JVM has ended, and waits forever if it does not answer. Then it remembers
+    an unusable session. A JVM that does not stop is killed.
     """
     jvm = Jvm(spark)
     if not jvm.has_ended and within(STOPPING, spark.stop):
@@ -174,7 +174,7 @@ def stop_spark(spark: SparkSession) -> None:
 
 
 def _forget(spark: SparkSession) -> None:
-    """Let a new session be made: PySpark keeps the last one, and the gateway to its JVM."""
+    """Allow a new session: PySpark keeps the last one, and the gateway to its JVM."""
     from pyspark import SparkContext
 
     with SparkContext._lock:
@@ -186,7 +186,7 @@ def _forget(spark: SparkSession) -> None:
 
 _OWN = re.compile(r"error\[(E4\d\d)\]: (.*?)(?:\n\s+(\S.*?))?(?:\n|$)")
 
-#: How Spark says that a worker is gone, or the process that workers are forked from.
+#: Spark's messages about a lost worker, or a lost process that forks workers.
 _CRASHED = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
@@ -203,14 +203,14 @@ _UNREADABLE = re.compile(
     r"|RocksDBException: .*(?:checksum mismatch|[Cc]orrupt)"
 )
 _CAUSES = re.compile(r"^(?:Caused|Wrapped) by: (\S.*)$|(\[MALFORMED_LOG_FILE\].*)$", re.MULTILINE)
-#: How much of a cause is shown.
+#: The longest part of a cause that is shown.
 _SHOWN = 300
 _ANEW = "restore an older copy of the checkpoint, or start with a new checkpoint directory"
 
 
 def translated(failure: BaseException) -> BaseException:
-    """Braid's own error if one is the cause: Spark shows it inside a Java stack trace. What Spark
-    cannot read of a checkpoint is damaged."""
+    """Braid's own error if one is the cause; Spark shows it inside a Java stack trace. If Spark
+    cannot read a part of a checkpoint, the error is that it is damaged."""
     text = str(failure)
     found = _OWN.search(text)
     if found is not None:
@@ -219,7 +219,7 @@ def translated(failure: BaseException) -> BaseException:
     if any(words in text for words in _CRASHED):
         return PipelineError(
             "E418",
-            "a Python worker of the pipeline is gone: it crashed or was killed, perhaps because"
+            "a Python worker of the pipeline ended: it crashed or was killed, perhaps because"
             " memory ran out",
             _AGAIN,
         )

@@ -28,7 +28,7 @@ from braid.spark.sinks import Sink
 
 #: Seconds between looks at whether a pipeline has to be started again.
 _POLL = 0.2
-#: Seconds that Spark is asked to wait at a time: what is found out meanwhile is seen then.
+#: Seconds that Spark waits at a time. What this process learns meanwhile takes effect then.
 _SPELL = 1.0
 
 

@@ -74,7 +74,7 @@ class Session:
         self._control: DataFrame | None = None
         #: Rows of the last prepared query that could not be used.
         self.refused: list[Refused] = []
-        #: Warnings about the queries, such as patterns that may hold state for ever.
+        #: Warnings about the queries, such as patterns that may hold state forever.
         self.notices: list[Notice] = NoticeList()
         self._configure()
 
@@ -118,7 +118,7 @@ class Session:
             raise ConfigError("E321", message, hint)
         names = (name,) if isinstance(name, str) else tuple(name)
         if not names or len(set(names)) < len(names):
-            raise ConfigError("E407", f"{name!r} are not the names of streams, each once")
+            raise ConfigError("E407", f"{name!r} must be one or several different names of streams")
         known = [self._catalog.streams[n] for n in names if n in self._catalog.streams]
         # With the same streams again it is meant to be another declaration: an error.
         plain = time is None and lateness is None and sequence is None
@@ -532,7 +532,7 @@ def arrow_schema(stream: str, schema: StructType) -> pa.Schema:
             raise ConfigError(
                 "E405",
                 f"column {field.name} of stream {stream} has the type "
-                f"{field.dataType.simpleString()}, which cannot be carried",
+                f"{field.dataType.simpleString()}, which Braid does not support",
                 f'drop or cast it: df.drop("{field.name}")',
             ) from None
     return pa.schema(fields)
@@ -571,7 +571,7 @@ def _check_alike(streams: Sequence[Stream]) -> None:
                 "E405",
                 f"{first.name} and {other.name} cannot have the same events: they are declared "
                 "with other columns, times or sequences",
-                "declare them alike, or give each its own DataFrame",
+                "declare them in the same way, or give each its own DataFrame",
             )
 
 

@@ -1,7 +1,7 @@
 """Sinks: write one batch of one output, idempotently.
 
-Spark runs a batch again if the driver died before it was committed. A sink is told the id of the
-batch, which is the same then, and must make the second write replace the first.
+Spark repeats a batch if the driver died before the commit. A repeated batch has the same id, and
+the sink must replace the first write.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from braid.spark.files import Files
 
 
 class Sink(Protocol):
-    """Takes the rows of one batch; a batch id that it has seen replaces what it had."""
+    """Writes the rows of batches. A repeated batch id replaces the earlier rows."""
 
     def prepare(self, spark: SparkSession, *, resumes: bool) -> None:
         """Called once before the first batch; `resumes` if there is a checkpoint to go on from."""
@@ -78,7 +78,7 @@ class ConsoleSink:
 
 @dataclass(frozen=True)
 class NoopSink:
-    """Computes the output and throws it away: for measurements."""
+    """Computes the output and discards it: for measurements."""
 
     def prepare(self, spark: SparkSession, *, resumes: bool) -> None:
         pass

@@ -129,16 +129,16 @@ def test_a_less_than_is_one() -> None:
         ("<a", "E233", "the attribute FROM has no value", "FROM"),
         ("<a k=1/>", "E233", "the attribute k has no value in quotes", "k"),
         ("<a k/>", "E233", "the attribute k has no value in quotes", "k"),
-        ("<a k='1' k='2'/>", "E233", "two attributes k", "k"),
+        ("<a k='1' k='2'/>", "E233", "two attributes are called k", "k"),
         ("<a k='1'j='2'/>", "E233", "is never closed", "<a"),
-        ("<a k='<'/>", "E233", "< cannot stand in an attribute", "<"),
+        ("<a k='<'/>", "E233", "an attribute cannot contain <", "<"),
         ("<a k='1/>", "E233", "the value of k is never closed", "k"),
-        ("<a>}</a>", "E233", "this } closes nothing", "}"),
-        ("<a>&</a>", "E233", "this & begins nothing", "&"),
+        ("<a>}</a>", "E233", "this } has no opening brace", "}"),
+        ("<a>&</a>", "E233", "this & does not begin a reference", "&"),
         ("<a>&nbsp;</a>", "E233", "there is no &nbsp;", "&nbsp;"),
-        ("<a>&#0;</a>", "E233", "&#0; is no character of XML", "&#0;"),
-        ("<a>&#xD800;</a>", "E233", "no character of XML", "&#xD800;"),
-        ("<a>\x01</a>", "E233", "U+0001 is no character of XML", "\x01"),
+        ("<a>&#0;</a>", "E233", "&#0; is not a character of XML", "&#0;"),
+        ("<a>&#xD800;</a>", "E233", "not a character of XML", "&#xD800;"),
+        ("<a>\x01</a>", "E233", "U+0001 is not a character of XML", "\x01"),
         ("<a><1/></a>", "E233", "expected the name of an element", "1"),
         ("<a><!-- x --></a>", "E234", "a comment is not supported", "<!--"),
         ("<a><![CDATA[x]]></a>", "E234", "a CDATA section", "<![CDATA["),
@@ -150,7 +150,7 @@ def test_a_less_than_is_one() -> None:
         ("<a>{x y}</a>", "E100", "expected", "y"),
         ("<a>{nobody}</a>", "E103", "no attribute 'nobody'", "nobody"),
         ("<a>{x}{nobody}{upper(1)}</a>", "E103", "no attribute 'nobody'", "nobody"),
-        ("<a>" * 201 + "</a>" * 201, "E233", "more than 200 elements", "<"),
+        ("<a>" * 201 + "</a>" * 201, "E233", "more than 200 nested elements", "<"),
     ],
 )
 def test_errors_point_at_what_is_wrong(text: str, code: str, message: str, marked: str) -> None:
@@ -171,7 +171,7 @@ def test_a_wrong_constructor_hides_no_other_statement() -> None:
 
 
 def test_arrays_have_no_place_in_an_element() -> None:
-    with pytest.raises(BraidError, match="cannot stand in an element") as caught:
+    with pytest.raises(BraidError, match="cannot be part of an element") as caught:
         bound("SELECT <a>{tags}</a> FROM T")
     assert caught.value.code == "E110"
 

@@ -143,16 +143,16 @@ CASES = [
     ("J$.a[.b AND c]", "E220", "expected '.'"),
     ("J$.a[.b", "E220", "expected ']'"),
     ("J$.a[", "E220", "the end of the statement"),
-    ("J$.a[.b] AS x[.c]", "E220", "cannot stand here"),
-    ("J//a", "E230", "write e.g. J$..book"),
-    ("S$.a", "E230", "write e.g. S//book"),
+    ("J$.a[.b] AS x[.c]", "E220", "not allowed here"),
+    ("J//a", "E230", "write, for example, J$..book"),
+    ("S$.a", "E230", "write, for example, S//book"),
     ("J$.a->x JOIN{x/b = y, 1 day} J$.b->y", "E232", "write x.name"),
     ("S//a->x JOIN{x.b = y, 1 day} J$.b->y", "E232", "write x/name"),
     ("J$.a->x JOIN{x[0] = y, 1 day} J$.b->y", "E231", "the index [0]"),
     ("Two$.a", "E226", "one column of type XML or JSON"),
     ("J$.a[.b < 'x']", "E227", "compares numbers"),
     ("J$" + ".a" * 60, "E228", "at most 60 nodes"),
-    ("J$.a->x[.b->x]", "E225", "two variables 'x'"),
+    ("J$.a->x[.b->x]", "E225", "two variables are called 'x'"),
 ]
 
 

@@ -300,7 +300,7 @@ def test_published_relations() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Select A.Price From Stock A, Stock [Rows 5] B", "the join keeps every row of A for ever"),
+        ("Select A.Price From Stock A, Stock [Rows 5] B", "the join keeps every row of A forever"),
         ("Select A.Price From Stock A, Stock [Range Unbounded] B Where A.Name = B.Name", "A, B"),
         ("Rstream(Select * From Stock)", "Rstream keeps every row of Stock"),
         (

@@ -21,7 +21,7 @@ from braid.lang.parse import parser, syntax
 from braid.lang.parse.tokens import Piece
 from braid.lang.templates.lifting import expressions_of
 from braid.lang.templates.outlines import Outline, outline_of, outlines
-from braid.lang.templates.skeletons import Known, Skeletons
+from braid.lang.templates.skeletons import KnownQuery, Skeletons
 from tests.lang.support import catalog
 from tests.properties.expressions import Draw
 from tests.properties.test_text_law import PUBLISHER, STOCK, TEXTS
@@ -35,7 +35,7 @@ PATTERN = (
 class Forgetful(Skeletons):
     """Knows nothing: every text is parsed and bound."""
 
-    def find(self, outline: Outline, catalog: Catalog) -> Known | None:
+    def find(self, outline: Outline, catalog: Catalog) -> KnownQuery | None:
         return None
 
     def shape(self, outline: Outline) -> None:

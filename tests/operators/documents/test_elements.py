@@ -162,7 +162,8 @@ def test_restarts_and_batches(batches: int) -> None:
 
 def test_explain_shows_what_is_built() -> None:
     engine = engine_of(p="SELECT <p k='{x}'>{x} {{and}} {upper(y)}</p> FROM S//a->x[./b->y]")
-    assert '<p k="{x}">{x} {{and}} {upper(y)}</p> AS result' in engine.explain("p")
+    assert 'project <p k="{x}">{x} {{and}} {upper(y)}</p>' in engine.explain("p")
+    assert "not published: result" in engine.explain("p")
 
 
 def test_a_query_reads_what_another_computes() -> None:

@@ -151,6 +151,37 @@ def test_values_that_an_iteration_only_shows_are_no_part_of_it() -> None:
     assert len(patterns(made)) == 1
 
 
+def test_counts_and_sums_over_one_iteration_share_its_instances() -> None:
+    """-1, 0 and 1 are part of an aggregate; other constants are data, which a group has."""
+    fold = "FROM (SELECT *, 0 AS n FROM A) FOLD{{$2.k = $.k AND DUR <= 20, , {} AS n}} A"
+    both = {"a": "$.n + 1", "b": "$.n + $2.v", "c": "$.n - 1"}
+    made = shared_and_alone({name: f"SELECT n {fold.format(e)}" for name, e in both.items()})
+    (mop,) = patterns(made)
+    assert mop["detail"]["states"] == 1
+    more = {**both, "d": "$.n + 5", "e": "$.n + 6"}
+    made = shared_and_alone({name: f"SELECT n {fold.format(e)}" for name, e in more.items()})
+    assert sorted(mop["detail"]["states"] for mop in patterns(made)) == [1, 2]
+
+
+def test_constants_of_members_decide_by_their_values() -> None:
+    """Some members of a prepared query have a constant that is part of the aggregate."""
+    made = braid.Engine(idle_timeout=None)
+    made.execute(STREAMS)
+    text = """CREATE QUERY q FOR EACH (step BIGINT, least BIGINT) AS SELECT n
+              FROM (SELECT *, 0 AS n FROM FILTER{v >= :least} A)
+                   FOLD{$2.k = $.k AND DUR <= 20, , $.n + :step AS n} A"""
+    steps = [0, 1, 1, 2, 3, -1]
+    ids = [f"m{i}" for i in range(6)]
+    made.query("q", text, {"id": ids, "step": steps, "least": [0, 0, 1, 0, 1, 1]})
+    made.process(tables(1, 0))
+    found = {query: table.column("n").to_pylist() for (query, _), table in made.results.items()}
+    for name, step in zip(ids, steps, strict=True):
+        values = found[f"q/{name}"]
+        assert values
+        assert all(value % step == 0 if step else value == 0 for value in values)
+    assert max(found["q/m3"]) == 2 * max(found["q/m1"])
+
+
 @pytest.mark.parametrize("inline", [True, False])
 def test_readers_of_a_published_pattern_show_different_columns(inline: bool) -> None:
     texts = {"x": f"SELECT k_1 AS k, v, w, x, y FROM {NEXT} PUBLISH X"}

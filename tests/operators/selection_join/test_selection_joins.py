@@ -301,7 +301,7 @@ def test_rows_with_empty_ranges_are_refused_and_the_others_registered() -> None:
     assert running.queries == ("q/0", "q/2")
     (refused,) = running.refused
     assert (refused.row, refused.code) == (1, "E210")
-    assert refused.reason == "nothing can be in the range of 'x'"
+    assert refused.reason == "the range of 'x' is empty"
 
 
 GROUPED = """

@@ -174,6 +174,9 @@ def _microseconds(value: Any) -> int:
 
 FOREVER = 2**62
 
+JUMP = """SELECT {0} FROM FILTER{{Price_1 > 10}}
+          ((FILTER{{{1}}}(Stock)) NEXT{{$2.Name = $1.Name AND $2.Price > $1.Price}} Stock)"""
+
 
 def change(op: str, name: str, text: str | None = None, at: int | None = None) -> dict[str, Any]:
     return {"op": op, "id": name, "text": text, "at": at}
@@ -193,6 +196,9 @@ def test_queries_come_and_go_and_live_as_long_as_was_asked(seed: int) -> None:
         "pairs": WHOLE.replace("Lot = 1", "Lot = 2"),
         "again": WHOLE,
         "lots": "SELECT Lot FROM FILTER{Lot = 0}(Stock)",
+        # They need other attributes of the pattern that `jump` has.
+        "buyers": JUMP.format("Buyer_1 AS first, Buyer", "Price < 50"),
+        "marked": JUMP.format("Name_1 AS n, Lot, Price * 2 AS twice", "Lot = 2 AND Price < 50"),
     }
     texts = dict(base)
     lives = dict.fromkeys(base, (NEVER, FOREVER))
@@ -267,9 +273,9 @@ def test_changes_that_cannot_be_made_are_refused_with_the_reason_and_change_noth
     reasons = {
         "unknown op": change("replace", "jump", KEYED),
         "needs the id": change("add", "", SPREAD),
-        "takes its text": change("add", "x", None),
+        "needs its text": change("add", "x", None),
         "in the past": change("add", "x", SPREAD, BEGIN),
-        "there is a query 'jump' already": change("add", "jump", SPREAD),
+        "query 'jump' already exists": change("add", "jump", SPREAD),
         "publishes 'Jump'": change("add", "x", SPREAD.replace("High", "Jump")),
         "no attribute": change("add", "x", "SELECT Nope FROM Stock"),
         "there is no query 'nobody'": change("drop", "nobody"),

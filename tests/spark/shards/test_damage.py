@@ -93,7 +93,7 @@ def test_a_token_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -
     store.token.value = before.token.value
     assert "another version" in refused(cluster, store)
     store.token.value = None
-    assert "nothing says who wrote them" in refused(cluster, store)
+    assert "no record of what wrote them" in refused(cluster, store)
 
 
 def test_pages_of_another_shard_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

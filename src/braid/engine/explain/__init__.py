@@ -1,1 +1,1 @@
-"""Shows what a shared plan does: as text, as JSON, as a picture, in figures."""
+"""Descriptions of a shared plan: text, JSON, picture, statistics."""

@@ -18,27 +18,27 @@ def named(who: QuerySample, word: str) -> str:
 
 
 def details(view: MopView) -> list[str]:
-    """What could be told of an m-op besides what it does and for whom."""
+    """Details of an m-op besides its work and its members."""
     spec = view.mop.spec
     return list(REGISTRY.kind_of(spec).explain(spec, view.detail, view.unit))
 
 
 def rules_of(view: MopView) -> tuple[str, ...]:
-    """The rules that made it what it is; a default rule is named only if no better one applied."""
+    """The rules that made it. A default rule is named only if no other applied."""
     made_by = view.mop.made_by
     better = [name for name in made_by if not name.startswith("d_")]
     return tuple(better or made_by)
 
 
 def origin_lines(view: MopView) -> list[str]:
-    """Which rules made it and from what."""
+    """The rules that made it, and the operators that they merged."""
     rules = rules_of(view)
     origin = REGISTRY.kind_of(view.mop.spec).origin
     if origin is not None:
         return [origin]
     what = counted(view.operators, view.kind)
     if not rules:
-        return [f"made by no rule: {what} alone"]
+        return [f"merged by no rule: {what}"]
     if len(rules) == 1:
         return [f"merged by {rules[0]} from {what}: {_SAYS[rules[0]]}"]
     lines = [f"merged by {', '.join(rules)} from {what}"]

@@ -1,7 +1,7 @@
 """The overview of a running plan for `explain` and `stats`: m-ops, channels, exits, members.
 
-Everything is counted from the members' ways through the plan, group by group: a plan of a
-hundred thousand queries of one template is gathered as fast as a plan of one.
+Counts come from the members' routes, group by group. So a plan of a hundred thousand queries of one
+template takes as long as a plan of one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.types import sql_name
-from braid.engine.query_registry import Admitted, ExitPoint
+from braid.engine.query_registry import Admitted, ExitPoint, QueryRegistry
 from braid.engine.shard import Shard
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
 from braid.plan.plan import Mop, channel_owner, source_channel
 from braid.plan.routes import Route
 
-#: How many queries are named where not all can be.
+#: The most queries that are named.
 NAMED = 3
 
 
@@ -39,8 +39,8 @@ class QuerySample:
 
 @dataclass
 class ChannelView:
-    """What flows between two m-ops. `nodes`: how many kinds of members are told apart in it;
-    `membered`: whether events carry the members that they belong to."""
+    """A channel between m-ops. `nodes`: the number of member nodes that it distinguishes;
+    `membered`: whether events carry their members."""
 
     name: str
     queries: int = 0
@@ -50,7 +50,7 @@ class ChannelView:
 
 @dataclass
 class MopView:
-    """`operators`: how many operators of queries it stands for."""
+    """`operators`: the number of the queries' operators that it implements."""
 
     mop: Mop
     kind: str
@@ -69,12 +69,14 @@ class MopView:
 @dataclass
 class ExitView:
     point: ExitPoint
+    #: What the queries show that are looked at.
+    names: tuple[str, ...]
     queries: QuerySample = field(default_factory=QuerySample)
 
 
 @dataclass
 class Overview:
-    """The plan of a shard, or the part of it that some queries go through."""
+    """The plan of a shard, or the part that some queries use."""
 
     queries: int
     sources: dict[str, list[tuple[str, str]]]
@@ -88,14 +90,24 @@ class Overview:
         return [s for s, view in self.mops.items() if channel in view.mop.inputs]
 
 
+def _shown_by(registry: QueryRegistry, queries: Sequence[int]) -> dict[int, dict[str, None]]:
+    """The attributes that queries show at each exit that is one of theirs, by its identity."""
+    found: dict[int, dict[str, None]] = {}
+    for number in queries:
+        admitted = registry.of(number)
+        for exit_, point in zip(admitted.route.exits, admitted.exits, strict=True):
+            found.setdefault(id(point), {}).update(dict.fromkeys(exit_.schema.names))
+    return found
+
+
 def short(signature: str) -> str:
-    """A name that fits into a line; published streams are called by their own."""
+    """A name that fits into a line. A published stream has its own."""
     return signature if signature.startswith("publish:") else signature[:8]
 
 
 def collect_plan(shard: Shard, queries: Sequence[int] | None = None) -> Overview:
-    """The whole plan; or only what the queries of these numbers go through, with everybody who
-    shares it."""
+    """The whole plan, or the part that the queries with these numbers use, with all other queries
+    of that part."""
     executor = shard.executor
     registry = executor.registry
     kept = None if queries is None else _mops_of(shard, queries)
@@ -111,14 +123,16 @@ def collect_plan(shard: Shard, queries: Sequence[int] | None = None) -> Overview
     }
     found = _Collector(mops)
     for point in executor.exits.values():
-        found.exits[id(point)] = ExitView(point)
+        found.exits[id(point)] = ExitView(point, point.names)
     for admitted, rows in registry.living():
         found.add(admitted, rows)
     found.finish()
     exits, templates = list(found.exits.values()), list(found.templates.values())
     if queries is not None:
-        own = {id(p) for n in queries for p in registry.of(n).exits}
-        exits = [view for view in exits if id(view.point) in own]
+        shown = _shown_by(registry, queries)
+        exits = [view for view in exits if id(view.point) in shown]
+        for view in exits:
+            view.names = tuple(shown[id(view.point)])
         routes = {id(registry.of(n).route) for n in queries}
         templates = [who for key, who in found.templates.items() if key in routes]
     return Overview(
@@ -132,7 +146,7 @@ def collect_plan(shard: Shard, queries: Sequence[int] | None = None) -> Overview
 
 
 def _mops_of(shard: Shard, queries: Sequence[int]) -> set[str]:
-    """The m-ops of some queries, and the published streams that these read as they are."""
+    """The m-ops of some queries, and the published streams that these read."""
     routes = {id(a.route): a.route for a in map(shard.executor.registry.of, queries)}
     own = {stage.mop for route in routes.values() for stage in route.stages}
     read = {channel_owner(c) for route in routes.values() for s in route.stages for c in s.inputs}
@@ -142,7 +156,7 @@ def _mops_of(shard: Shard, queries: Sequence[int]) -> set[str]:
 def _sources(
     shard: Shard, mops: Iterable[MopView], exits: Iterable[ExitView]
 ) -> dict[str, list[tuple[str, str]]]:
-    """The columns that are read of each stream."""
+    """The columns that queries read of each stream."""
     read = {c for view in mops for c in view.mop.inputs} | {e.point.channel for e in exits}
     return {
         name: [(a.name, sql_name(a.type)) for a in shape.schema]
@@ -200,7 +214,7 @@ class _Collector:
         for name, parts in self._nodes.items():
             self.channels[name].nodes = len(np.unique(np.concatenate(parts)))
         for signature, view in self.mops.items():
-            if not view.outputs:  # a published stream, which nobody is a member of
+            if not view.outputs:  # a published stream, which has no members
                 view.outputs.append(signature)
             for channel in (*view.mop.inputs, *view.outputs):
                 self._channel(channel)

@@ -128,7 +128,7 @@ def _mop_box(signature: str, view: MopView) -> Box:
 def _exit_box(number: int, view: ExitView) -> Box:
     name = view.point.stream
     lines = [name or "not published", counted(view.queries.count, "query")]
-    return Box(f"exit {number}", "exit", lines, view.queries.count, ", ".join(view.point.names))
+    return Box(f"exit {number}", "exit", lines, view.queries.count, ", ".join(view.names))
 
 
 # ---- few enough to read ----
@@ -157,7 +157,7 @@ def _folded(graph: _Graph) -> _Graph:
             made.boxes[box.key], place[box.key] = box, box.key
         rest = boxes[kept[key] :]
         if rest:
-            one = _rest(key, rest, alone=not kept[key])
+            one = _remaining_box(key, rest, alone=not kept[key])
             made.boxes[one.key] = one
             place.update((box.key, one.key) for box in rest)
     for (source, target), line in graph.lines.items():
@@ -182,7 +182,7 @@ def _groups(boxes: Iterable[Box]) -> dict[tuple[str, int], list[Box]]:
         band *= 2
 
 
-def _rest(key: tuple[str, int], boxes: list[Box], *, alone: bool) -> Box:
+def _remaining_box(key: tuple[str, int], boxes: list[Box], *, alone: bool) -> Box:
     kind, _ = key
     what = counted(len(boxes), kind)
     first = what if alone else f"{len(boxes):,} more {what.partition(' ')[2]}"

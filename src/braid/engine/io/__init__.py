@@ -1,1 +1,1 @@
-"""Events on their way into a shard and results on their way out."""
+"""Input and output of a shard: ingest, ordering, results."""

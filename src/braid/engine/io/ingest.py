@@ -36,12 +36,12 @@ class Ingested:
 
     events: pa.RecordBatch
     rejected: pa.Table | None
-    #: When they end, where that has been looked at.
+    #: The ends of the events, if they are known.
     ends: Ends | None = None
 
 
 class Ends(NamedTuple):
-    """When events end: all of it, the least, the greatest, and whether they lie in this order."""
+    """The ends of events: all of them, the least, the greatest, and whether they are in order."""
 
     words: np.ndarray
     lowest: int
@@ -62,7 +62,7 @@ class Ends(NamedTuple):
 
 
 class _Reasons:
-    """The first reason against each row."""
+    """The first error of each row."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -88,7 +88,7 @@ class _Reasons:
 
 
 class Ingest:
-    """The way in for one stream; `attributes` are those that somebody reads (None: all)."""
+    """The ingest of one stream; `attributes` are those that queries read (None: all)."""
 
     def __init__(self, stream: Stream, attributes: Sequence[str] | None = None) -> None:
         self.stream = stream
@@ -96,13 +96,14 @@ class Ingest:
         self.attributes = tuple(a for a in stream.schema if a.name in wanted)
         fields = [(START, _TICKS), (END, _TICKS)] if stream.time else []
         self._schema = pa.schema(fields + [(a.name, a.type) for a in self.attributes])
-        #: How data looked that had all columns as they are declared, and where these were in it.
+        #: The form of the last data that had all columns as declared, and the places of the
+        #: columns.
         self._fitting: tuple[pa.Schema, list[int]] | None = None
 
     def __call__(
         self, data: pa.Table | pa.RecordBatch, reader: DocumentReader | None = None
     ) -> Ingested:
-        """Canonical events; documents are parsed by `reader`, for whoever works on them next."""
+        """Canonical events. `reader` parses their documents and keeps them for later steps."""
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
         try:
             return self._ingested(table, reader or DocumentReader())
@@ -146,7 +147,7 @@ class Ingest:
         return Ingested(events.filter(pa.array(~bad)), rows)
 
     def _as_declared(self, table: pa.Table, times: list[pa.Array]) -> pa.RecordBatch | None:
-        """Events whose columns are all there in the declared types, in one piece.
+        """Events whose columns all have the declared types, in one piece.
 
         They are chosen together: an object for each column of a small batch would cost more than
         all the rest of it.
@@ -168,7 +169,7 @@ class Ingest:
         return events
 
     def _places(self, schema: pa.Schema) -> list[int] | None:
-        """Where the attributes are in data that has each of them once, as it is declared."""
+        """The places of the attributes in data that has each of them once, as declared."""
         wanted = [pa.field(a.name, a.type) for a in self.attributes]
         if not wanted or self.stream.documents:
             return None
@@ -187,7 +188,7 @@ class Ingest:
             raise ConfigError(
                 "E301",
                 f"the data for stream {self.stream.name} lack {', '.join(missing)}",
-                f"columns there are: {', '.join(there)}",
+                f"existing columns: {', '.join(there)}",
             )
 
     def _times(self, table: pa.Table, reasons: _Reasons) -> tuple[list[pa.Array], Ends]:
@@ -223,7 +224,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 
 def _decoded(column: pa.Array, json: bool, reasons: _Reasons) -> pa.Array:
-    """Documents in bytes as texts; those in no encoding that is known get a reason."""
+    """Documents in bytes as texts. Texts in an unknown encoding get a reason."""
     texts: list[str | None] = []
     for row, data in enumerate(column.to_pylist()):
         try:
@@ -239,7 +240,7 @@ def _decoded(column: pa.Array, json: bool, reasons: _Reasons) -> pa.Array:
 def _check_documents(
     texts: pa.Array, json: bool, reasons: _Reasons, reader: DocumentReader
 ) -> None:
-    """Rows whose document is not let in: each reason is said once for all rows that it is against."""
+    """Reject rows with an invalid document. Each reason is written once for all its rows."""
     found: dict[str, list[int]] = {}
     for row, text in enumerate(texts.to_pylist()):
         reason = reader.refusal(text, json=json) if text is not None else None
@@ -252,7 +253,7 @@ def _check_documents(
 
 
 def _no_columns(count: int) -> pa.RecordBatch:
-    """Events of which nothing but their number is read still need a length."""
+    """Events without columns, which still need a length."""
     return pa.RecordBatch.from_arrays([pa.nulls(count)], ["__row"])
 
 
@@ -263,12 +264,12 @@ def _chunk(table: pa.Table, name: str) -> pa.Array:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """A column without the dictionary that it may travel with."""
+    """A column without a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def repeating(events: pa.RecordBatch) -> frozenset[str]:
-    """The string columns in which each text stands twice or more, on the average."""
+    """The string columns in which each text occurs twice or more on average."""
     return frozenset(
         name
         for name, array in zip(events.schema.names, events.columns, strict=True)
@@ -309,7 +310,7 @@ def _fitted(column: pa.Array, name: str, type_: pa.DataType, reasons: _Reasons) 
 
 
 def _cast_one_by_one(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Each distinct value by itself: only the bad ones are lost."""
+    """Each distinct value separately, so that only invalid ones are lost."""
     if pa.types.is_nested(column.type):
         return pa.array([_try_cast(v, type_) for v in column], type_)
     encoded = column.dictionary_encode()

@@ -10,9 +10,9 @@ event that ends before the watermark when it arrives is late.
 The watermark is a function of what has been observed and of the processing time that the caller
 gives: nothing here reads a clock, so a batch that is run again decides the same.
 
-Events are kept in chunks as they came, each sorted by `end`. A chunk is saved once, when it
-comes, and forgotten when all of it has been released: how much has been is told by the
-watermark alone.
+Events are kept in chunks in the order of arrival, each sorted by `end`. A chunk is saved once, when
+it arrives, and dropped when all of it has been released. The watermark alone determines the
+released part.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FOREVER = np.iinfo(np.int64).max
 
 @dataclass
 class Chunk:
-    """Events of one channel, sorted by `end`; the first `released` of them have gone."""
+    """Events of one channel, sorted by `end`. The first `released` of them have been released."""
 
     number: int
     channel: str
     events: pa.RecordBatch
     ends: np.ndarray
     released: int = 0
-    #: Where its words are, once they have been looked for, if they can be read there.
+    #: The addresses of its words, after a search, if they can be read in place.
     sources: Words | None = None
 
     @property
@@ -55,12 +55,13 @@ class Chunk:
 
     @cached_property
     def columns(self) -> dict[str, pa.Array]:
-        """By name; its last epoch is released later than the others, and reads them once more."""
+        """The columns by name. The last epoch is released later than the others, and reads them
+        again."""
         return dict(zip(self.events.schema.names, self.events.columns, strict=True))
 
 
 class Part(NamedTuple):
-    """The events of a chunk from one on, up to another."""
+    """A range of the events of a chunk."""
 
     chunk: Chunk
     first: int
@@ -77,7 +78,7 @@ class Part(NamedTuple):
 
 @dataclass
 class Progress:
-    """How far one stream is: its highest `end`, and when something last came, in processing time."""
+    """The progress of a stream: its highest `end`, and the processing time of its last activity."""
 
     highest: int | None = None
     active: int | None = None
@@ -85,11 +86,12 @@ class Progress:
 
 @dataclass
 class Ordering:
-    """The events of one shard that wait for their time."""
+    """The events of one shard that wait for the watermark."""
 
     streams: Mapping[str, Stream]
     channels: dict[str, str]
-    #: The streams whose time counts: on Spark also those whose events go to other shards only.
+    #: The streams whose time counts. On Spark, they include streams with events only on other
+    #: shards.
     awaited: frozenset[str]
     idle_timeout: int | None
     bounds: dict[str, int] = field(default_factory=dict)
@@ -97,7 +99,7 @@ class Ordering:
     chunks: list[Chunk] = field(default_factory=list)
     next_number: int = 0
     last_stamp: int = 0
-    #: Is told of the times of all that comes to a channel, late or not.
+    #: Receives the times of all events of a channel, including late ones.
     arrived: Callable[[str, Ends], None] | None = None
 
     def stream_of(self, channel: str) -> Stream:
@@ -109,7 +111,7 @@ class Ordering:
     def accept(
         self, channel: str, events: pa.RecordBatch, now: int, ends: Ends | None = None
     ) -> pa.RecordBatch | None:
-        """Take events; the late ones come back. `ends`: when they end, if somebody has looked."""
+        """Take events and return the late ones. `ends` are their ends, if known."""
         stream = self.stream_of(channel)
         if stream.stamped_on_arrival:
             events, ends = self._stamped(events, max(now, self.bound(stream.unit))), None
@@ -128,7 +130,7 @@ class Ordering:
         return rest
 
     def _stamped(self, events: pa.RecordBatch, now: int) -> pa.RecordBatch:
-        """Give events the moment of their arrival, each its own, later than all before it."""
+        """Give events their time of arrival, each a different one, later than all earlier ones."""
         first = max(now, self.last_stamp + 1)
         stamps = pa.array(np.arange(first, first + events.num_rows, dtype=np.int64))
         self.last_stamp = first + events.num_rows - 1
@@ -146,7 +148,8 @@ class Ordering:
         self.next_number += 1
 
     def observe(self, stream: str, highest: int | None, now: int) -> None:
-        """Learn how far a stream is; `highest` None: it is there but has said nothing."""
+        """Record the progress of a stream. `highest` is None if the stream exists but has no events
+        yet."""
         progress = self.progress.setdefault(stream, Progress())
         if progress.active is None:
             progress.active = now
@@ -157,14 +160,14 @@ class Ordering:
             progress.highest = highest
 
     def watermark(self, unit: str, now: int) -> int:
-        """Before this, everything of the streams of one clock has been seen."""
+        """The time before which all events of the streams of one clock have arrived."""
         names = [name for name in self.awaited if self.streams[name].unit == unit]
         marks = [mark for name in names if (mark := self._mark(name, now)) is not None]
         timed = [name for name in names if self.streams[name].has_own_time]
         return max(self.bound(unit), min(marks, default=NEVER), self._end_of_silence(timed, now))
 
     def _mark(self, name: str, now: int) -> int | None:
-        """How far one stream is; None if it is idle and nobody waits for it."""
+        """The mark of one stream; None if the stream is idle and no longer counts."""
         stream = self.streams[name]
         if stream.stamped_on_arrival:
             return max(now, self.last_stamp + 1)
@@ -176,7 +179,7 @@ class Ordering:
         return progress.highest - stream.lateness
 
     def _end_of_silence(self, timed: Sequence[str], now: int) -> int:
-        """Just after the newest event of these streams if none of them is waited for any more."""
+        """The time just after the newest event of these streams, if none of them counts any more."""
         known = {name: self.progress.get(name, Progress()) for name in timed}
         if not all(self._is_silent(p, self._patience(n), now) for n, p in known.items()):
             return NEVER
@@ -184,7 +187,7 @@ class Ordering:
         return max(ends, default=NEVER - 1) + 1
 
     def _patience(self, name: str) -> int | None:
-        """How long a stream must be silent before its newest events are released.
+        """The silence of a stream after which its newest events are released.
 
         Never less than its lateness: events that are late by so much are promised a place. A
         lateness in ticks says nothing about the clock.
@@ -199,8 +202,8 @@ class Ordering:
         return now - progress.active >= patience
 
     def due(self, now: int) -> int | None:
-        """The next processing time at which the watermark moves on though no event comes; None
-        if it does not. It is asked after a release."""
+        """The next processing time at which the watermark advances without events; None if there is
+        none. Valid after a release."""
         timeout = self.idle_timeout
         if timeout is None:
             return None
@@ -218,7 +221,8 @@ class Ordering:
         return None
 
     def listening_since(self, began: int) -> None:
-        """Nobody listened before this processing time: silence counts from then on."""
+        """Restart the measurement of silence at this processing time, before which nothing could
+        arrive."""
         for progress in self.progress.values():
             if progress.active is not None:
                 progress.active = max(progress.active, began)
@@ -226,13 +230,13 @@ class Ordering:
     def release(self, now: int) -> dict[str, list[Part]]:
         """The events that are complete now, by channel."""
         for name in self.awaited:
-            self.observe(name, None, now)  # silence counts from the first look on
+            self.observe(name, None, now)  # silence counts from the first call on
         for unit in {s.unit for s in self.streams.values()}:
             self.bounds[unit] = self.watermark(unit, now)
         return self._take()
 
     def release_all(self, ended: Iterable[str] = ()) -> dict[str, list[Part]]:
-        """Everything that is held: the input has ended; and so has time, for clocks in `ended`."""
+        """All held events: the input has ended, and for the clocks in `ended` time has too."""
         for chunk in self.chunks:
             unit = self.stream_of(chunk.channel).unit
             self.bounds[unit] = max(self.bound(unit), int(chunk.ends[-1]) + 1)
@@ -257,7 +261,7 @@ class Ordering:
         return sum(c.left for c in self.chunks)
 
     def restore_chunks(self, chunks: Iterable[tuple[int, str, pa.RecordBatch]]) -> None:
-        """Take back saved chunks, less what the watermark had already released."""
+        """Restore saved chunks, without the events that the watermark has released."""
         for number, channel, events in chunks:
             if channel not in self.channels:
                 continue

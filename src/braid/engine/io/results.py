@@ -45,8 +45,8 @@ class Paired(NamedTuple):
 class ResultGroup:
     """Results of many queries: a table of events, and for each result its row there and its query.
 
-    Queries may show different columns of the table: each has a form. Which queries an event is for is
-    worked out when somebody asks; that must be before queries come or go (`settle`).
+    Queries may show different columns of the table: each has a form. The queries of an event are
+    computed on request, before queries are added or dropped (`settle`).
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ResultGroup:
 
     @property
     def query(self) -> Words:
-        """For each result the number of its query among `queries`."""
+        """The index of each result's query in `queries`."""
         return self.settle().query
 
     @property
@@ -125,23 +125,23 @@ class ResultGroup:
 
 @dataclass
 class Emission:
-    """What a step gave: results, late events by channel, counters, suspended queries, what else
-    users of queries should know, and what was rejected."""
+    """The outcome of a step: results, late events by channel, counters, suspended queries, notices,
+    and rejected rows."""
 
     groups: list[ResultGroup] = field(default_factory=list)
     late: list[tuple[str, pa.Table]] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
     suspended: dict[str, str] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
-    #: Texts that are no documents, by the channel that they came by, as rows of `rejected`.
+    #: Texts that are not documents, by channel, as rows of `rejected`.
     rejected: list[tuple[str, pa.Table]] = field(default_factory=list)
 
     def settle(self) -> None:
-        """Work out whose every result is, while the queries are still the same."""
+        """Compute the queries of all results, while the queries are still the same."""
         for group in self.groups:
             group.settle()
 
     @property
     def results(self) -> list[Result]:
-        """The results of each query by itself; made when asked for."""
+        """The results of each query, made on request."""
         return [result for group in self.groups for result in group.by_query()]

@@ -42,8 +42,8 @@ class _ColumnMap(NamedTuple):
 class RowEncoder:
     """Encodes the events of all sources of a shard.
 
-    Where columns are words is found out once for a source, and all addresses of a batch are read
-    together: an object for each column of a small batch would cost more than all the rest of it.
+    The mapping of columns to words is found once for a source, and all addresses of a batch are
+    read together. An object for each column of a small batch would cost more than the rest.
     """
 
     def __init__(self, values: Values) -> None:
@@ -90,7 +90,7 @@ class RowEncoder:
             if known.places is None:
                 return None
             found = np.empty(len(known.places), np.int64)
-            _, capsule = events.__arrow_c_array__()  # which lets go of it
+            _, capsule = events.__arrow_c_array__()  # which releases it
             if words_of_columns(_address_in(capsule, b"arrow_array"), known.places, found):
                 chunk.sources = found
                 declare_foreign(events.columns)

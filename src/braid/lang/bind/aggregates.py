@@ -37,7 +37,7 @@ def bind_aggregates(
             for aggregate in new:
                 if aggregate.name in taken:
                     hint = "give each its own name with AS"
-                    raise Problem("E108", f"{aggregate.name!r} is there twice", item.at, hint)
+                    raise Problem("E108", f"{aggregate.name!r} occurs twice", item.at, hint)
             found.extend(new)
     gather.check()
     return tuple(found)
@@ -49,7 +49,7 @@ def _bind(
     call = item.expression if isinstance(item, syntax.Item) else None
     if not isinstance(call, syntax.Apply) or not isinstance(item, syntax.Item):
         hint = f"aggregates: {', '.join(_KNOWN)}; compute with their results in SELECT"
-        raise Problem("E117", "SAMETIME takes aggregates only", item.at, hint)
+        raise Problem("E117", "SAMETIME takes only aggregates", item.at, hint)
     function = call.function.name.lower()
     if function in _WHOLE_EVENT:
         return _whole_event(_WHOLE_EVENT[function], call, item, input_, binder)
@@ -67,7 +67,7 @@ def _whole_event(
 ) -> tuple[Aggregate, ...]:
     if item.name is not None:
         hint = f"for one attribute write {function}(attribute, ...) AS {item.name.name}"
-        message = f"{call.function.name} gives a whole event and takes no AS"
+        message = f"{call.function.name} returns a whole event and can't have AS"
         raise Problem("E117", message, item.at, hint)
     count_args(call, 1)
     by = _orderable(call, call.args[0], binder)

@@ -293,7 +293,7 @@ def _named(items: tuple[syntax.Item | syntax.Everything, ...]) -> dict[str, synt
     named: dict[str, syntax.Item] = {}
     for item in items:
         if not isinstance(item, syntax.Item) or item.name is None:
-            hint = "write e.g. $.cnt + 1 AS cnt"
+            hint = "write, for example, $.cnt + 1 AS cnt"
             raise Problem("E116", "an aggregate of FOLD needs a name", item.at, hint)
         if item.name.name in named:
             raise Problem("E108", f"FOLD has {item.name.name!r} twice", item.name.at)

@@ -51,7 +51,7 @@ def bind_call(binder: Expressions, node: syntax.Apply) -> Expression:
     lower = name.lower()
     registered = binder.functions.get(name)
     if registered is None and (lower in _AGGREGATE_NAMES and lower not in _HANDLERS):
-        hint = "aggregates stand in SAMETIME{...}; in FOLD write e.g. $.cnt + 1 AS cnt"
+        hint = "use aggregates in SAMETIME{...}; in FOLD, write, for example, $.cnt + 1 AS cnt"
         raise Problem("E117", f"{name} is an aggregate and cannot be used here", node.at, hint)
     if node.star or node.distinct:
         what = "*" if node.star else "DISTINCT"

@@ -34,7 +34,7 @@ class Constants:
 
     def _declare(self, ident: syntax.Ident, type_: syntax.TypeName) -> None:
         if ident.name in self.names:
-            raise Problem("E108", f"there is a parameter {ident.name!r} already", ident.at)
+            raise Problem("E108", f"parameter {ident.name!r} already exists", ident.at)
         bound = bind_type(type_)
         if kind_of(bound) in (Kind.OPAQUE, Kind.NULL):
             hint = "parameters are numbers, strings, booleans, times and durations"

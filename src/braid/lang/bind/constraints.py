@@ -83,13 +83,17 @@ def declared_constraint(
         hint = alternatives("kinds", word, kinds)
         raise ConfigError("E197", f"there is no kind of constraint {kind!r}", hint)
     if (word == "references") != (target is not None):
-        hint = 'give target="..." and target_attributes with "references", and only there'
-        raise ConfigError("E197", f"constraint {name!r}: what it refers to does not fit", hint)
+        hint = 'give target="..." and target_attributes with "references" only'
+        raise ConfigError(
+            "E197", f"constraint {name!r}: the target is missing, or this kind has none", hint
+        )
     if word == "key" and within is not None:
-        raise ConfigError("E198", f"constraint {name!r}: a key is one or is none")
+        raise ConfigError(
+            "E198", f"constraint {name!r}: KEY constraints don't take WITHIN", "remove it"
+        )
     own, theirs = _idents(attributes), _idents(target_attributes)
     if not own:
-        raise ConfigError("E197", f"constraint {name!r} names no attribute")
+        raise ConfigError("E197", f"constraint {name!r} has no attributes")
     node = syntax.CreateConstraint(
         syntax.Ident(name, _NOWHERE),
         word,
@@ -127,7 +131,7 @@ def _read_within(within: int | str | None) -> syntax.Within | None:
 def _check_name(name: syntax.Ident, catalog: Catalog) -> None:
     if name.name in catalog.constraints:
         hint = f"drop it first: DROP CONSTRAINT {name.name}"
-        raise Problem("E195", f"there is a constraint {name.name!r} already", name.at, hint)
+        raise Problem("E195", f"constraint {name.name!r} already exists", name.at, hint)
 
 
 def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> _Source:
@@ -137,7 +141,7 @@ def _stream(name: syntax.Ident, catalog: Catalog, failed: Collection[str]) -> _S
         return _Source(found.stream, found.schema, found.unit, time)
     taken = catalog.taken(name.name)
     if taken is not None:
-        hint = "declare it for the streams that this is made of"
+        hint = "declare it on the streams that it reads"
         message = f"{name.name!r} is not a declared stream: {taken}"
         raise Problem("E197", message, name.at, hint)
     hint = alternatives("streams", name.name, catalog.streams)
@@ -151,14 +155,14 @@ def _attributes(stream: _Source, names: Sequence[syntax.Ident]) -> tuple[str, ..
     for name in names:
         with gather:
             if name.name in stream.time:
-                message = f"{name.name!r} is the time of {stream.name!r}, which is ordered anyway"
+                message = f"{name.name!r} is the time of {stream.name!r}, which is always ordered"
                 raise Problem("E103", message, name.at)
             if name.name not in stream.schema:
                 hint = alternatives("attributes", name.name, stream.schema.names)
                 message = f"stream {stream.name!r} has no attribute {name.name!r}"
                 raise Problem("E103", message, name.at, hint)
             if name.name in seen:
-                raise Problem("E108", f"attribute {name.name!r} is there twice", name.at)
+                raise Problem("E108", f"attribute {name.name!r} occurs twice", name.at)
             seen.add(name.name)
     gather.check()
     return tuple(name.name for name in names)
@@ -168,10 +172,10 @@ def _check_types(kind: ConstraintKind, stream: _Source, node: syntax.CreateConst
     for name in node.attributes:
         type_ = stream.schema.type_of(name.name)
         if kind_of(type_) is Kind.OPAQUE:
-            message = f"{name.name!r} is {sql_name(type_)}, which no join compares"
+            message = f"{name.name!r} is {sql_name(type_)}, which joins cannot compare"
             raise Problem("E197", message, name.at)
         if kind in _ORDERED and kind_of(type_) is Kind.STRING:
-            hint = "numbers and times have an order that joins can use"
+            hint = "order constraints need a number or a time"
             raise Problem("E197", f"{name.name!r} is a string", name.at, hint)
     if kind in _ORDERED and len(node.attributes) > 1:
         hint = "declare a constraint for each attribute"
@@ -184,7 +188,9 @@ def _check_pairs(stream: _Source, target: _Source, node: syntax.CreateConstraint
     if len(node.attributes) != len(node.target_attributes):
         count, theirs = len(node.attributes), len(node.target_attributes)
         message = f"{count} attributes cannot refer to {theirs}"
-        raise Problem("E197", message, node.target.at, "name as many on both sides")
+        raise Problem(
+            "E197", message, node.target.at, "name the same number of attributes on both sides"
+        )
     if stream.unit != target.unit:
         message = f"{stream.name!r} and {target.name!r} have different clocks: one counts ticks"
         raise Problem("E197", message, node.target.at)
@@ -218,10 +224,8 @@ def _whole(amount: syntax.Number) -> int:
     if k is None:
         raise Problem("E198", f"{quoted(amount.text)} is not a whole number", amount.at)
     if not 0 <= k < _HIGHEST:
-        hint = "0 is kept strictly; a larger number says by how much it may be missed"
-        raise Problem(
-            "E198", f"a constraint cannot be kept within {quoted(str(k))}", amount.at, hint
-        )
+        hint = "0 allows no deviation; a larger number is the largest allowed deviation"
+        raise Problem("E198", f"WITHIN {quoted(str(k))} is out of range", amount.at, hint)
     return k
 
 
@@ -235,7 +239,7 @@ def bind_mode(name: syntax.Ident | None) -> ConstraintMode | None:
     modes = [mode.name for mode in ConstraintMode]
     if name.name.upper() not in modes:
         hint = alternatives("modes", name.name, modes)
-        raise Problem("E199", f"there is no mode {name.name!r} of constraints", name.at, hint)
+        raise Problem("E199", f"there is no constraint mode {name.name!r}", name.at, hint)
     return ConstraintMode[name.name.upper()]
 
 
@@ -247,7 +251,7 @@ def settled_mode(
     if found is mode:
         return mode, ()
     message = (
-        "an aggregate, a pattern, Dstream or Rstream over a join needs all its results: "
-        "CONSTRAINTS EXACT is used, not MONITORED"
+        "an aggregate, a pattern, Dstream or Rstream needs all results of the join below it: "
+        "Braid uses CONSTRAINTS EXACT instead of MONITORED"
     )
     return found, (("W203", message),)

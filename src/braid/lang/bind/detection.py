@@ -66,8 +66,8 @@ def bind_detection(binder: Binder, query: syntax.Detect) -> Bound:
         None, False, None, query.inputs, query.where, (), None, None, query.at
     )
     if not 2 <= len(query.inputs) <= _MOST_INPUTS:
-        hint = "FROM lists what is joined: DETECT Fraud FROM A [Rows 100], B [Rows 100] WHERE ..."
-        message = f"DETECT joins two to {_MOST_INPUTS} inputs, and here are {len(query.inputs)}"
+        hint = "list the inputs of the join in FROM: DETECT Fraud FROM A [Rows 100], B [Rows 100] WHERE ..."
+        message = f"DETECT joins 2 to {_MOST_INPUTS} inputs, not {len(query.inputs)}"
         raise Problem("E200", message, query.at, hint)
     entries, predicate = bind_join(binder, relational)
     _check_windows(query, entries)
@@ -92,7 +92,9 @@ def _check_windows(query: syntax.Detect, entries: list[Entry]) -> None:
         relation = entry.table.relation
         if not isinstance(relation, Window):
             hint = "put a window on a stream: Istream(...) [Range 1 hour]"
-            message = f"DETECT joins windows of streams, and {entry.table.stream.label} is none"
+            message = (
+                f"DETECT joins windows of streams, and {entry.table.stream.label} is not a window"
+            )
             raise Problem("E203", message, input_.stream.at, hint)
 
 
@@ -104,9 +106,9 @@ def _by_key(query: syntax.Detect, join: Join, partition: tuple[Part, ...]) -> Jo
         own = {part.columns[number] for part in partition}
         if window.keys and set(window.keys) != own:
             asked = ", ".join(window.keys)
-            hint = f"write [Rows n]; DETECT ... PARTITION BY {asked} makes it {asked}'s own"
+            hint = f"write [Rows n]; DETECT ... PARTITION BY {asked} partitions all windows"
             at = input_.window.at if input_.window else input_.at
-            raise Problem("E203", "DETECT has no window by another key than its own", at, hint)
+            raise Problem("E203", "a window of DETECT has another key than the DETECT", at, hint)
         inputs.append(replace(window, keys=()))
     return replace(join, inputs=tuple(inputs))
 
@@ -133,7 +135,7 @@ def _partition(
             raise Problem("E209", message, key.at, hint)
         if own in found or own in ANSWER:
             hint = "give the attribute another name in a sub-query"
-            raise Problem("E209", f"answers have {own!r} already", key.at, hint)
+            raise Problem("E209", f"the answers already have a column {own!r}", key.at, hint)
         found[own] = Part(own, ref.type, tuple(columns[n] for n in range(len(labels))))
     return tuple(found.values())
 
@@ -156,8 +158,8 @@ def _check_predicate(parts: JoinParts, labels: tuple[str, ...], at: At) -> None:
     other += [_shown(c, labels) for c in parts.equalities if not _can_be_hashed(c)]
     other += [_with_labels(show(rest), labels) for rest in parts.rest]
     if other:
-        hint = "what is asked of one input alone may be anything: A.x > 5"
-        message = f"DETECT relates its inputs by = of attributes or what is computed of them; {other[0]} is another test"
+        hint = "conditions on a single input can have any operator: A.x > 5"
+        message = f"DETECT relates its inputs only by =; {other[0]} is another condition"
         raise Problem("E202", message, at, hint)
     groups = sorted(sorted(labels[n] for n in group) for group in parts.connected())
     if len(groups) > 1:
@@ -197,7 +199,7 @@ def _warn(binder: Binder, labels: tuple[str, ...], inputs: tuple[Relation, ...])
     endless = [n for n, r in zip(labels, inputs, strict=True) if keeps_everything(r)]
     if endless:
         message = (
-            f"DETECT keeps something of every event of {listing(dict.fromkeys(endless))} for ever; "
+            f"DETECT keeps data about every event of {listing(dict.fromkeys(endless))} forever; "
             "give it a window, such as [Range 1 hour] or [Rows 1000]"
         )
         binder.warnings.append(("W202", message))
@@ -216,12 +218,12 @@ class _Reader:
         self._given: dict[str, syntax.Setting] = {}
         for setting in given:
             if setting.word in self._given:
-                raise Problem("E208", f"{setting.word} is there twice", setting.at)
+                raise Problem("E208", f"{setting.word} occurs twice", setting.at)
             self._given[setting.word] = setting
         for pair in _ALTERNATIVES:
             both = [self._given[word] for word in pair if word in self._given]
             if len(both) > 1:
-                hint = f"{both[0].word} has said it already"
+                hint = "remove one of them"
                 message = f"{both[1].word} and {both[0].word} exclude each other"
                 raise Problem("E208", message, both[1].at, hint)
 
@@ -260,7 +262,7 @@ class _Reader:
             return DEFAULT_PACKING
         threshold = float(_number(packing.values[0]))
         if not 0 <= threshold <= 1:
-            hint = "it is the share of entries above which an answer is verified; VERIFY ALWAYS and VERIFY NEVER are the ends"
+            hint = "Braid verifies answers with a larger share of occupied entries; VERIFY ALWAYS and VERIFY NEVER are the extremes"
             raise Problem("E204", "PACKING is a number from 0 to 1", packing.values[0].at, hint)
         return threshold
 
@@ -271,10 +273,12 @@ class _Reader:
         (size,) = given.values
         number = _number(size)
         if number < 1:
-            raise Problem("E205", "a batch has at least one event", size.at, "write e.g. BATCH 100")
+            raise Problem(
+                "E205", "a batch has at least one event", size.at, "write, for example, BATCH 100"
+            )
         if number > MOST_IN_BATCH:
             message = f"a batch has at most {MOST_IN_BATCH:,} events"
-            raise Problem("E205", message, size.at, "write e.g. BATCH 100")
+            raise Problem("E205", message, size.at, "write, for example, BATCH 100")
         return int(number), self._within(given.length)
 
     def _within(self, length: syntax.Period | syntax.Number | None) -> int | None:
@@ -289,7 +293,7 @@ class _Reader:
                 return _checked(period.microseconds, period.at)
         number = _number(length)
         if number < 0:
-            raise Problem("E205", "WITHIN takes no negative length", length.at)
+            raise Problem("E205", "WITHIN cannot be negative", length.at)
         return _checked(number, length.at)
 
     def _buckets(self, demand: Demand) -> tuple[int, ...]:
@@ -311,8 +315,8 @@ class _Reader:
             numbers.append(int(number))
         if len(numbers) not in (1, edges):
             pairs = f"{edges} pairs of inputs that WHERE relates"
-            hint = f"give one number for all, or one for each of the {pairs}, in its order"
-            message = f"{len(numbers)} numbers of buckets do not fit"
+            hint = f"give one number for all, or one for each of the {pairs}, in the order of WHERE"
+            message = f"{len(numbers)} numbers are not the right number of BUCKETS"
             raise Problem("E206", message, given.at, hint)
         return tuple(numbers) if len(numbers) == edges else (numbers[0],) * edges
 
@@ -329,7 +333,7 @@ class _Reader:
             raise Problem("E207", f"{unit.name!r} is not a unit of memory", unit.at, hint)
         number = _number(amount)
         if number > MOST_MEMORY:
-            raise Problem("E207", "no machine has so much memory", amount.at)
+            raise Problem("E207", "no machine has this much memory", amount.at)
         return int(number * size)
 
     def _fitting(self, given: syntax.Setting, demand: Demand) -> int:
@@ -346,7 +350,7 @@ class _Reader:
 
 def _checked(length: int | Decimal, at: At) -> int:
     if length > MAX_WINDOW:
-        raise Problem("E205", "this WITHIN is longer than anything can last", at)
+        raise Problem("E205", "this WITHIN is too long", at)
     return int(length)
 
 
@@ -357,5 +361,5 @@ def _number(value: object) -> Decimal:
             raise Problem("E112", f"{quoted(value.text)} is too large, or too small", value.at)
         return number
     at = value.at if isinstance(value, syntax.Parameter | syntax.Ident) else (0, 1)
-    hint = "parameters of FOR EACH stand in WHERE and in windows"
-    raise Problem("E205", "how a DETECT is answered takes numbers", at, hint)
+    hint = "use parameters of FOR EACH in WHERE and in windows"
+    raise Problem("E205", "the settings of DETECT take numbers", at, hint)

@@ -57,11 +57,11 @@ def _text(binder: Expressions, node: syntax.Scalar) -> Expression:
     if is_null(bound):
         return Literal(None, STRING)
     if isinstance(bound, Parameter):
-        message = f"a parameter cannot stand in an element: {sql_name(bound.type)}"
+        message = f"a parameter cannot be part of an element: {sql_name(bound.type)}"
         hint = "write the text into the query, or select a column"
         raise Problem("E110", message, node.at, hint)
     if not castable(bound.type, STRING):
-        raise Problem("E110", f"a {sql_name(bound.type)} cannot stand in an element", node.at)
+        raise Problem("E110", f"a {sql_name(bound.type)} cannot be part of an element", node.at)
     return coerce(bound, STRING)
 
 

@@ -66,9 +66,7 @@ def warnings_of(ranges: Sequence[Range], values: Sequence[Any] = ()) -> Warnings
     for range_ in ranges:
         low, high = value(range_.low), value(range_.high)
         if _are_alike(low, high) and (low >= high if range_.strict else low > high):
-            message = (
-                f"nothing can be in the range of {range_.attribute!r}: there is never a result"
-            )
+            message = f"the range of {range_.attribute!r} is empty: the query never has a result"
             return (("W204", message),)
     return ()
 

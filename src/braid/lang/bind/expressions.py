@@ -72,7 +72,7 @@ class Expressions:
         # BETWEEN, NULLIF and the like repeat their operand, so nested ones grow exponentially.
         self._size += 1
         if self._size > MAX_SIZE:
-            raise Problem("E122", "this expression is too large when written out", node.at)
+            raise Problem("E122", "this expression is too large after expansion", node.at)
         return _BINDERS[type(node)](self, node)
 
     def predicate(self, node: syntax.Scalar) -> Expression:
@@ -80,7 +80,7 @@ class Expressions:
         if is_null(bound):
             return Literal(None, BOOLEAN)
         if bound.type != BOOLEAN:
-            message = f"a condition must be BOOLEAN, and this is {sql_name(bound.type)}"
+            message = f"a condition must be BOOLEAN, not {sql_name(bound.type)}"
             raise Problem("E110", message, node.at)
         return bound
 
@@ -88,7 +88,7 @@ class Expressions:
         """A value that becomes an attribute. NULL alone has no type."""
         bound = self.bind(node)
         if is_null(bound):
-            hint = "write CAST(NULL AS STRING), or whatever type is meant"
+            hint = "write CAST(NULL AS STRING), or another type"
             raise Problem("E110", "NULL has no type here", node.at, hint)
         return bound
 
@@ -141,7 +141,7 @@ class Expressions:
             return Literal(None, BIGINT)
         of = kind(operand.type)
         if of not in NUMERIC and of is not Kind.DURATION:
-            message = f"{node.operator} needs a number, and this is {sql_name(operand.type)}"
+            message = f"{node.operator} needs a number, not {sql_name(operand.type)}"
             raise Problem("E110", message, node.operand.at)
         wide = widen(operand)
         if node.operator == "+":
@@ -232,7 +232,7 @@ class Expressions:
         bound = self.bind(node)
         if is_null(bound) or kind(bound.type) is Kind.STRING:
             return coerce(bound, STRING)
-        message = f"{place} needs a STRING, and this is {sql_name(bound.type)}"
+        message = f"{place} needs a STRING, not {sql_name(bound.type)}"
         raise Problem("E110", message, node.at, "convert with CAST(... AS STRING)")
 
     # --- arithmetic ---
@@ -283,9 +283,9 @@ class Expressions:
                 raise Problem("E110", f"{what} of different types: {names}", at)
             type_ = common
         if kind(type_) is Kind.OPAQUE:
-            raise Problem("E110", f"{what} of a type that cannot be chosen from", at)
+            raise Problem("E110", f"{what} of a type that is not supported here", at)
         if kind(type_) is Kind.NULL:
-            hint = "write CAST(NULL AS STRING), or whatever type is meant"
+            hint = "write CAST(NULL AS STRING), or another type"
             raise Problem("E110", "NULL has no type here", at, hint)
         return [coerce(value, type_) for value in values]
 
@@ -318,7 +318,7 @@ class Expressions:
     def _element(self, node: syntax.Element) -> Expression:
         operand, index = self.bind(node.operand), self.bind(node.index)
         if not isinstance(index, Literal):
-            raise Problem("E110", "an element is chosen by a constant", node.index.at)
+            raise Problem("E110", "the index of an element must be a constant", node.index.at)
         if pa.types.is_list(operand.type):
             key, type_ = BIGINT, operand.type.value_type
         elif pa.types.is_map(operand.type):

@@ -43,8 +43,8 @@ def lookup_in(
             about = (declared.time, declared.sequence, declared.documents, declared.json)
             return Bound(found, ident.name, {}, *about)
         if ident.name == own:
-            hint = "a stream cannot be made from itself"
-            message = f"this query reads what it makes: {own} -> {own}"
+            hint = "a query cannot read its own stream"
+            message = f"this query reads the stream that it publishes: {own} -> {own}"
             raise Problem("E133", message, ident.at, hint)
         hint = alternatives("streams", ident.name, catalog.source_names())
         silent = ident.name in failed

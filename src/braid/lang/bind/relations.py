@@ -75,8 +75,8 @@ def _table(binder: Binder, input_: syntax.Input, bound: Bound | Table) -> Table:
     window = input_.window
     if isinstance(bound, Table):
         if window is not None:
-            hint = "a window stands on a stream: on Istream(...) of it, or below, on what it reads"
-            message = f"{bound.stream.label} is a relation and takes no window"
+            hint = "put the window on a stream: on Istream(...) of the relation, or on a stream that it reads"
+            message = f"{bound.stream.label} is a relation and can't have a window"
             raise Problem("E176", message, input_.stream.at, hint)
         return bound
     return Table.of(_window(binder, input_, bound), bound.label, bound.aliases, bound.times)
@@ -126,7 +126,9 @@ def _count(binder: Binder, window: syntax.Window) -> Expression:
     assert isinstance(size, syntax.Number)
     literal = number(size)
     if literal.value < 1:
-        raise Problem("E177", "a window has at least one row", size.at, "write e.g. [Rows 100]")
+        raise Problem(
+            "E177", "a window has at least one row", size.at, "write, for example, [Rows 100]"
+        )
     _check_window(literal, size.at)
     return binder.constants.read("rows", size, literal)
 
@@ -160,7 +162,7 @@ def _length(binder: Binder, window: syntax.Window, stream: Bound) -> Expression:
 def _check_window(literal: Literal, at: At) -> None:
     if literal.value > MAX_WINDOW:
         hint = "leave the window out, or write [Range Unbounded]"
-        raise Problem("E177", "this window is longer than anything can last", at, hint)
+        raise Problem("E177", "this window is too long", at, hint)
 
 
 def _whole_parameter(binder: Binder, node: syntax.Parameter, what: str) -> Expression:
@@ -228,7 +230,7 @@ class _RelationalBinder:
                 if label is not None and any(entry.label == label for entry in found):
                     at = input_.alias.at if input_.alias else input_.stream.at
                     hint = f"give each its own name: {label} AS a"
-                    raise Problem("E178", f"two inputs of FROM are called {label!r}", at, hint)
+                    raise Problem("E178", f"two inputs of FROM have the name {label!r}", at, hint)
                 found.append(Entry(len(found), label, table, alone))
         gather.check()
         if len({entry.table.relation.unit for entry in found}) > 1:
@@ -263,7 +265,7 @@ class _RelationalBinder:
             if stars or query.items is None:
                 at = stars[0].at if stars else query.at
                 hint = "select the keys of GROUP BY and aggregates"
-                raise Problem("E175", "* of a group is not one row", at, hint)
+                raise Problem("E175", "* is not allowed with GROUP BY", at, hint)
             items = self._selected(grouped)
         with gather:
             if query.having is not None:
@@ -271,9 +273,9 @@ class _RelationalBinder:
         gather.check()
         assert items is not None
         if not keys and not grouped.aggregates:
-            hint = "write WHERE, or aggregate something"
+            hint = "write WHERE, or add an aggregate"
             assert query.having is not None
-            raise Problem("E175", "there is nothing to group", query.having.at, hint)
+            raise Problem("E175", "HAVING needs GROUP BY or an aggregate", query.having.at, hint)
         return keys, tuple(grouped.aggregates), having, items
 
     def _selected(self, binder: QualifiedExpressions) -> Items:
@@ -345,7 +347,7 @@ class _RelationalBinder:
         names = listing(dict.fromkeys(e.label or e.table.stream.label for e in endless))
         what = "the join" if len(self._entries) > 1 else "Rstream"
         message = (
-            f"{what} keeps every row of {names} for ever; give it a window, "
+            f"{what} keeps every row of {names} forever; give it a window, "
             "such as [Range 1 hour] or [Rows 1000]"
         )
         self._binder.warnings.append(("W202", message))

@@ -59,7 +59,7 @@ class Bound:
     def ref(self, source: Source, name: syntax.Name) -> Ref:
         real = self.real(name)
         if real is None and name.name in self.times:
-            hint = f"{name.name} is the time of {self.label}; DUR is how long an event lasts"
+            hint = f"{name.name} is the time of {self.label}; DUR is the duration of an event"
             raise Problem("E103", f"{name.name!r} is not an attribute", name.at, hint)
         if real is None:
             known = alternatives(f"attributes of {self.label}", name.name, self.schema.names)
@@ -100,7 +100,7 @@ class InputScope:
 
     def duration(self, at: At) -> Expression:
         if self.place == "SAMETIME":
-            hint = "name it below: SAMETIME{...}(SELECT *, DUR AS dur FROM ...)"
+            hint = "name it in a sub-query: SAMETIME{...}(SELECT *, DUR AS dur FROM ...)"
             raise Problem("E115", "DUR cannot be used in SAMETIME", at, hint)
         return duration_of(self.unit)
 
@@ -111,7 +111,7 @@ class InputScope:
             message = f"{name.decorator}.{name.name}: SELECT takes names without decorators"
             raise Problem("E115", message, name.at, hint)
         if name.decorator != "$1":
-            message = f"{name.decorator}.{name.name}: {self.place} has one input only"
+            message = f"{name.decorator}.{name.name}: {self.place} has only one input"
             raise Problem("E115", message, name.at, f"write {name.name}, or $1.{name.name}")
 
 
@@ -207,7 +207,7 @@ class FoldScope:
             message = f"{word!r} has no value before the first iteration"
             raise Problem("E103", message, name.at, hint)
         if self.first.knows(word):
-            hint = f"it stays the same from iteration to iteration: write $1.{word}"
+            hint = f"it is the same in all iterations: write $1.{word}"
             raise Problem("E103", f"the last iteration has no attribute {word!r}", name.at, hint)
         hint = alternatives("attributes of the last iteration", word, self.last.names)
         raise Problem("E103", f"the last iteration has no attribute {word!r}", name.at, hint)

@@ -85,7 +85,7 @@ class FromScope:
     def resolve(self, name: syntax.Name) -> Expression:
         if name.decorator is not None:
             hint = "name the input: Stock.Price"
-            message = f"{name.decorator}.{name.name}: decorators stand in patterns only"
+            message = f"{name.decorator}.{name.name}: use decorators only in patterns"
             raise Problem("E115", message, name.at, hint)
         found = [e for e in self.entries if name.name in e.table.schema]
         found = found or [e for e in self.entries if e.table.stream.knows(name.name)]
@@ -177,7 +177,7 @@ def _misplaced(node: syntax.Scalar, place: str) -> Problem:
     assert isinstance(node, syntax.Apply)
     name = node.function.name
     if place == "an aggregate":
-        hint = "aggregate in a sub-query, and that result again"
-        return Problem("E117", f"{name} stands inside another aggregate", node.at, hint)
-    advice = "conditions on groups stand in HAVING" if place == "WHERE" else None
-    return Problem("E117", f"{name} is an aggregate and cannot stand in {place}", node.at, advice)
+        hint = "aggregate in a sub-query, and aggregate its result again"
+        return Problem("E117", f"{name} is inside another aggregate", node.at, hint)
+    advice = "write conditions on groups in HAVING" if place == "WHERE" else None
+    return Problem("E117", f"{name} is an aggregate and cannot be used in {place}", node.at, advice)

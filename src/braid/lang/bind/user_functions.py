@@ -38,7 +38,7 @@ class Functions:
         if not name.isidentifier():
             raise ConfigError("E156", f"{name!r} cannot be the name of a function")
         if is_builtin(name) or name in self._known:
-            raise ConfigError("E155", f"there is a function {name!r} already")
+            raise ConfigError("E155", f"function {name!r} already exists")
         if vectorized and not arguments:
             hint = "leave out vectorized=True"
             raise ConfigError("E157", f"{name}: a vectorized function needs an argument", hint)

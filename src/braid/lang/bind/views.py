@@ -59,7 +59,7 @@ def bind_view(binder: Binder, statement: syntax.CreateView) -> Bound | Table:
     if published:
         name, at = next(iter(published.items()))
         hint = "a query that reads the view can publish it"
-        raise Problem("E185", f"a view publishes nothing, and this one {name!r}", at, hint)
+        raise Problem("E185", f"a view cannot publish, but this one publishes {name!r}", at, hint)
     query, left = _named(statement)
     found = binder.bound(query)
     if left:
@@ -105,7 +105,7 @@ def _check_count(statement: syntax.CreateView, count: int) -> None:
     given = len(statement.columns)
     if given != count:
         at = (statement.columns[0].at[0], statement.columns[-1].at[1])
-        message = f"the view is given {given} columns, and its query has {count}"
+        message = f"the view lists {given} columns, and its query has {count}"
         raise Problem("E180", message, at)
 
 

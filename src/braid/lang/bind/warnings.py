@@ -42,7 +42,7 @@ def unbounded(outputs: Sequence[Output]) -> Warnings:
         return ()
     words = dict.fromkeys("NEXT" if isinstance(n, NextNode) else "FOLD" for n in endless)
     message = (
-        f"{' and '.join(words)} without a bound may hold events for ever; "
+        f"{' and '.join(words)} without a bound may hold events forever; "
         "add a limit such as DUR <= 1h to the predicate, or to a FILTER above"
     )
     return (("W201", message),)
@@ -66,9 +66,7 @@ def repeating(outputs: Sequence[Output]) -> Warnings:
 
 
 def _repeated(relation: Relation, shown: Sequence[str]) -> str:
-    what = (
-        f"it shows {', '.join(shown)}, so each change is a result, also when rows leave the window"
-    )
+    what = f"the query selects {', '.join(shown)}, so each change is a result, also when rows leave the window"
     if _is_condition(relation):
         return (
             f"{what}; for one result each time that HAVING becomes true, "

@@ -85,7 +85,7 @@ def _warn(binder: Binder, node: xml_syntax.Documents, number: int) -> None:
     if number > 1:
         other = "in parentheses" if join.exchanged else "before it"
         kept = f"every result of the join {other} and every document of {last}"
-    binder.warnings.append(("W202", f"{join.kind} within any time keeps {kept} for ever"))
+    binder.warnings.append(("W202", f"{join.kind} without a window keeps {kept} forever"))
 
 
 def _stream(binder: Binder, block: xml_syntax.Block) -> Bound:
@@ -93,7 +93,7 @@ def _stream(binder: Binder, block: xml_syntax.Block) -> Bound:
     bound = binder.either(syntax.Source(ident, ident.at))
     if isinstance(bound, Table) or not isinstance(bound.node, Read):
         hint = "publish it as a stream and read that"
-        raise Problem("E226", f"{ident.name} is no stream of documents", ident.at, hint)
+        raise Problem("E226", f"{ident.name} is not a stream of documents", ident.at, hint)
     return bound
 
 
@@ -111,7 +111,7 @@ def _other_language(stream: Bound, block: xml_syntax.Block) -> Problem:
         message, hint = f"{stream.label} has XML documents, and this is JSONPath", f"{name}//book"
     else:
         message, hint = f"{stream.label} has JSON documents, and this is XPath", f"{name}$..book"
-    return Problem("E230", message, block.at, f"write e.g. {hint}")
+    return Problem("E230", message, block.at, f"write, for example, {hint}")
 
 
 def _only_text(stream: Bound, block: xml_syntax.Block) -> str:
@@ -163,7 +163,7 @@ class _Pattern:
         """Add the steps below a node; returns the last of them."""
         for step in steps:
             if above >= 0 and self.nodes[above].axis >= Axis.ATTRIBUTE:
-                raise Problem("E221", "an attribute has nothing below it", step.at, SUPPORTED)
+                raise Problem("E221", "an attribute has no children", step.at, SUPPORTED)
             above = self._step(above, step)
         return above
 
@@ -177,12 +177,12 @@ class _Pattern:
         self.nodes.append(PatternNode(above, Axis(step.axis), name, (), shown))
         if variable is not None:
             if variable.name in self.variables:
-                raise Problem("E225", f"there are two variables {variable.name!r}", variable.at)
+                raise Problem("E225", f"two variables are called {variable.name!r}", variable.at)
             self.variables[variable.name] = (number, variable)
-        self.ask(number, step.predicates)
+        self.add_predicates(number, step.predicates)
         return number
 
-    def ask(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
+    def add_predicates(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
         """Add the predicates in brackets after a node."""
         for predicate in predicates:
             leaf = self.path(number, predicate.steps)
@@ -201,7 +201,7 @@ class _Pattern:
     def test(self, number: int, operator: str, literal: xml_syntax.Literal) -> None:
         constant = self._constant(literal)
         if kind_of(constant.type) is Kind.STRING and operator not in ("=", "!="):
-            hint = "texts are compared by = and !=; write a number without quotes"
+            hint = "compare texts with = or !=; write numbers without quotes"
             raise Problem("E227", f"{operator} compares numbers", literal.at, hint)
         node = self.nodes[number]
         self.nodes[number] = replace(node, tests=(*node.tests, Test(operator, constant)))
@@ -231,7 +231,7 @@ class _Names:
         for number, pattern in enumerate(patterns):
             for name, (_, word) in pattern.variables.items():
                 if name in self._known:
-                    hint = f"call one of them {name}'"
+                    hint = f"rename one of them, for example {name}'"
                     raise Problem("E225", f"two blocks have a variable {name!r}", word.at, hint)
                 if name in taken or is_subtree(name):
                     message = f"{name!r} is a column of every result"
@@ -271,7 +271,7 @@ class _Names:
             raise Problem("E224", f"there is no variable {word.name!r}", word.at, hint)
         if side > last:
             hint = "compare it in the join of its own block, or of a later one"
-            message = f"{word.name!r} is bound by a block that is no part of this join"
+            message = f"{word.name!r} is bound by a block that is not part of this join"
             raise Problem("E224", message, word.at, hint)
         pattern = self._patterns[side]
         number, _ = pattern.variables[word.name]
@@ -281,5 +281,5 @@ class _Names:
             raise Problem("E232", message, operand.at, hint)
         if operand.steps and operand.steps[-1].variable is not None:
             raise Problem("E224", "a variable is bound in a block", operand.steps[-1].at)
-        pattern.ask(number, operand.predicates)
+        pattern.add_predicates(number, operand.predicates)
         return side, pattern.path(number, operand.steps)

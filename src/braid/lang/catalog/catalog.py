@@ -63,7 +63,7 @@ class Catalog:
     def add_stream(self, stream: Stream) -> None:
         taken = self.taken(stream.name)
         if taken is not None:
-            raise BraidError("E130", f"there is a stream {stream.name!r} already: {taken}")
+            raise BraidError("E130", f"stream {stream.name!r} already exists: {taken}")
         self.streams[stream.name] = stream
         self._sources[stream.name] = Read(stream.name, stream.schema, stream.unit)
         self._changed(("stream", stream.name, 0, 0))
@@ -95,7 +95,7 @@ class Catalog:
     def add_view(self, view: View) -> None:
         taken = self.taken(view.name)
         if taken is not None:
-            raise BraidError("E130", f"there is a stream {view.name!r} already: {taken}")
+            raise BraidError("E130", f"stream {view.name!r} already exists: {taken}")
         self.check_sources(view.name, (*view.reads, *view.views))
         self.views[view.name] = view
         self._note_reader(f"view {view.name}", (*view.reads, *view.views))
@@ -120,7 +120,7 @@ class Catalog:
 
     def add_constraint(self, constraint: Constraint) -> None:
         if constraint.name in self.constraints:
-            raise BraidError("E195", f"there is a constraint {constraint.name!r} already")
+            raise BraidError("E195", f"constraint {constraint.name!r} already exists")
         if self._check is not None:
             self._check(constraint)
         self.constraints[constraint.name] = constraint
@@ -152,7 +152,7 @@ class Catalog:
             self._changed(("query", name, 0, 0))
         elif roster.statement is not statement:
             hint = "drop it first, or choose another name"
-            raise BraidError("E131", f"there is a prepared query {name!r} already", hint)
+            raise BraidError("E131", f"prepared query {name!r} already exists", hint)
         roster.add(prepared.members, prepared.rows)
         self._changed(("rows", name, len(prepared.members), prepared.rows))
 
@@ -289,7 +289,7 @@ class Catalog:
     def _check_new(self, query_id: str, template: Template) -> None:
         if query_id in self.queries or query_id in self.queries.prepared:
             hint = "drop it first, or choose another id"
-            raise BraidError("E131", f"there is a query {query_id!r} already", hint)
+            raise BraidError("E131", f"query {query_id!r} already exists", hint)
         for name in template.publishes:
             taken = self.taken(name)
             if taken is not None:

@@ -29,7 +29,7 @@ from braid.lang.parse.problems import Problem, Problems
 from braid.lang.parse.tokens import Piece, piece_at, span_of
 from braid.lang.templates.lifting import plain, untraced
 from braid.lang.templates.outlines import Outline, outline_of
-from braid.lang.templates.skeletons import Bound, Known
+from braid.lang.templates.skeletons import Bound, KnownQuery
 from braid.lang.templates.xml_templates import has_documents
 
 
@@ -67,10 +67,10 @@ def compile_query(
         source = Source(text.strip(), known_id or derived_id(text), outline, piece)
         return bind_query(statement, source, catalog)
     except (Problem, Problems) as error:
-        raise together(query_errors(error, text, origin)) from None
+        raise combined_error(query_errors(error, text, origin)) from None
 
 
-def together(errors: Sequence[BraidError]) -> BraidError:
+def combined_error(errors: Sequence[BraidError]) -> BraidError:
     """A single error as itself, several as `QueryErrors`."""
     return errors[0] if len(errors) == 1 else QueryErrors(errors)
 
@@ -125,7 +125,7 @@ def bind_query(
     warnings = (*warnings_about(ready), *found, *told)
     if has_documents(ready):
         template, values = catalog.document_templates.of(ready, view_names(sources.items()))
-        return registered(Known(template, values, warnings), source.id, source.text)
+        return registered(KnownQuery(template, values, warnings), source.id, source.text)
     shape = None
     if source.outline is not None:
         shape = catalog.skeletons.parsed(source.outline, statement, source.piece.tokens)
@@ -139,7 +139,7 @@ def bind_query(
     return registered(known, source.id, source.text)
 
 
-def registered(known: Known, query_id: str, text: str) -> Registered:
+def registered(known: KnownQuery, query_id: str, text: str) -> Registered:
     """A query with a known template."""
     query = Query.of(query_id, text, known.template, known.values)
     return Registered(query, notices(query_id, known.warnings))

@@ -38,7 +38,7 @@ def read_file(path: Path) -> str:
         raise ConfigError("E456", f"cannot read {path}: {error}") from None
 
 
-def load_in_turns(
+def load_in_any_order(
     files: Sequence[Path], load_one: Callable[[str, Path], object]
 ) -> dict[Path, list[BraidError]]:
     """Load files in any order; returns the errors of those that cannot be loaded.
@@ -81,7 +81,7 @@ def loadable(
         load(text, trial, name=str(path))
         found.append((text, path))
 
-    errors = load_in_turns(files, load_one)
+    errors = load_in_any_order(files, load_one)
     if errors:
         every = [error for path in files for error in errors.get(path, ())]
         raise every[0] if len(every) == 1 else QueryErrors(every)

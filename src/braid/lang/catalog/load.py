@@ -190,7 +190,7 @@ def _load(file: _File) -> Loaded:
         file.errors.sort(key=lambda placed: placed[0])
         shown = [error for _, error in file.errors]
         if file.full:
-            message = f"there are {len(shown):,} errors: what follows was not looked at"
+            message = f"there are {len(shown):,} errors: Braid did not check the rest"
             shown.append(QueryError("E128", message, origin=Origin(file.name)))
         raise QueryErrors(shown)
     written = dict.fromkeys(s.id for s in statements if isinstance(s, _Job))
@@ -319,7 +319,7 @@ def _create_stream(file: _File, node: syntax.CreateStream) -> None:
         stream = bind_stream(node)
         taken = file.catalog.taken(stream.name)
         if taken is not None:
-            message = f"there is a stream {stream.name!r} already: {taken}"
+            message = f"stream {stream.name!r} already exists: {taken}"
             raise Problem("E130", message, node.name.at)
     except (Problem, Problems) as error:
         file.failed.add(node.name.name)
@@ -415,7 +415,7 @@ def _is_new(file: _File, job: _Job, known: Mapping[str, _Job], makers: Mapping[s
         queries = file.catalog.queries
         if job.id in queries or job.id in queries.prepared or job.id in known:
             hint = "drop it first, or choose another id"
-            raise Problem("E131", f"there is a query {job.id!r} already", job.at, hint)
+            raise Problem("E131", f"query {job.id!r} already exists", job.at, hint)
         for name in job.publishes:
             taken = file.catalog.taken(name)
             if name in makers:
@@ -424,7 +424,7 @@ def _is_new(file: _File, job: _Job, known: Mapping[str, _Job], makers: Mapping[s
             if taken is not None:
                 at = job.places().publishes[name]
                 code = "E130" if job.is_view else "E132"
-                raise Problem(code, f"there is a stream {name!r} already: {taken}", at)
+                raise Problem(code, f"stream {name!r} already exists: {taken}", at)
         if file.catalog.ending:
             _check_sources(file.catalog, job)
     except Problem as error:
@@ -473,6 +473,6 @@ def _note_cycle(file: _File, cycle: Sequence[_Job]) -> None:
     reads = first.places().reads
     at = next((at for name, at in reads.items() if name in before.publishes), first.at)
     shown = " -> ".join(job.shown for job in way)
-    hint = "an arrow goes from a query to one that reads what it makes"
+    hint = "each query publishes a stream that the next one reads"
     message = f"queries read each other in a cycle: {shown}"
     file.fail(Problem("E133", message, at, hint), first.shown)

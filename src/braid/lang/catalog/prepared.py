@@ -35,10 +35,10 @@ from braid.lang.bind.warnings import warnings_about
 from braid.lang.catalog.catalog import Catalog
 from braid.lang.catalog.compile import (
     bind_outputs,
+    combined_error,
     notices,
     only_query,
     query_errors,
-    together,
 )
 from braid.lang.parse import syntax
 from braid.lang.parse.limits import MAX_WINDOW
@@ -48,19 +48,19 @@ from braid.lang.templates.parameter_columns import converted, derived
 from braid.lang.templates.parameter_rows import Column, Rows, read_rows
 
 #: The column with a parameter's constants, and the types of its conversions in order.
-Way = tuple[int, tuple[pa.DataType, ...]]
+Conversion = tuple[int, tuple[pa.DataType, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A prepared query without its rows. `ways` has one entry for each parameter of the template,
+    """A prepared query without its rows. `conversions` has one entry for each parameter of the template,
     `smallest` the least value of each length of a window."""
 
     name: str
     text: str
     parameters: tuple[tuple[str, pa.DataType], ...]
     template: Template
-    ways: tuple[Way, ...]
+    conversions: tuple[Conversion, ...]
     notices: tuple[Notice, ...]
     smallest: tuple[tuple[int, int], ...] = ()
 
@@ -148,7 +148,7 @@ def _compiled(text: str, catalog: Catalog, name: str | None, origin: Origin | No
             raise Problem("E172", message, (piece.start, piece.end), hint)
         return bind_statement(statement, text.strip(), catalog, name=name)
     except (Problem, Problems) as error:
-        raise together(query_errors(error, text, origin)) from None
+        raise combined_error(query_errors(error, text, origin)) from None
 
 
 def bind_prepared(
@@ -172,30 +172,36 @@ def bind_statement(
     bound, warnings = bind_outputs(statement.query, catalog, constants, failed, sources)
     outputs = plain(bound)
     constants.check_used()
-    ways: dict[Way, int] = {}
+    conversions: dict[Conversion, int] = {}
 
     def number(part: Expression) -> Expression | None:
         if not isinstance(part, Declared):
             return None
-        return Parameter(ways.setdefault((part.index, part.chain), len(ways)), part.type)
+        return Parameter(
+            conversions.setdefault((part.index, part.chain), len(conversions)), part.type
+        )
 
     changed = tuple(
         Output(bound_durations(map_expressions(o.node, lambda e: transform(e, number))), o.publish)
         for o in outputs
     )
-    types = tuple(chain[-1] if chain else constants.types[index] for index, chain in ways)
+    types = tuple(chain[-1] if chain else constants.types[index] for index, chain in conversions)
     mode, told = settled_mode(bind_mode(statement.mode), changed)
     template = Template(changed, types, views=view_names(sources.items()), mode=mode)
     query = name or statement.name.name
     known = warnings_about(template.instantiate([_some(type_) for type_ in types]))
     declared = tuple(zip(constants.names, constants.types, strict=True))
     found = notices(query, (*known, *warnings, *told))
-    return Statement(query, text, declared, template, tuple(ways), found, _smallest(template, ways))
+    return Statement(
+        query, text, declared, template, tuple(conversions), found, _smallest(template, conversions)
+    )
 
 
-def _smallest(template: Template, ways: Mapping[Way, int]) -> tuple[tuple[int, int], ...]:
+def _smallest(
+    template: Template, conversions: Mapping[Conversion, int]
+) -> tuple[tuple[int, int], ...]:
     """The index of each parameter that is the length of a window, and its least value."""
-    places = {number: index for (index, _), number in ways.items()}
+    places = {number: index for (index, _), number in conversions.items()}
     found: dict[int, int] = {}
     for output in template.outputs:
         for node in walk_nodes(output.node):
@@ -252,7 +258,7 @@ def _with_rows(statement: Statement, rows: Rows, ids: str | None, catalog: Catal
     good = pa.array(refusals.good)
     kept = [column.filter(good) for column in columns]
     constants = []
-    for index, chain in statement.ways:
+    for index, chain in statement.conversions:
         array = kept[index]
         for type_ in chain:
             array = derived(array, type_)
@@ -267,7 +273,7 @@ def _refuse_empty_ranges(
     """Refuse rows with an empty range in their join."""
 
     def column(parameter: Parameter) -> pa.Array:
-        index, chain = statement.ways[parameter.index]
+        index, chain = statement.conversions[parameter.index]
         array = columns[index]
         for type_ in chain:
             array = derived(array, type_)
@@ -275,7 +281,7 @@ def _refuse_empty_ranges(
 
     for found in ranges_of(statement.template.outputs):
         empty = empty_rows(found, column, len(refusals.good))
-        refusals.add(empty, "E210", f"nothing can be in the range of {found.attribute!r}")
+        refusals.add(empty, "E210", f"the range of {found.attribute!r} is empty")
 
 
 def _id_column(statement: Statement, rows: Rows, ids: str | None) -> str | None:
@@ -328,7 +334,7 @@ def _member_ids(
     taken = pc.is_in(members, value_set=pa.array(single, pa.string()))
     if roster is not None:
         taken = pc.or_(taken, pc.is_in(members, value_set=roster.members().ids))
-    refusals.add(np.asarray(taken), "E171", "there is a query with this id already")
+    refusals.add(np.asarray(taken), "E171", "a query with this id already exists")
     refusals.add(_repeated(members, refusals.good), "E171", "an earlier row has the same id")
     return members
 

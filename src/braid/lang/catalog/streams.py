@@ -51,7 +51,7 @@ def schema_of(name: str, given: Any) -> pa.Schema:
         return schema  # a table, a batch, a reader, a dataset
     hint = "give an Arrow schema, an Arrow table, a pandas DataFrame, or a dict of columns"
     if hasattr(given, "sparkSession"):
-        hint = "DataFrames of Spark are streams of a braid.spark Session: session.stream(name, df)"
+        hint = "register Spark DataFrames in a braid.spark Session: session.stream(name, df)"
     elif not isinstance(given, str | bytes):
         try:
             frame = hasattr(given, "columns") and hasattr(given, "dtypes")
@@ -61,9 +61,7 @@ def schema_of(name: str, given: Any) -> pa.Schema:
         except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
             hint += f" ({quoted(str(error))})"
     kind = type(given).__name__
-    raise ConfigError(
-        "E321", f"stream {name!r}: a {kind} does not say which columns there are", hint
-    )
+    raise ConfigError("E321", f"stream {name!r}: a {kind} has no schema", hint)
 
 
 def _columns(name: str, schema: pa.Schema) -> Schema:
@@ -72,9 +70,7 @@ def _columns(name: str, schema: pa.Schema) -> Schema:
         raise ConfigError("E108", f"stream {name!r} has columns of the same name: {twice}")
     ours = [n for n in schema.names if n.startswith("__")]
     if ours:
-        message = (
-            f"stream {name!r} has a column {ours[0]!r}: names with two underscores are Braid's"
-        )
+        message = f"stream {name!r} has a column {ours[0]!r}: names that start with two underscores are reserved"
         raise ConfigError("E154", message, "rename it")
     return Schema.of((field.name, canonical(field.type)) for field in schema)
 
@@ -119,7 +115,7 @@ def _lateness(stream: Stream, lateness: str | int | None) -> int:
     if ticks < 0:
         raise ConfigError("E152", f"stream {stream.name!r}: a lateness cannot be negative")
     if ticks >= _LATEST:
-        raise ConfigError("E152", f"stream {stream.name!r}: this lateness is longer than all time")
+        raise ConfigError("E152", f"stream {stream.name!r}: this lateness is too long")
     return ticks
 
 
@@ -142,7 +138,7 @@ def bind_stream(node: syntax.CreateStream) -> Stream:
     for ident, type_ in node.columns:
         with gather:
             if ident.name in fields:
-                raise Problem("E108", f"column {ident.name!r} is there twice", ident.at)
+                raise Problem("E108", f"column {ident.name!r} occurs twice", ident.at)
             fields[ident.name] = bind_type(type_)
     options = {option.kind: option for option in node.options}
     with gather:
@@ -180,7 +176,7 @@ def _check_options(node: syntax.CreateStream) -> None:
     seen: set[str] = set()
     for option in node.options:
         if option.kind in seen:
-            raise Problem("E136", f"{option.kind.upper()} is there twice", option.at)
+            raise Problem("E136", f"{option.kind.upper()} occurs twice", option.at)
         seen.add(option.kind)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from lark import Token, Transformer, v_args
 
 from braid.lang.parse import syntax
-from braid.lang.parse.durations import in_all, microseconds
+from braid.lang.parse.durations import microseconds, total_microseconds
 from braid.lang.parse.problems import At, Problem
 
 #: Terminals by word.
@@ -38,7 +38,7 @@ def constraint_word(tokens: Sequence[Token], index: int) -> str | None:
     if index < 3 or tokens[0].type != "_CREATE":
         return None
     if tokens[1].type == "_QUERY":
-        return "_CONSTRAINTS" if word == "CONSTRAINTS" and _says_mode(tokens, index) else None
+        return "_CONSTRAINTS" if word == "CONSTRAINTS" and _is_mode(tokens, index) else None
     if tokens[1].upper() != "CONSTRAINT":
         return None
     before = tokens[index - 1]
@@ -51,7 +51,7 @@ def constraint_word(tokens: Sequence[Token], index: int) -> str | None:
     return "_ROWS" if word in ("ROW", "ROWS") and before.type == "NUMBER" else None
 
 
-def _says_mode(tokens: Sequence[Token], index: int) -> bool:
+def _is_mode(tokens: Sequence[Token], index: int) -> bool:
     """Whether CONSTRAINTS stands after the name of a query, or after its FOR EACH (...)."""
     if index == 3:
         return True
@@ -100,10 +100,10 @@ class ConstraintBuilder(Transformer[Token, Any]):
         found: list[int] = []
         for amount, unit in zip(amounts, units, strict=True):
             if amount.text.startswith("-"):
-                raise Problem("E198", "a constraint cannot be missed by less than nothing", at)
+                raise Problem("E198", "WITHIN cannot be negative", at)
             place = (unit.start_pos or 0, unit.end_pos or 0)
             found.append(microseconds(amount.text, str(unit), place))
-        return syntax.Within(syntax.Period(in_all(found, at), at), "time", at)
+        return syntax.Within(syntax.Period(total_microseconds(found, at), at), "time", at)
 
     def create_constraint(
         self, name: syntax.Ident, on: _Attributes, kind: _Kind

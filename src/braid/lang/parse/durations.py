@@ -43,17 +43,17 @@ def microseconds(amount: str, unit: str, at: At) -> int:
         raise Problem("E113", f"{unit!r} is not a unit of time", at, _unit_hint(unit))
     number = exact_number(amount)
     if number is None or number * size > LONGEST:
-        raise Problem("E112", f"{quoted(amount)} {unit} is longer than can be counted", at)
+        raise Problem("E112", f"{quoted(amount)} {unit} is too long", at)
     if amount.isdecimal():
         return int(amount) * size
     return int((number * size).to_integral_value())
 
 
-def in_all(parts: Iterable[int], at: At) -> int:
+def total_microseconds(parts: Iterable[int], at: At) -> int:
     """A duration of several parts."""
     total = sum(parts)
     if total > LONGEST:
-        raise Problem("E112", "this length of time is longer than can be counted", at)
+        raise Problem("E112", "this length of time is too long", at)
     return total
 
 
@@ -68,7 +68,7 @@ def parse_duration(text: str | int) -> int:
         while position < len(text) and (part := _PART.match(text, position)):
             parts.append(microseconds(part[1], part[2], part.span()))
             position = part.end()
-        total = in_all(parts, (0, len(text)))
+        total = total_microseconds(parts, (0, len(text)))
     except Problem as problem:
         raise ConfigError(problem.code, problem.message, problem.hint) from None
     if position < len(text) or not text.strip():

@@ -88,7 +88,7 @@ class MarkupReader:
                 if self._text.startswith(begin, here):
                     raise _unsupported(what, (here, here + len(begin)))
             if len(self._open) == DEEPEST:
-                raise _wrong(f"more than {DEEPEST} elements inside each other", (here, here + 1))
+                raise _wrong(f"more than {DEEPEST} nested elements", (here, here + 1))
             yield from self._tag()
 
     def _run(self, ends: str, quote: str = "") -> tuple[str, bool]:
@@ -110,7 +110,9 @@ class MarkupReader:
                     break
                 self.position += 2
             elif character == "}":
-                raise _wrong("this } closes nothing", (here, here + 1), "write }} for a brace")
+                raise _wrong(
+                    "this } has no opening brace", (here, here + 1), "write }} for a brace"
+                )
             elif character == "&":
                 made.append(self._reference())
                 written = True
@@ -128,7 +130,11 @@ class MarkupReader:
         here = self.position
         match = _REFERENCE.match(self._text, here)
         if match is None:
-            raise _wrong("this & begins nothing", (here, here + 1), "write &amp; for one")
+            raise _wrong(
+                "this & does not begin a reference",
+                (here, here + 1),
+                "write &amp; for the character",
+            )
         self.position = match.end()
         if match[3] is not None:
             if match[3] not in _ENTITIES:
@@ -173,7 +179,7 @@ class MarkupReader:
         if name == "xmlns":
             raise _unsupported("a namespace", at)
         if name in known:
-            raise _wrong(f"there are two attributes {name}", at)
+            raise _wrong(f"two attributes are called {name}", at)
         known.add(name)
         self._space()
         equals = self._take("=")
@@ -191,7 +197,7 @@ class MarkupReader:
                 raise _wrong(f"the value of {name} is never closed", at, f"close it with {quote}")
             if self._text[self.position] == "<":
                 there = (self.position, self.position + 1)
-                raise _wrong("< cannot stand in an attribute", there, "write &lt;")
+                raise _wrong("an attribute cannot contain <", there, "write &lt;")
             if self._text[self.position] == quote:
                 self.position += 1
                 yield '"'
@@ -247,4 +253,4 @@ def _unsupported(what: str, at: At) -> Problem:
 
 
 def _not_in_xml(what: str, at: At) -> Problem:
-    return _wrong(f"{what} is no character of XML", at, "leave it out")
+    return _wrong(f"{what} is not a character of XML", at, "leave it out")

@@ -17,7 +17,7 @@ SUPPORTED = (
     "supported are .name, ..name, ['name'], .*, ..*, [.path], [.path = constant] with AND, "
     "and -> or AS for variables"
 )
-_EACH = "the name of an array stands for each of its elements; "
+_EACH = "the name of an array refers to each of its elements; "
 
 
 class JsonPaths(BlockTokens):
@@ -52,7 +52,7 @@ class JsonPaths(BlockTokens):
             variable = self._variable()
         step = Step(axis, name, variable, tuple(predicates), self._since((start, start)))
         if self._now in ("/", "//", "@"):
-            raise self._outside(f"XPath ({self._now}) behind JSONPath")
+            raise self._outside(f"XPath ({self._now}) after JSONPath")
         return step
 
     def _is_name_in_brackets(self) -> bool:
@@ -147,5 +147,5 @@ class JsonPaths(BlockTokens):
         if inside and inside[0] in ("/", "//"):
             return self._outside(f"XPath ({self._now})", "write [.name] or [..name]; ")
         dotted = bool(inside) and inside[0] == "."
-        message = "a predicate cannot stand here" if dotted else "a predicate begins with a dot"
+        message = "a predicate is not allowed here" if dotted else "a predicate begins with a dot"
         return Problem("E220", message, self._at(), SUPPORTED)

@@ -71,7 +71,7 @@ def _bracket(tokens: Sequence[Token], index: int) -> Problem | None:
             open_.append(token)
         elif token in _CLOSING.values():
             if not open_:
-                return Problem("E101", f"this '{token}' closes nothing", _at(token))
+                return Problem("E101", f"this '{token}' has no opening bracket", _at(token))
             if _CLOSING[open_[-1]] != token:
                 return _unclosed(open_[-1], f"'{token}' came first")
             open_.pop()
@@ -108,7 +108,7 @@ def _unexpected(error: UnexpectedToken, tokens: Sequence[Token], at_end: bool) -
         guess = similar(error.token.upper(), words)
         hint = f"did you mean {guess}?" if guess else None
     elif error.token.upper() in KEYWORDS and _only_a_name(error.accepts):
-        hint = f"{error.token.upper()} is a word of the language: write `{error.token}` as a name"
+        hint = f"{error.token.upper()} is a keyword: to use it as a name, write `{error.token}` as a name"
     found = f"'{quoted(error.token)}'"
     return Problem("E100", f"unexpected {found}: expected {expected}", _at(error.token), hint)
 

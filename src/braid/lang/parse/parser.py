@@ -5,9 +5,9 @@ The LALR tables are made or loaded when the first text is parsed, so that the im
 
 from __future__ import annotations
 
-import os
+import hashlib
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, UnexpectedToken, v_args
+from lark import __version__ as lark_version
 from lark.lexer import Lexer
 
 from braid.algebra.functions import AGGREGATES
+from braid.cache_directory import cache_directory
 from braid.lang.parse import syntax
 from braid.lang.parse.constraint_syntax import ConstraintBuilder
-from braid.lang.parse.durations import in_all, microseconds
+from braid.lang.parse.durations import microseconds, total_microseconds
 from braid.lang.parse.limits import MAX_DEPTH, MAX_HELD, MAX_INPUTS
 from braid.lang.parse.parse_errors import explain
 from braid.lang.parse.problems import At, Problem, Problems
@@ -101,7 +103,9 @@ class _Builder(ConstraintBuilder):
     def period(self, *tokens: Token) -> syntax.Period:
         at = _from_to(tokens[0], tokens[-1])
         parts = zip(tokens[::2], tokens[1::2], strict=True)
-        return syntax.Period(in_all([microseconds(n, u, _at(u)) for n, u in parts], at), at)
+        return syntax.Period(
+            total_microseconds([microseconds(n, u, _at(u)) for n, u in parts], at), at
+        )
 
     def text(self, token: Token) -> syntax.Text:
         return syntax.Text(unquote(token), _at(token))
@@ -255,8 +259,8 @@ class _Builder(ConstraintBuilder):
 
     def inputs(self, *inputs: syntax.Input) -> tuple[syntax.Input, ...]:
         if len(inputs) > MAX_INPUTS:
-            message = f"FROM has {len(inputs):,} inputs: {MAX_INPUTS} are the most"
-            hint = "publish a part of the join as a stream of its own"
+            message = f"FROM has {len(inputs):,} inputs: at most {MAX_INPUTS} are allowed"
+            hint = "publish a part of the join as a separate stream"
             raise Problem("E127", message, inputs[MAX_INPUTS].at, hint)
         return inputs
 
@@ -301,7 +305,7 @@ class _Builder(ConstraintBuilder):
         at = _from_to(minus or numbers[0], numbers[-1])
         first, *groups = numbers
         if groups and not (_is_group(first, 1) and all(_is_group(group, 3) for group in groups)):
-            hint = "a comma stands before each three digits: 50,000"
+            hint = "commas separate groups of three digits: 50,000"
             raise Problem("E177", "this is not a number", at, hint)
         return syntax.Number("-" * (minus is not None) + "".join(numbers), at)
 
@@ -318,7 +322,7 @@ class _Builder(ConstraintBuilder):
                 raise Problem("E177", "a window cannot have a negative length", amount.at)
             found.append(microseconds(amount.text, str(unit), _at(unit)))
         at = _from_to(parts[0], parts[-1])
-        return syntax.Period(in_all(found, at), at)
+        return syntax.Period(total_microseconds(found, at), at)
 
     def source(self, name: syntax.Ident) -> syntax.Source:
         return syntax.Source(name, name.at)
@@ -449,7 +453,7 @@ def _to_stream(
     if isinstance(query, syntax.Detect):
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, "DETECT gives a stream")
     if query.to_stream is not None:
-        hint = f"{query.to_stream.name} has made a stream of it already"
+        hint = f"{query.to_stream.name} already makes a stream of it"
         raise Problem("E179", f"{kind.name} takes a relation", kind.at, hint)
     if publish is not None and query.publish is not None:
         raise Problem("E132", "this query is published twice", publish.at)
@@ -464,30 +468,47 @@ def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junctio
     return syntax.Junction(operator, parts, _from_to(parts[0], parts[-1]))
 
 
+#: Where the tables of the grammar are if they were built with the package.
+_BUILT = Path(__file__).parent
+
+
 @cache
 def _parser() -> Lark:
-    """The parser, with its tables in the kernel cache: making them takes longer than registering a
-    query."""
-    grammar = (
-        resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
-    )
+    """Its tables are kept: to make them takes longer than all the rest of a query's way through here."""
+    name = _tables()
+    directory = _BUILT if (_BUILT / name).exists() else cache_directory()
+    return _with_tables(None if directory is None else directory / name)
+
+
+def _with_tables(file: Path | None) -> Lark:
+    """The parser, with tables that are read from a file, or made and written to it."""
+    cached = False if file is None else str(file)
     return Lark(
-        grammar,
+        _grammar(),
         parser="lalr",
         lexer=_Feed,
         start="statement",
         transformer=_Builder(),
-        cache=_tables() or False,
+        cache=cached,
     )
 
 
-def _tables() -> str | None:
-    """The file with the tables of the grammar, or None if there is none and none can be written. A
-    file that was made from another grammar is replaced."""
-    file = Path(__file__).parent / "__pycache__" / "grammar.tables"
-    with suppress(OSError):
-        file.parent.mkdir(exist_ok=True)
-    return str(file) if file.exists() or os.access(file.parent, os.W_OK) else None
+def _grammar() -> str:
+    return resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
+
+
+def _tables() -> str:
+    """The name of the file with the tables: each grammar has its own."""
+    digest = hashlib.blake2b(f"{lark_version} {_grammar()}".encode(), digest_size=8).hexdigest()
+    return f"grammar-{sys.implementation.cache_tag}-{digest}.tables"
+
+
+def build_tables() -> Path:
+    """Write the tables of the grammar into the package, where all processes find them."""
+    for former in _BUILT.glob("*.tables"):
+        former.unlink()
+    _with_tables(_BUILT / _tables())
+    return _BUILT / _tables()
 
 
 def parse(piece: Piece) -> syntax.Statement:

@@ -35,8 +35,8 @@ def sql_join(tokens: Sequence[Token], index: int) -> Problem | None:
     left = _before(tokens, first)
     if tokens[last].upper() == "ON" and first == last:
         condition = _after(tokens, last + 1) or "A.x = B.x"
-        hint = f"the condition of a join stands in WHERE: FROM ..., {left or 'B'} WHERE {condition}"
-        return Problem("E129", "ON is not a part of FROM", _at(tokens, last, last), hint)
+        hint = f"write the condition of a join in WHERE: FROM ..., {left or 'B'} WHERE {condition}"
+        return Problem("E129", "FROM has no ON", _at(tokens, last, last), hint)
     if tokens[last].upper() != "JOIN":
         return None
     return _instead(tokens, first, last, left)
@@ -54,9 +54,9 @@ def _instead(tokens: Sequence[Token], first: int, last: int, left: str) -> Probl
         form += f" WHERE {condition or 'A.x = B.x'}"
     hint = f"separate the inputs with a comma: {form}"
     if kinds & _OUTER:
-        hint += " (there is no outer join: rows that join nothing give no result)"
+        hint += " (there is no outer join: rows without a match give no result)"
     words = " ".join(token.upper() for token in tokens[first : last + 1])
-    return Problem("E129", f"{words} is not a part of FROM", _at(tokens, first, last), hint)
+    return Problem("E129", f"{words} is not supported in FROM", _at(tokens, first, last), hint)
 
 
 def _at(tokens: Sequence[Token], first: int, last: int) -> tuple[int, int]:

@@ -142,8 +142,8 @@ class _Size:
             message = f"this statement has more than {MAX_CHARACTERS:,} characters"
             self._stop("E125", message, at, _TOO_LONG)
         elif token.type == "NUMBER" and len(token) > MAX_DIGITS:
-            message = f"a number of {len(token):,} digits: {MAX_DIGITS} are the most"
-            self._note("E126", message, at, "a DOUBLE is written with an exponent: 1e300")
+            message = f"a number of {len(token):,} digits: at most {MAX_DIGITS} are allowed"
+            self._note("E126", message, at, "write a large DOUBLE with an exponent: 1e300")
         return not self._over
 
     def _stop(self, code: str, message: str, at: tuple[int, int], hint: str) -> None:
@@ -156,10 +156,10 @@ class _Size:
 
 
 _NESTING = {"(": 1, "{": 1, "[": 1, "[?": 1, ")": -1, "}": -1, "]": -1}
-TOO_DEEP = "publish a part of it as a stream of its own and read that"
+TOO_DEEP = "publish a part of it as a separate stream, and read that"
 _TOO_LONG = (
-    "publish parts of it as streams of their own; "
-    "constants that many queries differ in are rows of a prepared query (FOR EACH)"
+    "publish parts of it as separate streams; "
+    "put constants that differ between queries into the rows of a prepared query (FOR EACH)"
 )
 
 

@@ -33,7 +33,9 @@ def _decimal(node: syntax.TypeName) -> pa.DataType:
         raise Problem("E121", "write DECIMAL(digits, digits after the point)", node.at)
     precision, scale = (*node.sizes, *(10, 0)[len(node.sizes) :])
     if not (1 <= precision <= 38 and scale <= precision):
-        message = f"DECIMAL({precision}, {scale}): up to 38 digits, of which some after the point"
+        message = (
+            f"DECIMAL({precision}, {scale}): at most 38 digits, including those after the point"
+        )
         raise Problem("E121", message, node.at)
     return pa.decimal128(precision, scale)
 

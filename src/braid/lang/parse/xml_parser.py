@@ -62,7 +62,7 @@ def joins_at(tokens: Sequence[Token], at: int) -> bool:
 def _joined(first: Documents, join: Join, second: Documents) -> Documents:
     """The two sides of a join as one list. A side that is a join comes first."""
     if first.joins and second.joins:
-        hint = "publish one of them, and join the other with what it publishes"
+        hint = "publish one of them, and join the other with the published stream"
         raise Problem("E229", "both sides of this join are joins", join.at, hint)
     if second.joins:
         first, second, join = second, first, replace(join, exchanged=True)
@@ -86,7 +86,7 @@ class XmlParser(JsonPaths):
             join = self._join()
             found = _joined(found, join, self._part())
             if len(found.blocks) > MAX_INPUTS:
-                hint = "publish some of them, and join what they publish"
+                hint = "publish some of them, and join the published streams"
                 message = f"more than {MAX_INPUTS} blocks are joined here"
                 raise Problem("E127", message, join.at, hint)
         return replace(found, at=self._since(start))
@@ -150,7 +150,7 @@ class XmlParser(JsonPaths):
             found, ticks = [number], True
             break
         if self.position and self._since(start)[1] <= start[0]:
-            hint = "write e.g. FOLLOWED BY{x = y, 1 day}, or unbounded"
+            hint = "write, for example, FOLLOWED BY{x = y, 1 day}, or unbounded"
             raise Problem("E223", "the window of a join is a length of time", start, hint)
         total = sum(found)
         if total >= 2**61:
@@ -231,7 +231,7 @@ class XmlParser(JsonPaths):
         if self._now == ":" and self._adjacent(0):
             if self._peek() == ":":
                 raise self._unsupported(f"the axis {word.name}::", word.at)
-            hint = "a name stands for elements of any namespace that are called so; " + SUPPORTED
+            hint = "a name matches elements of any namespace; " + SUPPORTED
             message = f"the namespace prefix {word.name}: is not supported in a block"
             raise Problem("E221", message, word.at, hint)
         if self._now == "(" and self._adjacent(0):
@@ -263,7 +263,7 @@ class XmlParser(JsonPaths):
                 raise self._unsupported("the parent (..)", start)
             steps = self._steps(True)
         elif self._now in ("/", "//"):
-            hint = "write .// for what is below the node"
+            hint = "write .// for the descendants of the node"
             raise Problem("E221", "a predicate cannot start at the document", self._at(), hint)
         else:
             steps = (self._step(False, slash=False), *self._steps(True))
@@ -277,5 +277,5 @@ class XmlParser(JsonPaths):
             if literal is None:
                 raise self._unsupported("comparing two paths in a predicate")
         elif not steps:
-            raise Problem("E220", "a predicate says something about a path", self._at(), SUPPORTED)
+            raise Problem("E220", "a predicate needs a path", self._at(), SUPPORTED)
         return Predicate(steps, operator, literal, self._since(start))

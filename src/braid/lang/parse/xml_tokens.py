@@ -58,8 +58,8 @@ def _check_end(tokens: Sequence[Token], place: int) -> None:
     """Refuse a relational clause after blocks: blocks are a stream, not a table of FROM."""
     if place < len(tokens) and tokens[place].upper() in ("WHERE", "GROUP", "HAVING"):
         token = tokens[place]
-        message = f"{token.upper()} cannot stand behind blocks"
-        hint = "write FILTER{..}(S//a->x), or publish the blocks and read what they publish"
+        message = f"{token.upper()} cannot follow blocks"
+        hint = "write FILTER{..}(S//a->x), or publish the blocks and read the published stream"
         raise Problem("E220", message, (token.start_pos or 0, token.end_pos or 0), hint)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MOST = 10_000
 
 
-class Known(NamedTuple):
+class TextDependencies(NamedTuple):
     """The dependencies of a text before it is bound; `periods` are places in it."""
 
     reads: tuple[str, ...]
@@ -49,7 +49,7 @@ class Known(NamedTuple):
 class Assembled(NamedTuple):
     """A query and its constants; `pinned` are places in its text."""
 
-    known: Known
+    known: TextDependencies
     outputs: Outputs
     types: tuple[pa.DataType, ...]
     replays: tuple[Replay, ...]
@@ -70,7 +70,7 @@ class Assembler:
     def __init__(self) -> None:
         self._frames: dict[str, Frame | None] = {}
 
-    def known(self, outline: Outline) -> Known | None:
+    def known(self, outline: Outline) -> TextDependencies | None:
         """The dependencies of a text, if all of its parts are known."""
         parts = cut(outline.key)
         frame = self._frames.get(parts.frame) if parts is not None else None
@@ -131,20 +131,20 @@ class Assembler:
             fragments.append(fragment)
             chosen.append((*fitting, tuple(range(first, last))))
         known = _known(frame, fragments, parts)
-        return None if known is None else _together(known, bound, chosen)
+        return None if known is None else _combined(known, bound, chosen)
 
 
-def _known(frame: Frame, fragments: Sequence[Fragments], parts: Cut) -> Known | None:
+def _known(frame: Frame, fragments: Sequence[Fragments], parts: Cut) -> TextDependencies | None:
     """None if it is nested too deeply."""
     periods = [parts.places[place] for place in frame.periods]
     for fragment, (_, first, _) in zip(fragments, parts.fragments, strict=True):
         if frame.depth + fragment.depth > MAX_DEPTH:
             return None
         periods.extend([first + place for place in fragment.periods])
-    return Known(frame.reads, frame.publishes, tuple(periods))
+    return TextDependencies(frame.reads, frame.publishes, tuple(periods))
 
 
-def _together(known: Known, frame: BoundFrame, chosen: Sequence[_Chosen]) -> Assembled:
+def _combined(known: TextDependencies, frame: BoundFrame, chosen: Sequence[_Chosen]) -> Assembled:
     """The parts as one query, with parameters in the order of the text, as if it were bound as a
     whole."""
     fragments = [variant for variant, _, _ in chosen if isinstance(variant, BoundFragment)]

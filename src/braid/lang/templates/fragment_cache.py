@@ -35,7 +35,7 @@ from braid.lang.parse.tokens import pieces
 from braid.lang.templates.constant_replay import Misfit, Replay
 from braid.lang.templates.fragments import HOLE, NAME, written
 from braid.lang.templates.lifting import (
-    Found,
+    LiftedConstants,
     Lifter,
     Outputs,
     Places,
@@ -59,10 +59,10 @@ class Variant:
     Places of constants and indexes of parameters count within the part.
     """
 
-    def __init__(self, found: Found, functions: Named) -> None:
+    def __init__(self, found: LiftedConstants, functions: Named) -> None:
         self.types = found.types
         self.pinned = found.pinned
-        self.starts = tuple([way.places[0] for way in found.ways])
+        self.starts = tuple([reading.places[0] for reading in found.readings])
         self._found = found
         self._functions = functions
         self._replays, self._guards = self.placed(None)
@@ -92,10 +92,10 @@ class Variant:
         places."""
         known = None if places is None else self._placed.get(places)
         if known is None:
-            ways, _, guards, _, _ = self._found
+            readings, _, guards, _, _ = self._found
             known = (
-                tuple([way.replay(places) for way in ways]),
-                tuple([way.replay(places) for way in guards]),
+                tuple([reading.replay(places) for reading in readings]),
+                tuple([guard.replay(places) for guard in guards]),
             )
             if places is not None:
                 self._placed[places] = known
@@ -106,7 +106,7 @@ class BoundFragment(Variant):
     """A bound predicate. `example` has its first constants; what it shows holds for all constants."""
 
     def __init__(
-        self, found: Found, functions: Named, predicate: Expression, example: Expression
+        self, found: LiftedConstants, functions: Named, predicate: Expression, example: Expression
     ) -> None:
         super().__init__(found, functions)
         self.example = example
@@ -130,7 +130,7 @@ class BoundFrame(Variant):
 
     def __init__(
         self,
-        found: Found,
+        found: LiftedConstants,
         functions: Named,
         outputs: Outputs,
         scopes: Sequence[Scope],
@@ -238,7 +238,7 @@ class Fragments(Part[BoundFragment]):
         bound = Binder(_nowhere, catalog.functions, constants).predicate(self._scope, node)
         example = untraced(bound)
         lifter = Lifter(places, self.pinned)
-        lifter.look_at([bound])
+        lifter.find_pinned([bound])
         predicate = lifter.change(bound)
         lifted = lifter.found(constants.traces)
         functions = tuple(functions_in([bound], catalog.functions))
@@ -294,7 +294,7 @@ class Frame(Part[BoundFrame]):
     ) -> None:
         expressions = [e for o in outputs for n in walk_nodes(o.node) for e in expressions_of(n)]
         lifter = Lifter(places, self.pinned)
-        lifter.look_at(expressions)
+        lifter.find_pinned(expressions)
         lifted, made = lifter.found(traces), changed(outputs, lifter.change)
         functions = tuple(functions_in(expressions, catalog.functions))
         bare = plain(outputs)
@@ -329,16 +329,16 @@ def _with_nothing_in_it(key: str, texts: Sequence[str]) -> tuple[str, list[At]]:
     return text, holes
 
 
-def _nothing(places: Places) -> Found:
+def _nothing(places: Places) -> LiftedConstants:
     """No parameters: every constant is pinned."""
-    return Found((), (), (), frozenset(range(len(places.texts))), ())
+    return LiftedConstants((), (), (), frozenset(range(len(places.texts))), ())
 
 
 def _nowhere(name: syntax.Ident) -> Bound:
     raise AssertionError("a predicate reads no stream")
 
 
-def _filled(expression: Expression, lifted: Found) -> Expression:
+def _filled(expression: Expression, lifted: LiftedConstants) -> Expression:
     literals = [Literal(v, t) for v, t in zip(lifted.values, lifted.types, strict=True)]
 
     def fill(part: Expression) -> Expression | None:
@@ -347,7 +347,7 @@ def _filled(expression: Expression, lifted: Found) -> Expression:
     return transform(expression, fill)
 
 
-def _filled_outputs(outputs: Outputs, lifted: Found) -> Outputs:
+def _filled_outputs(outputs: Outputs, lifted: LiftedConstants) -> Outputs:
     return changed(outputs, lambda e: _filled(e, lifted))
 
 

@@ -80,7 +80,7 @@ def lift(
     """
     lifter = Lifter(text, pinned)
     walked = [node for o in outputs for node in walk_nodes(o.node)]
-    lifter.look_at(
+    lifter.find_pinned(
         (e for node in walked for e in expressions_of(node)),
         (key for node in walked for key in _keys(node)),
     )
@@ -93,8 +93,8 @@ def lift(
         if template.instantiate(found.values) == bound:
             return Lifted(
                 template,
-                tuple(way.replay() for way in found.ways),
-                tuple(way.replay() for way in found.guards),
+                tuple(reading.replay() for reading in found.readings),
+                tuple(reading.replay() for reading in found.guards),
                 found.pinned,
                 found.values,
             )
@@ -133,7 +133,7 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Way:
+class Reading:
     """The reading of a constant: the steps, the constants of the text, the units after them."""
 
     trace: Trace
@@ -147,12 +147,12 @@ class Way:
         return replay(self.trace, self.path, places, self.units)
 
 
-class Found(NamedTuple):
+class LiftedConstants(NamedTuple):
     """The parameters of the constants, in the order of the text."""
 
-    ways: tuple[Way, ...]
+    readings: tuple[Reading, ...]
     types: tuple[pa.DataType, ...]
-    guards: tuple[Way, ...]
+    guards: tuple[Reading, ...]
     pinned: frozenset[int]
     values: tuple[Any, ...]
 
@@ -172,16 +172,18 @@ class Lifter:
 
     # --- pinned constants ---
 
-    def look_at(self, expressions: Iterable[Expression], fixed: Iterable[Expression] = ()) -> None:
+    def find_pinned(
+        self, expressions: Iterable[Expression], fixed: Iterable[Expression] = ()
+    ) -> None:
         """Find the constants that are pinned; so is a token that became no constant.
 
         Constants of `fixed` expressions are pinned.
         """
         seen: set[int] = set()
         for expression in expressions:
-            self._look(expression, seen, fixed=False)
+            self._visit(expression, seen, fixed=False)
         for expression in fixed:
-            self._look(expression, seen, fixed=True)
+            self._visit(expression, seen, fixed=True)
         self._pinned |= set(range(len(self._text.texts))) - seen
         several = [places for places, _, _ in self._literals if len(places) > 1]
         while more := [p for p in several if 0 < len(self._pinned.intersection(p)) < len(p)]:
@@ -190,7 +192,7 @@ class Lifter:
         lifted.sort(key=lambda key: key[0])
         self._index = {key: index for index, key in enumerate(lifted)}
 
-    def _look(self, expression: Expression, seen: set[int], *, fixed: bool) -> None:
+    def _visit(self, expression: Expression, seen: set[int], *, fixed: bool) -> None:
         if isinstance(expression, Traced):
             places = self._of(expression.trace)
             self._literals.setdefault(self._key(expression), expression)
@@ -201,7 +203,7 @@ class Lifter:
             fixed = fixed or is_vector(expression) or _measures_fraction(expression)
             own = _PINNED.get(expression.function, ())
             for i, arg in enumerate(expression.args):
-                self._look(arg, seen, fixed=fixed or i in own)
+                self._visit(arg, seen, fixed=fixed or i in own)
 
     def _of(self, trace: Trace) -> tuple[int, ...]:
         if trace not in self._places:
@@ -222,25 +224,27 @@ class Lifter:
         index = self._index.get(self._key(part))
         return Literal(part.value, part.type) if index is None else Parameter(index, part.type)
 
-    def found(self, traces: Sequence[Trace]) -> Found | None:
+    def found(self, traces: Sequence[Trace]) -> LiftedConstants | None:
         """The parameters with the text's values; None if a second reading of them fails."""
         parts = [self._literals[key] for key in self._index]
-        ways = tuple(self._way(p.trace, p.trace.path(p.step)) for p in parts)
+        readings = tuple(self._reading(p.trace, p.trace.path(p.step)) for p in parts)
         guards = tuple(self._guards(traces))
         texts = self._text.texts
         try:
-            values = tuple(way.replay()(texts) for way in ways)
+            values = tuple(reading.replay()(texts) for reading in readings)
             for guard in guards:
                 guard.replay()(texts)
         except Misfit:
             return None
-        return Found(ways, tuple(p.type for p in parts), guards, frozenset(self._pinned), values)
+        return LiftedConstants(
+            readings, tuple(p.type for p in parts), guards, frozenset(self._pinned), values
+        )
 
-    def _way(self, trace: Trace, path: tuple[Step, ...]) -> Way:
+    def _reading(self, trace: Trace, path: tuple[Step, ...]) -> Reading:
         places = self._of(trace)
-        return Way(trace, path, places, tuple(self._text.units(places)))
+        return Reading(trace, path, places, tuple(self._text.units(places)))
 
-    def _guards(self, traces: Sequence[Trace]) -> Iterator[Way]:
+    def _guards(self, traces: Sequence[Trace]) -> Iterator[Reading]:
         """The checks: all other conversions of the lifted constants must have the same outcome."""
         known = {
             (places, negative, path[:length])
@@ -256,7 +260,7 @@ class Lifter:
                 key = (places, trace.negative, path)
                 if key not in known and not _is_certain(path):
                     known.add(key)
-                    yield self._way(trace, path)
+                    yield self._reading(trace, path)
 
 
 def _is_certain(path: Sequence[Step]) -> bool:

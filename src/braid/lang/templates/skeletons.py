@@ -44,7 +44,7 @@ _WAYS = 8
 _SURELY_SHORT = 9
 
 
-class Known(NamedTuple):
+class KnownQuery(NamedTuple):
     """A text that needs no parse, and its warnings."""
 
     template: Template
@@ -158,7 +158,7 @@ class Skeletons:
         self._shapes[key] = shape
         return shape
 
-    def find(self, outline: Outline, catalog: Catalog) -> Known | None:
+    def find(self, outline: Outline, catalog: Catalog) -> KnownQuery | None:
         """The template and the constants of a text, if a similar one was bound before."""
         shape = self._shapes.get(outline.key)
         name, texts = outline.publish, outline.texts
@@ -173,7 +173,7 @@ class Skeletons:
                     return _named(variant, values, name)
         return self._picked(outline, catalog) or self._assembled(outline, shape, catalog)
 
-    def _picked(self, outline: Outline, catalog: Catalog) -> Known | None:
+    def _picked(self, outline: Outline, catalog: Catalog) -> KnownQuery | None:
         """A text that shows attributes of a pattern which is known."""
         found = picked(outline)
         known = None if found is None else self.find(found.everything, catalog)
@@ -187,9 +187,11 @@ class Skeletons:
         template = self._shared(Template(outputs, whole.types, None, whole.views, whole.mode))
         name = outline.publish
         made = template if name is None else template.publishing(name)
-        return Known(made, known.values, known.warnings)
+        return KnownQuery(made, known.values, known.warnings)
 
-    def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
+    def _assembled(
+        self, outline: Outline, shape: Shape | None, catalog: Catalog
+    ) -> KnownQuery | None:
         """A text that is new as a whole, but consists of known parts."""
         made = self._assembler.assemble(outline, catalog) if outline.mode is None else None
         if made is None:
@@ -235,7 +237,7 @@ class Skeletons:
             return None
         return self._new(outline.key, Shape.of(query, outline, tokens))
 
-    def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> Known:
+    def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> KnownQuery:
         """Make a template of a bound query, and cache it for similar ones."""
         own = outline.publish
         outputs, ready = bound.outputs, bound.ready
@@ -286,9 +288,9 @@ def _expressions(outputs: Outputs) -> Iterator[Expression]:
     return (e for o in outputs for node in walk_nodes(o.node) for e in expressions_of(node))
 
 
-def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> Known:
+def _named(variant: _Variant, values: tuple[Any, ...], name: str | None) -> KnownQuery:
     template = variant.template if name is None else variant.template.publishing(name)
     warnings = variant.warnings
     if variant.ranges:
         warnings = (*warnings, *warnings_of(variant.ranges, values))
-    return Known(template, values, warnings)
+    return KnownQuery(template, values, warnings)

@@ -28,6 +28,7 @@ from braid.algebra.expressions import (
 from braid.algebra.nodes import Iterate, Sequence
 from braid.operators.pattern.disjunctive_keys import MAX_ALTERNATIVES, alternatives_of
 from braid.operators.pattern.spec import AlternativeKey, Key, Last, StepRecipe, StepSpec, key_of
+from braid.plan.aggregate_constants import lift_aggregate
 from braid.plan.column_names import (
     attribute_of_first,
     closure,
@@ -95,7 +96,7 @@ def parts_of(
     rebind = None
     if isinstance(node, Iterate):
         rebind = lifter.lift(renamed(node.rebind, names))
-    lifted = tuple(replace(last, update=lifter.lift(last.update)) for last in lasts)
+    lifted = tuple(replace(last, update=lift_aggregate(lifter, last.update)) for last in lasts)
     return Parts(
         keys,
         ordered,
@@ -219,7 +220,7 @@ def _has_constants(expressions: Iterable[Expression | None]) -> bool:
     lifter = Lifter()
     for expression in expressions:
         if expression is not None:
-            lifter.lift(expression)
+            lift_aggregate(lifter, expression)
     return bool(lifter.constants)
 
 

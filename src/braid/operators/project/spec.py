@@ -7,7 +7,6 @@ from functools import cached_property
 
 from braid.algebra.expressions import (
     Expression,
-    Ref,
 )
 from braid.algebra.schema import Schema
 from braid.algebra.text import show
@@ -37,7 +36,7 @@ class ProjectSpec(Spec):
 
     def describe(self) -> str:
         shown = (
-            name if isinstance(e, Ref) and e.name == name else f"{show(e)} AS {name}"
+            show(e) if name.startswith("=") or show(e) == name else f"{show(e)} AS {name}"
             for name, e in self.items
         )
         return shown_columns(f"project {', '.join(shown)}")

@@ -132,7 +132,7 @@ def control_columns(frame: DataFrame) -> DataFrame:
         said += [f"{name} is {types[name].simpleString()}" for name in wrong]
         raise ConfigError(
             "E416",
-            f"this is no stream of changes: {'; '.join(said)}",
+            f"this is not a stream of changes: {'; '.join(said)}",
             "columns: op STRING, id STRING, text STRING, at TIMESTAMP (or BIGINT for ticks)",
         )
     moment = F.col("at").cast("timestamp") if timed else None

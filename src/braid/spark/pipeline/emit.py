@@ -98,7 +98,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class Late:
-    """Events that came after their time had been closed: stream, start, end, payload (VARIANT)."""
+    """Events that came after the watermark: stream, start, end, payload (VARIANT)."""
 
     time: pa.DataType
 

@@ -148,7 +148,7 @@ def _rows_of(table: pa.Table) -> int:
 def add_results(rows: Rows, group: ResultGroup, wanted: frozenset[str] | None = None) -> None:
     """The results of many queries, cut so that each piece fits an envelope.
 
-    Those of streams that are not among `wanted` (None: all are) are only counted: nobody reads them.
+    Results of streams outside `wanted` (None: all are wanted) are only counted.
     """
     if wanted is not None and group.stream not in wanted:
         rows.add(RESULT, group.stream, len(group))

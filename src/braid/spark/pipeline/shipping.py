@@ -38,12 +38,12 @@ _SETTLED: set[str] = set()
 
 
 def settle(what: str | None = None) -> None:
-    """Put all that a worker process holds now out of sight of the collector of garbage.
+    """Freeze all objects of a worker process, so that the garbage collector ignores them.
 
-    Spark collects garbage after every task, which walks over every object there is: the compiler's
-    modules alone take longer than a small batch. To be called at the end of a task after something
-    was made that stays; with a name, only the first time. What an earlier call put out of sight
-    and nobody uses any more is found first.
+    Spark collects garbage after every task, which visits every object: the compiler's modules alone
+    take longer than a small batch. Call this at the end of a task that made permanent objects; with
+    a name, only the first call has an effect. Objects of an earlier call that are no longer used
+    are freed first.
     """
     if what in _SETTLED or TaskContext.get() is None:
         return

@@ -67,7 +67,7 @@ class SavedPlan:
     options: Options = Options()  # noqa: RUF009 -- frozen
     #: The constraints that were declared, by name.
     declared: tuple[Constraint, ...] = ()
-    #: The streams of each source, in Spark's order; None if nobody said.
+    #: The streams of each source, in Spark's order; None if unknown.
     sources: list[list[str]] | None = None
     #: Whether beats are a source of the pipeline (see `beats`).
     beats: bool = False
@@ -206,7 +206,7 @@ class SavedPlan:
             ]
             raise CheckpointError(
                 "E415",
-                f"the checkpoint is of queries without state, and {', '.join(names[:5])} needs some",
+                f"the checkpoint has queries without state, but {', '.join(names[:5])} needs some",
                 _NEW,
             )
 

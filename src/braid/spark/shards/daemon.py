@@ -1,7 +1,6 @@
 """The process from which Spark forks its Python workers, with Braid already imported.
 
-A worker that imports the engine and the compiler of the kernels by itself needs seconds before
-its first row, and Spark starts one for every core and again whenever one was idle for a minute.
+A worker that imports the engine by itself needs a second or more before its first row, and Spark starts one for every core and again whenever one was idle for a minute.
 Forked from here it has them. Kernels themselves are loaded in the worker: which ones depends on
 the queries.
 """

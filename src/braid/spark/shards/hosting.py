@@ -150,7 +150,7 @@ class Hosting:
         job = self._job.open()
         if stored is None:
             if list(self._pages.keys()):
-                raise damaged(f"shard {label} has pages, and nothing says who wrote them", _ANEW)
+                raise damaged(f"shard {label} has pages but no record of what wrote them", _ANEW)
             self._is_new = True
             return job.fresh(label), False
         pages, is_own = self._read(label, str(stored[0]))

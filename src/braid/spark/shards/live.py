@@ -163,7 +163,7 @@ class Live:
         try:
             query = compile_query(added.text, self._catalog, query_id=name).query
             if not self._live_placement.are_filled(added.placement, query.publishes):
-                raise BraidError("E414", "its events are routed otherwise now")
+                raise BraidError("E414", "its events have another route now")
             self._catalog.add_query(query)
         except BraidError as error:
             self._forget(name)
@@ -230,7 +230,7 @@ class Live:
 
     def _add(self, change: Change, name: str, shard: Shard, outcome: Outcome) -> ChangeResult:
         if change.text is None:
-            raise _Refusal("to add a query takes its text")
+            raise _Refusal("a change that adds a query needs its text")
         self._check_free(name)
         query = compile_query(change.text, self._catalog, query_id=name).query
         self._check_streams_free(query.template)
@@ -242,7 +242,7 @@ class Live:
         except PlacementRefused as refusal:
             self._catalog.remove_query(name)
             if not refusal.wanted:
-                raise _Refusal(f"it cannot run beside what it reads: {refusal}") from None
+                raise _Refusal(f"it cannot run with the queries that it reads: {refusal}") from None
             self.waiting.append(change)
             outcome.wanted.update(refusal.wanted)
             return ChangeResult.of(change, WAITING, unit=unit)
@@ -296,7 +296,7 @@ class Live:
                 f"there is a query {name!r} until it is dropped at {self.ending[name][0]}"
             )
         if any(waiting.id == name for waiting in self.waiting):
-            raise _Refusal(f"there is a query {name!r} already: it waits for a restart")
+            raise _Refusal(f"query {name!r} already exists: it waits for a restart")
 
     def _check_streams_free(self, template: Template) -> None:
         for name in self.ending:

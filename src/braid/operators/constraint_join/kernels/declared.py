@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import canonical_float, mix
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.rows import is_null

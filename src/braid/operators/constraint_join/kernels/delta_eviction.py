@@ -13,8 +13,8 @@ Only rows that come are observed: rows that go were there before. `watch.py` jud
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import mix
 from braid.jit.records import Words
 from braid.jit.rows import is_null

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at
 from braid.operators.constraint_join.kernels.delta_eviction import (

@@ -9,8 +9,8 @@ needs no key: the key of its row is there.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import mix
 from braid.jit.records import Words
 from braid.jit.runtime import ROWS, address, kernel

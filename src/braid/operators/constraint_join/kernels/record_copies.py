@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.bloom_filter import add_key
 from braid.jit.records import Words
 from braid.jit.runtime import ROWS, WORDS, address, kernel

@@ -9,8 +9,8 @@ small table then remembers that no more rows of the key are on disk.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.bloom_filter import add_key, may_contain
 from braid.jit.hashing import mix
 from braid.jit.records import Words

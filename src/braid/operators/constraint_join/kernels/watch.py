@@ -13,8 +13,8 @@ that looked at one and found nothing looks at the other next.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import canonical_float
 from braid.jit.records import Words
 from braid.jit.runtime import kernel

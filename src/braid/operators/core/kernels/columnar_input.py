@@ -8,8 +8,8 @@ into it from the columns, and are overwritten when the loop has gone on.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import WORDS, kernel, load_foreign

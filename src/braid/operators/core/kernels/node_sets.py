@@ -16,12 +16,12 @@ from typing import Annotated, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from braid.jit import types
 from braid.jit.memory import release, resized
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import COMPILED, kernel
+from braid.jit.types import intrinsic
 
 BITS, ALL = -1, -2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.rows import any_null, is_null, set_null
 from braid.jit.runtime import (

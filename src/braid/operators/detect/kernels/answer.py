@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, kernel
 from braid.operators.detect.kernels.bits import find_batch
 from braid.operators.detect.kernels.follow import follow_batch

@@ -9,8 +9,8 @@ out gives (`synopses.py`); where that would take less, it is left to it.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import kernel, load_half
 from braid.operators.detect.kernels.synopses import (
     CELLS,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, kernel
 from braid.operators.detect.kernels.synopses import deadline_of
 from braid.operators.detect.kernels.verify import CAME, LEFT

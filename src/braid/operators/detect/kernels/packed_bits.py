@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import WORDS, kernel
 from braid.operators.detect.kernels.synopses import HALF, LOW
 from braid.operators.select.kernels.asc import lowest_bit, without_lowest

@@ -7,8 +7,8 @@ is mostly zeros, and multiplying a vector by it is one turn for each event.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.runtime import ROWS, WORDS, kernel, load_half
 
 #: A bound never says more.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Record, i64, record
 from braid.jit.runtime import kernel
 

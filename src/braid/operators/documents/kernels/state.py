@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.runtime import kernel
 from braid.operators.documents.kernels.key_table import look, mixed, note

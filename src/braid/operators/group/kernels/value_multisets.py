@@ -15,8 +15,8 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.runtime import COMPILED, kernel
 from braid.jit.strings import string_compare

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import types
-
+from braid.jit import types
 from braid.jit.records import Words
 from braid.jit.rows import FREE
 from braid.jit.runtime import kernel

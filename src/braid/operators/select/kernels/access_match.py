@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.memory import release, resized
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import address, kernel, prefetch

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import COMPILED, address, kernel
+from braid.jit.types import intrinsic
 from braid.operators.core.kernels.clauses import (
     HIGHEST,
     IN,

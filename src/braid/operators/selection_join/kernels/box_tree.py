@@ -22,12 +22,12 @@ from typing import Annotated, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from braid.jit import types
 from braid.jit.memory import resized
 from braid.jit.records import Halves, Record, Words, i64, record
 from braid.jit.runtime import COMPILED, WORDS, kernel, prefetch
+from braid.jit.types import intrinsic
 from braid.operators.core.kernels.clauses import HIGHEST, NULL_KEY
 from braid.operators.core.kernels.node_sets import lowest, without_lowest
 

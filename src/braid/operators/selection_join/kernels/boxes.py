@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Halves, Record, Words, i64, record
 from braid.jit.runtime import ROWS, WORDS, address, kernel, prefetch
 from braid.operators.core.kernels.clauses import NULL_KEY, atom_holds

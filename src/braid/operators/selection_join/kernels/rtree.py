@@ -11,8 +11,8 @@ have nothing in common. `scales` has the least and the greatest end that is fini
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Halves
 from braid.jit.runtime import WORDS, address, kernel
 from braid.operators.selection_join.kernels.box_tree import (

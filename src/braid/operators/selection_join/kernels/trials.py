@@ -6,8 +6,8 @@ Each trial does what the loop does with the newest events of an input, and leave
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.records import Halves, Words
 from braid.jit.ring import event_at
 from braid.jit.runtime import kernel

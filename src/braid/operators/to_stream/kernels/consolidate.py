@@ -7,8 +7,8 @@ NULL, NaN equals NaN, and -0.0 equals 0.0; strings are equal if their codes are.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import canonical_float, mix
 from braid.jit.memory import release, resized
 from braid.jit.records import Record, Words, i64, record

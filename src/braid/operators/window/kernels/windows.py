@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numba import types
 
+from braid.jit import types
 from braid.jit.hashing import mix
 from braid.jit.memory import resized
 from braid.jit.records import Halves, Record, Words, i64, record

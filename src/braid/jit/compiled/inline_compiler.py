@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+
+from braid.cache_directory import cache_directory
+from braid.jit.compiled import cpu
+from braid.jit.compiled.cache import digest_of_function
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 
@@ -79,14 +84,48 @@ class PartCompiler(Compiler):
         return super().define_pipelines()
 
 
+class _Place(_CacheLocator):
+    """Where parts are kept: in the cache directory, in a folder for each version of their sources."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    @classmethod
+    def from_function(cls, function: Any, _path: Any) -> _Place | None:
+        directory, digest = cache_directory(), digest_of_function(function)
+        if directory is None or digest is None:
+            return None
+        return cls(str(directory / "parts" / f"{function.__module__}-{digest}"))
+
+    def get_cache_path(self) -> str:
+        return self._directory
+
+    def get_source_stamp(self) -> str:
+        return cpu.versions()
+
+    def get_disambiguator(self) -> None:
+        return None
+
+
+class _PartCacheImpl(CompileResultCacheImpl):
+    _locator_classes: ClassVar[list[Any]] = [_Place]
+
+
+class _PartCache(FunctionCache):
+    _impl_class = _PartCacheImpl
+
+
 def as_part(function: Callable[..., Any], **options: Any) -> Any:
-    """The function for kernels to call; what is kept of it on disk is beside what Python calls."""
+    """The function for kernels to call; kept in the cache directory if its sources identify it."""
     copied = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__,
         function.__closure__,
     )  # fmt: skip
     copied.__module__ = function.__module__
     copied.__qualname__ = f"part.{function.__qualname__}"
-    return numba.njit(
+    part = numba.njit(
         pipeline_class=PartCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
     )(copied)
+    if _Place.from_function(copied, None) is not None:
+        part._cache = _PartCache(copied)
+    return part

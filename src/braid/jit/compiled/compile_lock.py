@@ -1,10 +1,9 @@
-"""Of processes that need a kernel at the same time one compiles it, and the others take its result.
+"""When several processes need the same kernel, one compiles it and the others wait for the result.
 
-Spark starts a worker for every core, and the first time that a machine runs a job all of them want
-the same kernels at once: each would compile them all. Results are kept on disk, so whoever comes
-later needs only to wait. What is locked is a byte of a file beside the results, another one for
-each kernel: the system lets go of it when a process ends, whichever way. Where files cannot be
-locked, everybody compiles.
+Spark starts a worker for every core, and all of them need the same kernels at once. Results are kept in
+the cache directory, so a process that waits finds them there. The lock is a byte of a file in that
+directory, another one for each kernel: the system releases it when a process ends, in any way. Where
+files cannot be locked, each process compiles.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from braid.cache_directory import cache_directory
 
 fcntl: ModuleType | None
 try:
@@ -29,7 +29,8 @@ except ImportError:  # not a system with POSIX locks
 def compiled_once(function: Callable[..., Any]) -> Iterator[None]:
     """Inside, no other process compiles this function. Threads of one process do not wait here:
     the compiler itself lets only one of them in."""
-    file = _file(str(Path(function.__code__.co_filename).parent / "__pycache__"), os.getpid())
+    directory = cache_directory()
+    file = None if directory is None else _file(str(directory), os.getpid())
     if fcntl is None or file is None:
         yield
         return
@@ -46,9 +47,8 @@ def compiled_once(function: Callable[..., Any]) -> Iterator[None]:
 
 @functools.cache
 def _file(directory: str, _process: int) -> int | None:
-    """Open as long as the process lives: to close it would let go of all of its locks."""
+    """Open as long as the process lives: to close it would release all of its locks."""
     try:
-        os.makedirs(directory, exist_ok=True)
         return os.open(os.path.join(directory, "compiling.lock"), os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         return None

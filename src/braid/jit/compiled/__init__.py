@@ -1,0 +1,1 @@
+"""Machine code of kernels: compiled, kept, found again and loaded."""
