@@ -25,6 +25,7 @@ from braid.engine.io.ingest import END, START, Ends, plain
 from braid.engine.io.ordering import NEVER, Ordering, Part
 from braid.engine.io.results import Emission, Paired, ResultGroup
 from braid.engine.io.row_encoder import RowEncoder
+from braid.engine.io.shared_events import completed
 from braid.engine.options import ShardOptions
 from braid.engine.planner import read_shapes
 from braid.engine.query_lifetimes import QueryLifetimes
@@ -294,17 +295,12 @@ class Shard:
                 self.reports.late(self._streams[stream].name)
 
     def _completed(self, channel: str, events: pa.RecordBatch) -> pa.RecordBatch:
-        """Events with all attributes of the channel that they are in: NULL where their own stream has
-        none. Queries of that stream don't read these."""
-        source = channel.split(FEED)[0]
-        if source not in self._sharable:
+        """Events with all attributes of the channel that they are in."""
+        streams = channel.split(FEED)
+        if streams[0] not in self._sharable:
             return events
-        known = set(events.schema.names)
-        for attribute in self._shapes[source].schema:
-            if attribute.name not in known:
-                nothing = pa.nulls(events.num_rows, attribute.type)
-                events = events.append_column(attribute.name, nothing)
-        return events
+        own = [self._streams[stream] for stream in streams]
+        return completed(events, own, self._shapes[streams[0]])
 
     def accept_shared(
         self,
@@ -560,8 +556,9 @@ class Shard:
             self._clocks.restore(meta.spans)
         for number, channel, events in state.saved_events(pages, meta):
             for part in self._channels_of(channel):
-                state.check_events(events, self._shapes[part.split(FEED)[0]], number)
-                self._ordering.restore_chunks([(number, part, events)])
+                whole = self._completed(part, events)
+                state.check_events(whole, self._shapes[part.split(FEED)[0]], number)
+                self._ordering.restore_chunks([(number, part, whole)])
         state.restore_values(pages, meta, self._context.values)
         return state.saved_states(pages, meta)
 
