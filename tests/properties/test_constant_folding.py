@@ -97,6 +97,8 @@ TEXTS = (
     "SELECT * FROM FILTER{{x >= :lo AND x <= {n}}}(A)",
     "SELECT * FROM FILTER{{y < {r} OR x = {n}}}(A)",
     "SELECT k, x + {n} AS more FROM FILTER{{x IN ({m}, {n})}}(A)",
+    "SELECT * FROM FILTER{{x + :lo > k OR x + {n} > k OR x + :w > k}}(A)",
+    "SELECT * FROM A NEXT{{$2.x <> :lo AND $2.x <> :w AND ($2.k = :w OR $2.k = :lo)}} B",
     "SELECT * FROM A NEXT{{$2.k = $1.k AND $2.x >= {n} AND DUR <= {m}}} B",
     "SELECT * FROM A NEXT{{$2.x > $1.x + {n}}} B",
     "SELECT * FROM FILTER{{y > {r}}}(A NEXT{{$2.x <> {n} AND DUR <= 5}} B)",
@@ -138,7 +140,7 @@ def workloads(draw: Draw) -> Workload:
 
 #: Types, and values: small ones, and some whose sums do not fit or whose keys are not exact.
 PARAMETERS = {
-    "lo": ("BIGINT", st.sampled_from([0, 1, 2, 3, -1, 2**62, 2**63 - 1, -(2**63)])),
+    "lo": ("BIGINT", st.sampled_from([0, 1, 1, 2, 3, -1, 2**62, 2**63 - 1, -(2**63)])),
     "w": ("BIGINT", st.sampled_from([0, 1, 2, 3, 2**62])),
     "f": ("DOUBLE", st.sampled_from([0.0, 0.5, 1.0, 2.5, -1.0, 1e300])),
 }

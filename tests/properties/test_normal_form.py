@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -84,10 +85,13 @@ def test_templates_in_other_words_share_all_operators(data: st.DataObject) -> No
     check_sharing(data, drawn(data, of_template, repeats=False))
 
 
-@given(st.data())
-def test_equal_queries_in_other_words_are_the_same_nodes(data: st.DataObject) -> None:
+@pytest.mark.parametrize("query_of", [query, of_template])
+@given(data=st.data())
+def test_equal_queries_in_other_words_are_the_same_nodes(
+    query_of: Callable[[str, Node], Query], data: st.DataObject
+) -> None:
     """With equal constants they also share all state."""
-    written = drawn(data, query, repeats=True)
+    written = drawn(data, query_of, repeats=query_of is query)
     events = written.other.events
     expected(written.other, events)
     sent = tuple((name, event) for name, found in events.items() for event in found)

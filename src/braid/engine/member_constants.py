@@ -12,7 +12,7 @@ template as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,12 @@ import pyarrow as pa
 from braid.algebra.bounds import bound_durations
 from braid.algebra.expressions import Expression, Literal, Parameter, transform, walk
 from braid.algebra.templates import Members, Output, Template, map_expressions, plain
+from braid.engine.exchangeable_constants import (
+    groups_of,
+    merged,
+    repetitions,
+    sorted_constants,
+)
 from braid.operators.core.constant_folding import folded, is_foldable
 from braid.operators.core.values import Words
 
@@ -33,49 +39,89 @@ class Part(NamedTuple):
     rows: Words
 
 
-class Folding(NamedTuple):
-    """A folded template, and the expressions that its further parameters stand for."""
+class Folding:
+    """The expressions that further parameters of a template stand for, and the parameters that may
+    change places. `own`: the folded template; None if it is the template of the members."""
 
-    template: Template
-    computed: tuple[Expression, ...]
+    def __init__(
+        self, template: Template, own: Template | None, computed: tuple[Expression, ...] = ()
+    ) -> None:
+        self.own = own
+        self.computed = computed
+        self.groups = groups_of(template)
+        self._merged: dict[tuple[bool, ...], Template] = {}
+
+    def parts(self, members: Members, rows: Words, more: Sequence[pa.Array]) -> Iterator[Part]:
+        """Members with further constants, each constant in its place; `rows`: which they are."""
+        values = sorted_constants((*members.values, *more), self.groups)
+        whole = Members(self.own or members.template, members.ids, values)
+        equal = repetitions(values, self.groups, len(members))
+        if not equal.any():
+            yield Part(whole, rows)
+            return
+        for choice in np.unique(equal, axis=0):
+            own = np.flatnonzero((equal == choice).all(axis=1))
+            chosen = taken(whole, own)
+            template = self._said_once(whole.template, tuple(choice.tolist()))
+            yield Part(Members(template, chosen.ids, chosen.values), rows[own])
+
+    def _said_once(self, template: Template, equal: tuple[bool, ...]) -> Template:
+        if not any(equal):
+            return template
+        if equal not in self._merged:
+            self._merged[equal] = merged(template, self.groups, equal)
+        return self._merged[equal]
 
 
-#: The foldings of templates that are in use; None if there is nothing to fold.
-_FOLDINGS: WeakKeyDictionary[Template, Folding | None] = WeakKeyDictionary()
+class Foldings(NamedTuple):
+    """What becomes of a template: `folded` is None if it has nothing to fold."""
+
+    plain: Folding
+    folded: Folding | None
 
 
-def folding_of(template: Template) -> Folding | None:
-    """How a template is folded; worked out once."""
+#: What becomes of the templates that are in use; None: they stay as they are.
+_FOLDINGS: WeakKeyDictionary[Template, Foldings | None] = WeakKeyDictionary()
+
+
+def foldings_of(template: Template) -> Foldings | None:
+    """What becomes of a template; worked out once."""
     if template not in _FOLDINGS:
-        _FOLDINGS[template] = _folding(template)
+        plain_, folded_ = Folding(template, None), _folding(template)
+        changes = folded_ is not None or bool(plain_.groups)
+        _FOLDINGS[template] = Foldings(plain_, folded_) if changes else None
     return _FOLDINGS[template]
 
 
 def templates_of(template: Template) -> tuple[Template, ...]:
-    """The templates that members of a template may have in the plan."""
-    folding = folding_of(template)
-    return (template,) if folding is None else (template, folding.template)
+    """The templates that decide about what members of a template read."""
+    foldings = foldings_of(template)
+    if foldings is None or foldings.folded is None or foldings.folded.own is None:
+        return (template,)
+    return (template, foldings.folded.own)
 
 
 def parts_of(members: Members) -> Iterator[Part]:
     """The members with all their constants, by the template that they have in the plan."""
-    folding, every = folding_of(members.template), np.arange(len(members))
-    if folding is None:
+    foldings, every = foldings_of(members.template), np.arange(len(members))
+    if foldings is None:
         yield Part(members, every)
         return
-    more = [folded(e, members.values, len(members)) for e in folding.computed]
+    if foldings.folded is None:
+        yield from foldings.plain.parts(members, every, ())
+        return
+    more = [folded(e, members.values, len(members)) for e in foldings.folded.computed]
     known = np.ones(len(members), np.bool_)
     for array in more:
         known &= array.is_valid().to_numpy(zero_copy_only=False)
     if known.all():
-        yield Part(Members(folding.template, members.ids, (*members.values, *more)), every)
+        yield from foldings.folded.parts(members, every, more)
         return
     rows, others = every[known], every[~known]
     if len(rows):
-        chosen = taken(members, rows)
-        values = tuple(array.take(pa.array(rows)) for array in more)
-        yield Part(Members(folding.template, chosen.ids, (*chosen.values, *values)), rows)
-    yield Part(taken(members, others), others)
+        values = [array.take(pa.array(rows)) for array in more]
+        yield from foldings.folded.parts(taken(members, rows), rows, values)
+    yield from foldings.plain.parts(taken(members, others), others, ())
 
 
 def taken(members: Members, rows: Words) -> Members:
@@ -111,4 +157,4 @@ def _folding(template: Template) -> Folding | None:
         return None
     types = (*template.types, *(parameter.type for parameter in computed.values()))
     made = Template(outputs, types, views=template.views, mode=template.mode)
-    return Folding(made, tuple(computed))
+    return Folding(made, made, tuple(computed))

@@ -5,9 +5,8 @@ lie `link_size` bytes apart, in an array of their own or inside the slots. A has
 OUTSIDE in its place marks a slot that is in no chain. So a table grows without reading what a slot
 holds.
 
-A table whose slots leave one by one has links in both directions (`TwoWayLink`), and its slots enter
-by `insert_two_way` and `rechain_two_way`. In all other tables, a slot stays until the table is
-rebuilt.
+A table whose slots leave often has links in both directions (`TwoWayLink`), and uses `insert_two_way`,
+`remove` and `rechain_two_way`. In all other tables, `remove_by_search` searches the chain for the slot.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ LEAST_CHAINS = 16
 class Link(Record):
     """The place of a slot in a chain."""
 
-    next: i64
     hash: i64
+    next: i64
 
 
 @record
 class TwoWayLink(Link):
-    """The place of a slot in a chain that it can leave."""
+    """The place of a slot in a chain that it leaves without a search."""
 
     previous: i64
 
@@ -132,6 +131,22 @@ def insert(table: HashTable, slot: int, hash_: int) -> None:
 
 
 @kernel()
+def remove_by_search(table: HashTable, slot: int) -> None:
+    """Take a slot out of its chain, which is searched from its head."""
+    link = link_of(table, slot)
+    chain = link.hash & table.mask
+    other = table.heads[chain]
+    if other == slot:
+        table.heads[chain] = link.next
+    else:
+        before = link_of(table, other)
+        while before.next != slot:
+            before = link_of(table, before.next)
+        before.next = link.next
+    link.hash = OUTSIDE
+
+
+@kernel()
 def rechain(table: HashTable, slots: int, chains: int) -> None:
     """Put the first `slots` slots, by the hashes that they have, into so many new chains."""
     make_chains(table, chains)
@@ -146,7 +161,7 @@ def rechain(table: HashTable, slots: int, chains: int) -> None:
 
 @kernel()
 def insert_two_way(table: HashTable, slot: int, hash_: int) -> None:
-    """Put a slot at the head of its chain, from which `remove` takes it."""
+    """Put a slot at the head of its chain."""
     chain, link = hash_ & table.mask, _two_way(table, slot)
     following = table.heads[chain]
     link.next = following

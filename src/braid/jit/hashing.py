@@ -28,12 +28,3 @@ def canonical_float(word: int) -> int:
     if exponent == np.int64(0x7FF0000000000000) and (word & np.int64(0x000FFFFFFFFFFFFF)) != 0:
         return _NAN
     return word
-
-
-_SEED = np.int64(0x9E3779B97F4A7C)
-
-
-@kernel()
-def add_word(hash_: int, word: int) -> int:
-    """The hash of what had a hash, followed by a word."""
-    return mix(hash_ + word + _SEED)

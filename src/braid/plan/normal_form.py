@@ -41,6 +41,7 @@ from braid.algebra.nodes import (
     SameTime,
     Select,
     Union,
+    walk_nodes,
 )
 from braid.algebra.nodes import Sequence as NextNode
 from braid.algebra.relations import ToStream, rebuilt
@@ -246,6 +247,14 @@ def membership_of_one_to_equality(call: Call) -> Expression | None:
 _List = tuple[Expression, tuple[Expression, ...]]
 
 
+def repeated_members_to_one(call: Call) -> Expression | None:
+    """a IN (5, 7, 5)  ->  a IN (5, 7)"""
+    values = tuple(dict.fromkeys(call.args[1:]))
+    if call.function != "in" or len(values) == len(call.args) - 1:
+        return None
+    return Call("in", (call.args[0], *values), BOOLEAN)
+
+
 def _with_lists(call: Call, list_of: Callable[[Expression], _List | None]) -> Expression | None:
     """The junction with one list for each expression that several parts compare with constants."""
     lists: dict[Expression, list[_List]] = {}
@@ -313,11 +322,21 @@ def commuted_to_order(call: Call) -> Expression | None:
 
     s * 2 + a  ->  a + s * 2
     """
+    return _sorted(call, 0) if _commutes(call) else None
+
+
+def _commutes(call: Call) -> bool:
     if call.function in _COMMUTATIVE:
-        alike = call.args[0].type == call.args[1].type and kind_of(call.args[0].type) in _NUMBERS
-    else:
-        alike = call.function in _EXTREMES and kind_of(call.type) is not Kind.FLOAT
-    return _sorted(call, 0) if alike else None
+        return call.args[0].type == call.args[1].type and kind_of(call.args[0].type) in _NUMBERS
+    return call.function in _EXTREMES and kind_of(call.type) is not Kind.FLOAT
+
+
+def exchangeable(call: Call) -> tuple[Expression, ...]:
+    """The arguments of a call that may stand in any order."""
+    if call.function == "in":
+        return call.args[1:]
+    is_symmetric = call.function in _DUAL or MIRRORED.get(call.function) == call.function
+    return call.args if is_symmetric or _commutes(call) else ()
 
 
 def parts_to_order(call: Call) -> Expression | None:
@@ -369,26 +388,34 @@ def _full_order_of(expression: Expression) -> tuple[str, tuple[str, ...]]:
 
 # ---- all of them ----
 
-REWRITES: tuple[Rewrite, ...] = (
-    cast_to_own_type_to_operand,
-    cast_of_widened_to_cast,
+#: The rewrites in order, by the functions that they change.
+_COMPARED: tuple[Rewrite, ...] = (
     comparison_of_widened_to_comparison,
-    not_of_not_to_operand,
-    not_of_comparison_to_comparison,
-    not_of_junction_to_junction,
-    not_of_truth_to_truth,
     comparison_with_truth_to_operand,
+    operands_to_order,
+)
+_JOINED: tuple[Rewrite, ...] = (
     nested_junction_to_flat,
     truth_in_junction_to_less,
     repeated_parts_to_one,
     equalities_to_membership,
     inequalities_to_exclusion,
-    membership_of_one_to_equality,
-    operands_to_order,
-    commuted_to_order,
     parts_to_order,
-    members_to_order,
 )
+_BY_FUNCTION: dict[str, tuple[Rewrite, ...]] = {
+    "cast": (cast_to_own_type_to_operand, cast_of_widened_to_cast),
+    "not": (
+        not_of_not_to_operand,
+        not_of_comparison_to_comparison,
+        not_of_junction_to_junction,
+        not_of_truth_to_truth,
+    ),
+    "in": (repeated_members_to_one, membership_of_one_to_equality, members_to_order),
+    **dict.fromkeys(MIRRORED, _COMPARED),
+    **dict.fromkeys(_DUAL, _JOINED),
+    **dict.fromkeys((*_COMMUTATIVE, *_EXTREMES), (commuted_to_order,)),
+}
+REWRITES = tuple(dict.fromkeys(rewrite for own in _BY_FUNCTION.values() for rewrite in own))
 
 
 def normal(expression: Expression) -> Expression:
@@ -401,7 +428,7 @@ def _normal(call: Call) -> Expression:
     args = tuple([normal(arg) for arg in call.args])
     if any(new is not old for new, old in zip(args, call.args, strict=True)):
         call = Call(call.function, args, call.type)
-    for rewrite in REWRITES:
+    for rewrite in _BY_FUNCTION.get(call.function, ()):
         found = rewrite(call)
         if found is not None:
             return normal(found)
@@ -414,7 +441,9 @@ def _normal(call: Call) -> Expression:
 @lru_cache(1 << 14)
 def normal_node(node: Node) -> Node:
     """The normal form of a query's operators: of their expressions, and of unions."""
-    return _unions_in_order(map_expressions(node, normal))
+    changed = map_expressions(node, normal)
+    has_unions = any(isinstance(part, Union) for part in walk_nodes(changed))
+    return _unions_in_order(changed) if has_unions else changed
 
 
 def _unions_in_order(node: Node) -> Node:

@@ -230,3 +230,13 @@ def test_a_declared_key_that_is_broken_loses_nothing() -> None:
     assert join.held("S1") == set()
     assert join.take("S2", (6, 21)) == [(6, 5, 21, 3)]
     assert join.logic.describe()["broken_keys"]
+
+
+@pytest.mark.parametrize("rows", [3, 15, 16, 17, 32])
+def test_a_key_is_broken_whenever_its_second_row_comes(rows: int) -> None:
+    """Also when the index grows just then: it has 16 chains at first."""
+    join = Join(STAR, mode="exact")
+    join.take("S2", *((number, 0) for number in range(rows)))
+    assert join.logic.describe()["broken_keys"] == {}
+    join.take("S2", (0, 1))
+    assert join.logic.describe()["broken_keys"] == {"k2": rows + 1}

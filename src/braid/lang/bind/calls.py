@@ -58,7 +58,7 @@ def bind_call(binder: Expressions, node: syntax.Apply) -> Expression:
         raise Problem("E117", f"{name} takes no {what}", node.at)
     if registered is not None:
         args = typed(binder, node, registered.arguments)
-        return Call(UDF_PREFIX + name, args, registered.returns)
+        return Call(UDF_PREFIX + name, args, registered.returns, registered.cost)
     if lower in _PLAIN:
         return _plain(binder, node, *_PLAIN[lower])
     if lower in _HANDLERS:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
 
 from braid.algebra.types import canonical, type_named, type_names
+from braid.algebra.user_functions import Function
 from braid.errors import ConfigError
 from braid.lang.parse.problems import alternatives
 
-
-@dataclass(frozen=True)
-class Function:
-    """A scalar function; `call` takes one Python value for each argument."""
-
-    name: str
-    call: Callable[..., Any]
-    arguments: tuple[pa.DataType, ...]
-    returns: pa.DataType
+__all__ = ["Function", "Functions"]
 
 
 class Functions:
@@ -35,6 +28,9 @@ class Functions:
         call: Callable[..., Any],
         arguments: Sequence[pa.DataType | str],
         returns: pa.DataType | str,
+        *,
+        vectorized: bool = False,
+        cost: float = 1.0,
     ) -> Function:
         """Register `call` for queries. Types are Arrow types or names such as "DOUBLE"."""
         from braid.lang.bind.calls import is_builtin
@@ -43,7 +39,13 @@ class Functions:
             raise ConfigError("E156", f"{name!r} cannot be the name of a function")
         if is_builtin(name) or name in self._known:
             raise ConfigError("E155", f"there is a function {name!r} already")
-        function = Function(name, call, tuple(map(_type, arguments)), _type(returns))
+        if vectorized and not arguments:
+            hint = "leave out vectorized=True"
+            raise ConfigError("E157", f"{name}: a vectorized function needs an argument", hint)
+        if not (isfinite(cost) and cost > 0):
+            raise ConfigError("E157", f"{name}: cost must be a positive number, not {cost}")
+        types = tuple(map(_type, arguments))
+        function = Function(name, call, types, _type(returns), vectorized, float(cost))
         self._known[name] = function
         return function
 

@@ -14,7 +14,7 @@ from braid.algebra.bounds import bound_durations
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read
 from braid.algebra.templates import Output, map_expressions
-from braid.lang.bind.user_functions import Function
+from braid.algebra.user_functions import Function
 from braid.lang.bind.warnings import Warnings, warnings_about
 from braid.lang.parse.limits import MAX_DEPTH
 from braid.lang.templates.constant_replay import Replay

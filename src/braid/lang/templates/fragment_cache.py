@@ -19,13 +19,14 @@ from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.relations import ToStream
 from braid.algebra.templates import Output, map_expressions
 from braid.algebra.types import BOOLEAN
+from braid.algebra.user_functions import Function
 from braid.lang.bind.binder import Binder
 from braid.lang.bind.constant_traces import Trace
 from braid.lang.bind.constants import Constants
 from braid.lang.bind.dependencies import dependencies
 from braid.lang.bind.lookups import Sources, lookup_in
 from braid.lang.bind.scopes import Bound, Scope
-from braid.lang.bind.user_functions import Function, Functions
+from braid.lang.bind.user_functions import Functions
 from braid.lang.bind.warnings import Warnings
 from braid.lang.parse import syntax
 from braid.lang.parse.parser import depth_of, parse, parse_expression

@@ -19,10 +19,10 @@ from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.templates import Output, Template
+from braid.algebra.user_functions import Function
 from braid.lang.bind.constant_traces import Trace
 from braid.lang.bind.dependencies import dependencies
 from braid.lang.bind.empty_ranges import Range, ranges_of, warnings_of
-from braid.lang.bind.user_functions import Function
 from braid.lang.bind.views import View, view_names
 from braid.lang.bind.warnings import Warnings
 from braid.lang.parse import syntax

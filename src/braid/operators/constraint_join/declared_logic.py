@@ -62,7 +62,7 @@ _ORDERS = {
     ConstraintKind.DESCENDING: DESCENDS,
 }
 _DAY = 86_400_000_000
-#: Of so many queries that come together and don't use a constraint each is told.
+#: If more queries come together that don't use a constraint, only so many are named.
 _NAMED = 16
 
 #: Side and row of the event that breaks a constraint, and by how much (None: of a key).
@@ -81,17 +81,17 @@ class DeclaredWatchLogic(WatchesConstraint):
     def __init__(self, spec: DeclaredWatchSpec, context: Context) -> None:
         self._spec, self._context = spec, context
         self.stopped: dict[int, int] = {}
-        #: What has broken it; whether nobody knows yet, else who else is to be told.
+        #: What has broken it; whether that is new, else the queries that it is still to be reported to.
         self.broken: Broken | None = None
         self._is_news = False
-        self._untold: dict[str, int] = {}
-        #: All queries, by words that tell them apart; those that know of it; those that came before
-        #: the first event, who may have known of it before a restart.
+        self._unreported: dict[str, int] = {}
+        #: All queries, by words that identify them; those that it was reported to; those that came
+        #: before the first event, which may have known of it before a restart.
         self._queries: list[Words] = []
-        self._told: Words = np.empty(0, np.int64)
+        self._reported_to: Words = np.empty(0, np.int64)
         self._first: list[Constants] | None = []
-        #: Queries whose joins don't use it, and why; those that are to be told, and by which words
-        #: those are known that have been told.
+        #: Queries whose joins don't use it, and why; those that this is still to be reported to, and the
+        #: words of those that it was reported to.
         self._unused: dict[str, str] = {}
         self._unaware: dict[str, int] = {}
         self._aware: Words = np.empty(0, np.int64)
@@ -133,7 +133,7 @@ class DeclaredWatchLogic(WatchesConstraint):
             self._unused[names[-1]] = f"{why} (so it is with {more:,} more queries)"
 
     def unused(self, is_there: Callable[[str], bool]) -> list[tuple[str, str]]:
-        """Queries whose joins don't use it and that have not been told yet, and why."""
+        """Queries whose joins don't use it and that were not reported yet, and why."""
         self._unused = {name: why for name, why in self._unused.items() if is_there(name)}
         found = [(name, self._unused[name]) for name in self._unaware if name in self._unused]
         self._aware = np.append(self._aware, np.array(list(self._unaware.values()), np.int64))
@@ -141,11 +141,11 @@ class DeclaredWatchLogic(WatchesConstraint):
         return found
 
     def _tell(self, newcomers: Constants) -> None:
-        """Queries that come later are told of it, unless they know it."""
+        """Report it to queries that come later, unless they know it."""
         words = newcomers.identity
-        untold = np.flatnonzero(~np.isin(words, self._told))
-        names: list[str] = newcomers.ids.take(pa.array(untold)).to_pylist()
-        self._untold.update(zip(names, words[untold].tolist(), strict=True))
+        unreported = np.flatnonzero(~np.isin(words, self._reported_to))
+        names: list[str] = newcomers.ids.take(pa.array(unreported)).to_pylist()
+        self._unreported.update(zip(names, words[unreported].tolist(), strict=True))
 
     def dismiss(self, numbers: Words) -> Words:
         return np.empty(0, np.int64)
@@ -178,17 +178,19 @@ class DeclaredWatchLogic(WatchesConstraint):
         more."""
         if self.broken is None:
             self.broken, self._is_news = broken, True
-            self._told = np.concatenate([self._told, *self._queries])
+            self._reported_to = np.concatenate([self._reported_to, *self._queries])
             self._watch.forget()
 
     def news(self) -> tuple[Broken, list[str] | None] | None:
-        """What is to be told, and to whom: None are all whose joins read the streams."""
-        if self.broken is None or not (self._is_news or self._untold):
+        """What is to be reported, and to which queries: None are all whose joins read the streams."""
+        if self.broken is None or not (self._is_news or self._unreported):
             return None
-        told = None if self._is_news else list(self._untold)
-        self._told = np.append(self._told, np.array(list(self._untold.values()), np.int64))
-        self._is_news, self._untold = False, {}
-        return self.broken, told
+        queries = None if self._is_news else list(self._unreported)
+        self._reported_to = np.append(
+            self._reported_to, np.array(list(self._unreported.values()), np.int64)
+        )
+        self._is_news, self._unreported = False, {}
+        return self.broken, queries
 
     # ---- state ----
 
@@ -199,15 +201,15 @@ class DeclaredWatchLogic(WatchesConstraint):
     def snapshot(self) -> State:
         state = self._watch.saved() | {"aware": self._aware}
         if self.broken is not None:
-            state["broken"], state["told"] = _as_words(self.broken), self._told
+            state["broken"], state["told"] = _as_words(self.broken), self._reported_to
         return state
 
     def restore(self, state: State) -> None:
-        """What was broken has been told to those who were there."""
-        self._is_news, self._untold = False, {}
+        """A broken constraint was reported to the queries that were there."""
+        self._is_news, self._unreported = False, {}
         self._aware = state.get("aware", self._aware[:0])
         self._unaware = {n: word for n, word in self._unaware.items() if word not in self._aware}
-        self._told = state.get("told", self._told[:0])
+        self._reported_to = state.get("told", self._reported_to[:0])
         self.broken = _as_broken(state["broken"]) if "broken" in state else None
         self._watch = self._made()
         if self.broken is None:
@@ -448,7 +450,7 @@ def _how(own: pa.DataType, other: pa.DataType) -> tuple[int, int]:
     return kernel.PLAIN, 1
 
 
-# ---- a break that has been told, as words ----
+# ---- a break that was reported, as words ----
 
 
 def _as_words(broken: Broken) -> Words:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from braid.jit import memory, records
+from braid.jit.hash_table import TwoWayLink
 from braid.operators.constraint_join.fields import Records
 from braid.operators.constraint_join.kernels import record_copies as copies
 from braid.operators.constraint_join.kernels.records import Edge as EdgeRecord
@@ -16,9 +17,9 @@ from braid.operators.constraint_join.probes import ProbedStores
 from braid.operators.constraint_join.spec import KEEPS, ConstraintJoinSpec
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
-from braid.operators.join.kernels.store import LINK_WORDS
 from braid.operators.join.probe_orders import Key, Lookup
 
+_LINK_WORDS = TwoWayLink.stride // 8
 #: The fields of a store that are saved.
 SAVED = [
     "arrivals",
@@ -88,7 +89,7 @@ class Stores(ProbedStores[Frame]):
             links_from = record_words + Neighbours.stride // 8
             store["width"], store["base"] = shape.layout.width, shape.layout.base
             store["record_words"] = record_words
-            store["slot_words"] = links_from + LINK_WORDS * len(own)
+            store["slot_words"] = links_from + _LINK_WORDS * len(own)
             store["size"] = inside.size
             store["by_rows"] = inside.kind == "rows"
             keeps = self._spec.keeps[number]
@@ -96,7 +97,7 @@ class Stores(ProbedStores[Frame]):
             store["first_index"], store["index_count"] = own[0], len(own)
             store["edge_count"] = len(edges)
             for place, index in enumerate(own):
-                self.indexes["link_word"][index] = links_from + LINK_WORDS * place
+                self.indexes["link_word"][index] = links_from + _LINK_WORDS * place
             for place, edge in enumerate(edges):
                 record = self._edges[number, place]
                 record["other"] = edge.second
@@ -182,12 +183,13 @@ class Stores(ProbedStores[Frame]):
     def nbytes(self) -> int:
         slots = int((self.stores["capacity"] * self.stores["slot_words"]).sum())
         buffers = int(self.stores["buffer"]["room"].sum())
-        heads = int((self.indexes["mask"] + 1).sum())
+        heads = int((self.indexes["chains"]["mask"] + 1).sum())
         return 8 * (slots + buffers + heads)
 
     def release(self) -> None:
         """Give all memory back; nothing can be done with it any more."""
-        for at in [*self.stores["slots"].tolist(), *self.indexes["heads"].tolist()]:
+        chains = self.indexes["chains"]
+        for at in [*self.stores["slots"].tolist(), *chains["heads"].ravel().tolist()]:
             memory.free(at)
-        self.stores["slots"] = self.indexes["heads"] = 0
+        self.stores["slots"] = chains["heads"] = 0
         self.release_vectors()

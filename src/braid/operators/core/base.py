@@ -7,7 +7,7 @@ each `end` in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.constraints import Watching
+from braid.algebra.user_functions import Function
 from braid.documents.reader import DocumentReader
 from braid.jit.runtime import address
 from braid.operators.core.batch import Batch, Later
@@ -40,7 +41,7 @@ class Context:
 
     values: Values = field(default_factory=Values)
     instance_budget: int = 1_000_000
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
     #: Calls of these functions that gave no value.
     failures: Failures = field(default_factory=Failures)
     selections: Selections = field(default_factory=Selections)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 from braid.jit import memory, records
+from braid.jit.hash_table import LEAST_CHAINS, chains_for, make_chains
 from braid.operators.core import checks
 from braid.operators.core.base import Held, State
 from braid.operators.core.batch import Index
@@ -22,7 +23,7 @@ from braid.operators.group.kernels.layout import (
     GroupTable,
     Multiset,
     Slot,
-    rebuild_chains,
+    place_slots,
     rehash,
 )
 from braid.operators.group.kernels.value_multisets import clear_values, list_values, load_values
@@ -30,9 +31,8 @@ from braid.operators.group.layout import GroupLayout, text_layout
 from braid.plan.deltas import WEIGHT
 from braid.plan.layout import Layout
 
-_LEAST_CHAINS = 16
 #: Columns of slots, and words of a sum of floats.
-_NODE, _HASH, _STAMP, _LINK = (Slot.word(name) for name in ("node", "hash", "stamp", "link"))
+_NODE, _HASH, _STAMP, _LINK = (Slot.word(name) for name in ("node", "hash", "stamp", "next"))
 _BASE, _WORDS = FloatSum.word("base"), FloatSum.word("words")
 _MULTISET_WORDS = Multiset.stride // 8
 
@@ -50,7 +50,8 @@ class GroupState:
         self.numbers: Words = np.zeros(GroupTable.stride // 8, np.int64)
         table = self._table = GroupTable.at(self.numbers)
         table.free, table.stamp = -1, 1
-        rebuild_chains(_LEAST_CHAINS, table, Frame.at(self._frame))
+        table.link_size = 8 * self._layout.width
+        make_chains(table, LEAST_CHAINS)
 
     def _release(self) -> None:
         kernel.release_all(self._frame, self.numbers)
@@ -189,11 +190,8 @@ class GroupState:
         groups[:, _NODE] = nodes[groups[:, _NODE]] if len(nodes) else -1
         count, table = len(groups), self._table
         table.high = table.count = table.room = count
-        table.slots = Slot(memory.resized(0, count * self._layout.width))
-        chains = _LEAST_CHAINS
-        while chains <= 2 * count:
-            chains *= 2
-        table.mask = chains - 1
+        place_slots(Slot(memory.resized(0, count * self._layout.width)), table)
+        table.mask = chains_for(2 * count + 1) - 1
         lost = groups[:, _NODE] < 0
         # Groups of nodes that nobody has any more lie under a number of their own until purged.
         nowhere = len(nodes) + int(nodes.max(initial=0)) + 1

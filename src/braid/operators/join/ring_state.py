@@ -13,6 +13,7 @@ import numpy as np
 from braid.errors import damaged
 from braid.jit import memory, records
 from braid.jit.expiry_heap import Expiry
+from braid.jit.hash_table import Link
 from braid.operators.core import checks
 from braid.operators.core.base import State
 from braid.operators.core.columns import Rows
@@ -39,7 +40,7 @@ class Rings(Holdings):
     frame_type = WindowFrame
     frame_words = WindowFrame.stride // 8
     extra = rings.CELL_WORDS
-    link_words = rings.EVENT_LINK_WORDS
+    link_words = Link.stride // 8
     _no_slot = 0
     frame: WindowFrame
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from braid.algebra.types import Kind, kind_of
 from braid.jit import memory, records
+from braid.jit.hash_table import TwoWayLink
 from braid.jit.runtime import address
 from braid.jit.vector import Vector
 from braid.operators.core import checks
@@ -39,7 +40,7 @@ class Holdings:
     frame_type: type[Frame] = Frame
     frame_words = Frame.stride // 8
     extra = slots.EXTRA
-    link_words = slots.LINK_WORDS
+    link_words = TwoWayLink.stride // 8
     #: What is in the place of the first free slot if there is none.
     _no_slot = -1
 
@@ -129,6 +130,7 @@ class Holdings:
         self._numbers[what] = number
         record = self._indexes[number]
         self._indexes[number] = 0
+        record["link_size"] = 8 * self.link_words
         record["keys"] = len(columns) // 2
         record["columns"] = address(columns)
         self._lay_band(what)

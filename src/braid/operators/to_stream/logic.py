@@ -16,6 +16,7 @@ import numpy as np
 from braid.algebra.types import Kind, kind_of
 from braid.errors import damaged
 from braid.jit import memory, records
+from braid.jit.rows import FREE
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -23,7 +24,6 @@ from braid.operators.core.bit_sets import BitSets, is_set
 from braid.operators.core.columns import Rows, nulls_of
 from braid.operators.core.constants import Constants
 from braid.operators.core.fanout import Fanout
-from braid.operators.core.kernels.instances import FREE
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Values, Words

@@ -18,7 +18,7 @@ from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
 from braid.jit.runtime import address
 from braid.jit.vector import take_words
-from braid.operators.constraint_join.delta.spill import ChangesAside, Rest
+from braid.operators.constraint_join.delta.spill import EvictionPause, SpilledChanges
 from braid.operators.constraint_join.delta.state import SAVED, ChangeStores
 from braid.operators.constraint_join.delta.watch import ChangesWatch
 from braid.operators.constraint_join.fields import read_fields, write_fields
@@ -28,7 +28,7 @@ from braid.operators.constraint_join.kernels.join import TAKEN, WANTED
 from braid.operators.constraint_join.kernels.records import CONFIRMED, COUNTED, UNCOUNTED
 from braid.operators.constraint_join.output import Output
 from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
-from braid.operators.constraint_join.watch.loss_estimate import Loss, Lossy
+from braid.operators.constraint_join.watch.loss_estimate import LossEstimate, Lossy
 from braid.operators.constraint_join.watch.report import Broken
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, OneForAll, State
@@ -42,7 +42,7 @@ from braid.plan.layout import Layout
 JUDGED = 1000
 #: How many of a hundred may have another one, if no result is lost by it.
 _OFTEN = 2
-#: Rows that come or go between two choices of orders, and two looks at what is held, at least.
+#: The rows that come or go between two choices of orders, and between two walks, at least.
 _ROUND = 8192
 
 
@@ -58,19 +58,19 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         self._keys = keys_of(spec)
         self._held = ChangeStores(spec, self._keys)
         self._frame = self._held.frame
-        self._aside = [ChangesAside(self._held, number) for number in range(len(spec.inputs))]
+        self._spilled = [SpilledChanges(self._held, number) for number in range(len(spec.inputs))]
         self._output = Output(spec, context, self._frame)
         self._exact = spec.mode is ConstraintMode.EXACT
         self._frame.spills = self._frame.early = self._exact
         self._frame.samples = round(1024 * context.watching.sample)
         self._frame.only_coming = spec.only_coming and not self._exact
         self._watch = ChangesWatch(spec, self._held, self._keys, context.watching)
-        # Rows have no room to remember why they would have been dropped: all are given up together.
-        self._loss = Loss(self._frame, 1, context.watching)
+        # Rows have no room to remember why they would have been dropped: all reasons are given up together.
+        self._loss = LossEstimate(self._frame, 1, context.watching)
         self._lossy: list[Lossy] = []
-        #: Rows that came or went since orders were chosen, and since what is held was gone through.
+        #: Rows that came or went since orders were chosen, and since the last walk.
         self._since = self._unwalked = 0
-        self._rest = Rest()
+        self._pause = EvictionPause()
         self._frame.turns = _ROUND
         if not self._exact or not context.spill_above:
             self._begin()
@@ -98,17 +98,17 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         return Batch(out)
 
     def _bring_back(self) -> None:
-        """Take rows into memory that one which comes or goes asks for, and remember that no more are
-        aside."""
+        """Reload the rows that a row looks up which comes or goes, and remember that no more are on
+        disk."""
         index = self._frame.wanted_index
         hash_ = self._frame.wanted_hash
-        self._aside[int(self._held.indexes["store"][index])].bring_back(index, hash_)
+        self._spilled[int(self._held.indexes["store"][index])].bring_back(index, hash_)
         place = (self._frame.passing, self._frame.pass_row)
         self._held.absent.note(index, hash_, (*self._held.feeds["row"].tolist(), *place))
         self._held.point_absent()
 
     def _tend(self) -> None:
-        """Let rows leave, and look after what is held."""
+        """Evict rows, and give memory back."""
         came = _ROUND - self._frame.turns
         self._frame.turns = _ROUND
         self._since += came
@@ -117,7 +117,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             self._watch.note_keys()
         if self._exact:
             self._turn_on_or_off()
-        # While results may still go, nothing leaves by which they are found.
+        # While results may still go, the rows by which they are found stay.
         unsure = self._frame.unsure != 0
         self._frame.owed = unsure
         if self._frame.observes and not unsure:
@@ -131,7 +131,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             self._give_up(self._frame.now)
 
     def _turn_on_or_off(self) -> None:
-        """While little is held nothing is observed, and nothing is put aside."""
+        """While few rows are held, nothing is observed and no row is spilled."""
         bytes_, above = self._held.nbytes, self._context.spill_above
         if self._frame.observes:
             if 2 * bytes_ < above:
@@ -145,7 +145,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         self._watch.begin()
 
     def _act(self) -> None:
-        """Judge what has been observed; from time to time go through what is held."""
+        """Judge the observations; from time to time collect rows."""
         if not self._exact and self._is_lossy():
             self._held.stores["one_result"] = UNCOUNTED
             return
@@ -155,12 +155,12 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             self._watch.rouse()
             if self._exact:
                 self._note_returns()
-            if not self._rest.of_others:
+            if not self._pause.of_others:
                 self._watch.collect()
             self._unwalked = 0
         if self._exact:
-            for aside in self._aside:
-                aside.write()
+            for spilled in self._spilled:
+                spilled.write()
 
     def _is_lossy(self) -> bool:
         """Whether more results were lost than may be: then rows are not dropped any more."""
@@ -175,17 +175,17 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     def _note_returns(self) -> None:
         """Let rows stay for a while if too many of those that left come back."""
-        returned = np.sum([aside.returned for aside in self._aside], axis=0)
-        self._rest.note(returned, self._unwalked)
-        self._frame.early = not self._rest.of_results
-        if self._rest.of_done:
+        returned = np.sum([spilled.returned for spilled in self._spilled], axis=0)
+        self._pause.note(returned, self._unwalked)
+        self._frame.early = not self._pause.of_results
+        if self._pause.of_done:
             covers = self._held.stores["one_result"]
             self._held.stores["one_result"] = np.minimum(covers, COUNTED)
 
     def _judge(self, number: int, store: Any) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
         first, again = int(store["first_results"]), int(store["further_results"])
-        if first + again < JUDGED or self._rest.of_done:
+        if first + again < JUDGED or self._pause.of_done:
             return
         known = store["one_result"] == CONFIRMED
         one = 100 * again <= _OFTEN * first if self._exact else not again
@@ -198,9 +198,9 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         self.stopped = {0: at}
         frame = self._frame
         frame.passing, frame.pending.count, frame.unsure, frame.owed = -1, 0, 0, 0
-        for number, aside in enumerate(self._aside):
+        for number, spilled in enumerate(self._spilled):
             self._held.forget(number)
-            aside.forget()
+            spilled.forget()
 
     @property
     def mode(self) -> ConstraintMode:
@@ -232,8 +232,8 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     @property
     def state_bytes(self) -> int:
-        aside = sum(aside.nbytes for aside in self._aside) if self._exact else 0
-        return self._held.nbytes + aside + self._watch.nbytes
+        spilled = sum(spilled.nbytes for spilled in self._spilled) if self._exact else 0
+        return self._held.nbytes + spilled + self._watch.nbytes
 
     @property
     def index_bytes(self) -> int:
@@ -247,9 +247,9 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             self._frame.observes,
         ]
         state: State = {STORES: np.concatenate([counted, np.array(own, np.int64)])}
-        for number, aside in enumerate(self._aside):
+        for number, spilled in enumerate(self._spilled):
             state[f"rows{number}"] = self._held.records(number)
-            state[f"aside{number}"] = aside.records()
+            state[f"aside{number}"] = spilled.records()
         state |= self._watch.saved()
         state["loss"] = self._loss.saved()
         budget = self._context.instance_budget
@@ -258,18 +258,18 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     def restore(self, state: State) -> None:
         counted = state[STORES]
-        checks.sized(counted, len(self._aside) * len(SAVED) + 3, "what was counted of inputs")
+        checks.sized(counted, len(self._spilled) * len(SAVED) + 3, "what was counted of inputs")
         write_fields(self._held.stores, SAVED, counted[:-3])
         self._frame.lost, self._held.all_inputs["arrivals"] = counted[-3], counted[-2]
         self._frame.observes = counted[-1]
         for number in range(len(self._spec.inputs)):
             width = int(self._held.stores["slot_words"][number])
             rows = checks.table(state, f"rows{number}", width)
-            aside = checks.table(state, f"aside{number}", width)
-            for own in (rows, aside):
+            spilled = checks.table(state, f"aside{number}", width)
+            for own in (rows, spilled):
                 weights = own[:, -1] >> FLAG_BITS
                 checks.within(weights, -checks.MOST, checks.MOST, "how often rows are there")
-            self._take(number, rows, aside)
+            self._take(number, rows, spilled)
         self._watch.take(state)
         if "loss" in state:
             self._loss.take(state["loss"])
@@ -277,17 +277,17 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
 
-    def _take(self, number: int, records: Rows, aside: Rows) -> None:
-        """Hold these rows, and those aside, instead of whatever there was."""
+    def _take(self, number: int, records: Rows, spilled: Rows) -> None:
+        """Replace all rows, in memory and on disk."""
         self._held.forget(number)
-        self._aside[number].forget()
+        self._spilled[number].forget()
         width = int(self._held.stores["slot_words"][number])
         self._held.take(number, records.reshape(-1, width))
-        self._aside[number].add(aside.reshape(-1, width))
+        self._spilled[number].add(spilled.reshape(-1, width))
 
     def _records(self, number: int) -> Rows:
-        """The rows of an input, in memory and aside."""
-        return np.concatenate([self._held.records(number), self._aside[number].records()])
+        """The rows of an input, in memory and on disk."""
+        return np.concatenate([self._held.records(number), self._spilled[number].records()])
 
     def held(self) -> Held | None:
         """All rows that are held, with the columns that have codes."""
@@ -348,14 +348,14 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             "looked_in_vain": 0,
             "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
-            # Where rows are put aside, they leave when their result has come, whoever asks.
+            # If rows are spilled, they leave when their result has come, whatever reads the output.
             "only_coming": self._spec.only_coming or self._exact,
             "inputs": [
-                # A row that is aside and has gone is there twice until they meet.
+                # A row on disk that has gone is there twice until both meet.
                 {"rows": n, "aside": a - 2 * g, "evicted": e, "returned": r, "most": m}
                 for n, a, g, e, r, m in self._held.stores[names].tolist()
             ],
-            "file_bytes": sum(aside.file_bytes for aside in self._aside),
+            "file_bytes": sum(spilled.file_bytes for spilled in self._spilled),
             "one_result": [bool(c == CONFIRMED) for c in covers],
             "constraints": self._watch.describe(),
             "broken_keys": self._watch.broken_keys(),

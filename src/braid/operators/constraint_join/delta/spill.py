@@ -11,8 +11,8 @@ from braid.operators.constraint_join.delta.state import ChangeStores
 from braid.operators.constraint_join.kernels.delta_spill import bring_back
 from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS
 from braid.operators.constraint_join.kernels.records import IN_RESULT
-from braid.operators.constraint_join.spill import rows as constraint_aside
-from braid.operators.constraint_join.spill.rows import Pieces
+from braid.operators.constraint_join.spill import rows as spilled_rows
+from braid.operators.constraint_join.spill.rows import SpilledPieces
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
 
@@ -21,13 +21,13 @@ from braid.operators.core.values import Words
 _RARELY, _LONGEST_REST = 500, 64
 
 
-class Rest:
-    """For how many rounds which rows stay in memory, since too many of those that left came back:
-    each costs as much time as some hundred others.
+class EvictionPause:
+    """For how many rounds rows stay in memory, because too many of those that left came back: each
+    costs as much time as some hundred others.
 
-    Rows that are done with leave when their result has come (`of_results`: not for now). If many
-    results go again, they leave when it has gone (`of_done`: not for now either). Rows that had no
-    result are another matter (`of_others`).
+    Rows that have one result leave when their result has come (`of_results`: not for now). If many
+    results go again, they leave when it has gone (`of_done`: not for now either). Rows without a result
+    are counted apart (`of_others`).
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def settled(records: Rows) -> Rows:
     return np.concatenate([rows[starts[kept]], last[kept, None]], axis=1)
 
 
-class ChangesAside(Pieces):
+class SpilledChanges(SpilledPieces):
     """The log of one input."""
 
     def __init__(self, held: ChangeStores, number: int) -> None:
@@ -84,18 +84,18 @@ class ChangesAside(Pieces):
     def write(self) -> None:
         super().write()
         gone, rows = int(self._store["spilled_deletions"]), int(self._store["spilled"])
-        if 2 * gone > max(constraint_aside.PIECE, rows - gone):
-            self._write_anew()
+        if 2 * gone > max(spilled_rows.PIECE, rows - gone):
+            self._rewrite()
 
-    def _write_anew(self) -> None:
-        """Let all rows that have gone meet those that they were."""
+    def _rewrite(self) -> None:
+        """Let all deletions meet their rows."""
         tier = max((piece.tier for piece in self.pieces), default=0)
         records = self._settled(self._all())
         self._drop(list(self.pieces))
         self._empty_buffer()
         if len(records):
             self._add_piece(records, tier)
-        self._filter_anew()
+        self._rebuild_filters()
 
     def _settled(self, records: Rows) -> Rows:
         left = settled(records)
@@ -124,7 +124,7 @@ class ChangesAside(Pieces):
         self._store["spilled_deletions"] += _gone(records)
 
     def records(self) -> Rows:
-        """All that is aside."""
+        """All rows of the log."""
         return settled(self._all())
 
     def forget(self) -> None:

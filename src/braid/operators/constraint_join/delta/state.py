@@ -124,7 +124,7 @@ class ChangeStores(ProbedStores[ChangesFrame]):
             if equal["probes"] < _JUDGED:
                 continue
             if equal["found"] > _LONG * equal["probes"] and not equal["half_heads"]:
-                heads = int(self.indexes["mask"][index + 1]) + 1
+                heads = int(self.indexes["half_mask"][index + 1]) + 1
                 kernel.index_changes(self.frame, number, index, heads)
             equal["probes"] = equal["found"] = 0
 
@@ -134,17 +134,17 @@ class ChangeStores(ProbedStores[ChangesFrame]):
         slots = int((self.stores["capacity"] * self.stores["slot_words"]).sum())
         made = self.indexes[self.indexes["half_heads"] != 0]
         links = int(self.stores["capacity"][made["store"]].sum())
-        heads = int((made["mask"] + 1).sum())
+        heads = int((made["half_mask"] + 1).sum())
         noted = self.frame.pending.room + self.frame.in_results.room
         buffers = int(self.stores["buffer"]["room"].sum())
         return 8 * (slots + links + noted + buffers) + 4 * heads
 
     def release(self) -> None:
         """Give all memory back; nothing can be done with it any more."""
-        indexes = [*self.indexes["half_heads"].tolist(), *self.indexes["links"].tolist()]
+        indexes = [*self.indexes["half_heads"].tolist(), *self.indexes["half_links"].tolist()]
         for at in [*self.stores["slots"].tolist(), *indexes]:
             memory.free(at)
         self.stores["slots"] = 0
-        self.indexes[["half_heads", "links"]] = 0
+        self.indexes[["half_heads", "half_links"]] = 0
         clear_vector(self.frame.pending)
         self.release_vectors()

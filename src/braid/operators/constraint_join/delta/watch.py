@@ -192,7 +192,7 @@ class ChangesWatch:
         self._point()
 
     def rouse(self) -> None:
-        """Look at the values of those inputs only of which a watch is awake."""
+        """Observe the values of those inputs only that have a watch which is awake."""
         until: list[int] = self._watches["sleeps_until"].tolist()
         for number, own in enumerate(self._of_columns):
             awake = min(until[own], default=0) <= self._held.arrivals[number]
@@ -201,7 +201,7 @@ class ChangesWatch:
     # ---- what is done about it ----
 
     def collect(self) -> int:
-        """Go through what is held: how many rows leave."""
+        """Collect rows; how many leave."""
         judge_looking(self._held.frame)
         now, left = self._held.frame.now, 0
         came = self._held.arrivals[self._watches["input"]]
@@ -226,8 +226,8 @@ class ChangesWatch:
         return left
 
     def _evaluate(self, walked: Words, before: Words) -> None:
-        """Watches that let too few rows go, of those that were gone through, are not worth the time
-        that they take, nor the results that they may cost: they are tried again later."""
+        """Give up watches that evict too few of the rows that were walked: they aren't worth the time
+        that they take, nor the results that they may lose. They are tried again later."""
         gone = self._watches["evicted"] - before
         for number in walked.nonzero()[0].tolist():
             if gone[number] < _WORTH * self._watching.worth * walked[number]:

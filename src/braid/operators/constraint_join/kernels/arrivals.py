@@ -18,8 +18,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.hashing import add_word, mix
+from braid.jit.hashing import mix
 from braid.jit.records import Words
+from braid.jit.row_keys import SEED
 from braid.jit.rows import is_null
 from braid.jit.runtime import ROWS, address, kernel
 from braid.operators.constraint_join.kernels.edges import (
@@ -294,7 +295,7 @@ def observe_waiting(frame: Frame, driver: int, edge: Edge, record: Words, hash_:
     if is_skipped(frame, watch, hash_):
         return
     largest, timed = np.int64(0), watch.timed != 0
-    slot = find(index, other, hash_)
+    slot = find(index, hash_)
     while slot >= 0:
         row = row_at(other, slot)
         marks = tail_of(other, row).marks
@@ -305,7 +306,7 @@ def observe_waiting(frame: Frame, driver: int, edge: Edge, record: Words, hash_:
                 largest = max(largest, frame.now - row[1])
             else:
                 largest = max(largest, store.arrivals - since)
-        slot = following_of(index, other, slot, hash_)
+        slot = following_of(index, slot, hash_)
     observe(frame, watch, store, largest, tail_of(store, record).number)
 
 
@@ -359,7 +360,7 @@ def observe_columns(frame: Frame, driver: int, record: Words) -> None:
         value = value_of(watch, record, store.base, column)
         number = tail_of(store, record).number
         # A value is observed if it is as a key: then a sample need not look at other events.
-        spread = add_word(np.int64(0), value) if kind == CLUSTERS else mix(number)
+        spread = mix(np.int64(value + SEED)) if kind == CLUSTERS else mix(number)
         if is_skipped(frame, watch, spread):
             continue
         if kind == CLUSTERS:

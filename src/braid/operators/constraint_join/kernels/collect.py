@@ -120,7 +120,7 @@ def _is_asked_for(frame: Frame, edge: Edge, store: Store, row: Words, alone: int
     unless it is in a result."""
     index, other = frame.indexes[edge.index], frame.stores[edge.other]
     hash_ = edge_hash(frame, edge, store, row)
-    slot = find(index, other, hash_)
+    slot = find(index, hash_)
     while slot >= 0:
         partner = row_at(other, slot)
         flags = tail_of(other, partner).flags
@@ -130,7 +130,7 @@ def _is_asked_for(frame: Frame, edge: Edge, store: Store, row: Words, alone: int
                     return True
             elif _needs_others(frame, edge.other, partner):
                 return True
-        slot = following_of(index, other, slot, hash_)
+        slot = following_of(index, slot, hash_)
     return False
 
 
@@ -150,9 +150,9 @@ def _evict_partners(frame: Frame, edge: Edge, store: Store, row: Words, reason: 
     """Evict the rows that join one which leaves, and nothing else."""
     index, other = frame.indexes[edge.index], frame.stores[edge.other]
     hash_ = edge_hash(frame, edge, store, row)
-    slot = find(index, other, hash_)
+    slot = find(index, hash_)
     while slot >= 0:
-        following = following_of(index, other, slot, hash_)
+        following = following_of(index, slot, hash_)
         saved = still_to_come(frame, other, row_at(other, slot))
         if evict(frame, other, slot, np.int64(0), reason):
             _credit(frame, saved)

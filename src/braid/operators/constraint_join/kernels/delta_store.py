@@ -90,17 +90,17 @@ def is_made(index: Index) -> bool:
 
 @kernel()
 def head_of(index: Index, hash_: int) -> int:
-    return index.half_heads[hash_ & index.mask]
+    return index.half_heads[hash_ & index.half_mask]
 
 
 @kernel()
 def next_slot(index: Index, slot: int) -> int:
-    return index.links[slot].next
+    return index.half_links[slot].next
 
 
 @kernel()
 def _chain(index: Index, slot: int, hash_: int) -> None:
-    heads, links, bucket = index.half_heads, index.links, hash_ & index.mask
+    heads, links, bucket = index.half_heads, index.half_links, hash_ & index.half_mask
     first, link = heads[bucket], links[slot]
     link.next = first
     link.previous = -1
@@ -111,22 +111,22 @@ def _chain(index: Index, slot: int, hash_: int) -> None:
 
 @kernel()
 def _unchain(index: Index, slot: int, row: Words, base: int) -> None:
-    links = index.links
+    links = index.half_links
     following, previous = links[slot].next, links[slot].previous
     if following >= 0:
         links[following].previous = previous
     if previous >= 0:
         links[previous].next = following
     else:
-        index.half_heads[hash_key(row, base, index) & index.mask] = following
+        index.half_heads[hash_key(row, base, index) & index.half_mask] = following
 
 
 @kernel()
 def _build_index(index: Index, store: Store, heads: int) -> None:
     """Chain all rows of an input in an index, in so many chains (a power of two)."""
     index.half_heads = Halves(resized(index.half_heads, heads // 2))
-    index.mask = heads - 1
-    index.links = HalfLink(resized(index.links, store.capacity))
+    index.half_mask = heads - 1
+    index.half_links = HalfLink(resized(index.half_links, store.capacity))
     for k in range(heads):
         index.half_heads[k] = -1
     for slot in range(store.high):
@@ -156,7 +156,7 @@ def _grow(indexes: Index, store: Store) -> None:
     for number in range(first, first + store.index_count):
         index = indexes[number]
         if is_made(index):
-            index.links = HalfLink(resized(index.links, room))
+            index.half_links = HalfLink(resized(index.half_links, room))
 
 
 @kernel()
@@ -174,7 +174,7 @@ def leading_hash(indexes: Index, store: Store, row: Words) -> int:
 @kernel()
 def fetch_head(index: Index, hash_: int) -> None:
     """Prefetch the head of a chain."""
-    prefetch(index.half_heads.after(hash_ & index.mask).address)
+    prefetch(index.half_heads.after(hash_ & index.half_mask).address)
 
 
 @kernel()
@@ -183,7 +183,7 @@ def fetch_first(index: Index, store: Store, hash_: int) -> None:
     slot = head_of(index, hash_)
     if slot >= 0:
         prefetch(row_at(store, slot).after(MASK).address)
-        prefetch(index.links[slot].address)
+        prefetch(index.half_links[slot].address)
 
 
 @kernel()
@@ -205,7 +205,7 @@ def add_row(indexes: Index, store: Store, row: Words, tail: int, hash_: int) -> 
     store.count += 1
     store.peak = max(store.count, store.peak)
     first, base = store.first_index, store.base
-    heads = indexes[first + 1].mask + 1
+    heads = indexes[first + 1].half_mask + 1
     if store.count > 2 * heads:
         _build_all(indexes, store, 2 * heads)
         return slot

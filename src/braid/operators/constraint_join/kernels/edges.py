@@ -29,4 +29,4 @@ def edge_hash(frame: Frame, edge: Edge, store: Store, row: Words) -> int:
 @kernel()
 def find_partner(frame: Frame, edge: Edge, hash_: int) -> int:
     """The newest row of the other input that has a key, or -1."""
-    return find(frame.indexes[edge.index], frame.stores[edge.other], hash_)
+    return find(frame.indexes[edge.index], hash_)

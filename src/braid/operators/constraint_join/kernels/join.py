@@ -13,7 +13,8 @@ import numpy as np
 from numba import types
 
 from braid.jit.records import Words
-from braid.jit.rows import is_null, set_null
+from braid.jit.row_keys import add_to_hash, same_value
+from braid.jit.rows import FREE, is_null, set_null
 from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at
 from braid.jit.vector import Vector, push, reserve
 from braid.operators.constraint_join.kernels.arrivals import mark_waiting, observe_arrival
@@ -52,9 +53,7 @@ from braid.operators.constraint_join.kernels.store import (
     tail_of,
 )
 from braid.operators.constraint_join.kernels.unique_keys import observe_keys
-from braid.operators.core.kernels.instances import FREE
 from braid.operators.join.kernels.frame import arrived, can_join
-from braid.operators.join.kernels.store import add_to_hash, same_value
 
 #: An instant that never comes.
 _NEVER = np.int64(4611686018427387905)
@@ -228,7 +227,7 @@ def _begin(frame: Frame, step: Step, level: Level) -> bool:
         return False
     index.probes += 1
     level.hash = hash_
-    level.slot = find(index, store, hash_)
+    level.slot = find(index, hash_)
     return True
 
 
@@ -251,7 +250,7 @@ def _next(frame: Frame, step: Step, level: Level) -> bool:
     base = store.base
     while slot >= 0:
         row = row_at(store, slot)
-        slot = following_of(index, store, slot, hash_)
+        slot = following_of(index, slot, hash_)
         if has_key(frame, step, index, row, base):
             index.found += 1
             frame.bound[step.input].row = row

@@ -1,7 +1,7 @@
 """The memory of a constraint join: its frame, the rows of each input, their indexes, and the watches.
 
 A *slot* holds a row and what ties it to others: the words of the row, a `Tail`, a `Neighbours`, and a
-`Link` for each index. The row with its tail is a *held row*: what is written to disk when the row is
+`TwoWayLink` for each index. The row with its tail is a *held row*: what is written to disk when the row is
 evicted. Joins of relations hold rows without most of that (`delta_store.py`).
 """
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from braid.jit.bloom_filter import BloomFilter
+from braid.jit.hash_table import HashTable
 from braid.jit.records import Halves, Record, Words, i32, i64, record
+from braid.jit.row_keys import KeyColumn
 from braid.jit.vector import Vector
 from braid.operators.join.kernels.frame import Bound, Feed, Source
-from braid.operators.join.kernels.store import KeyColumn
 
 #: The longest `Store.lifetime`.
 LONGEST_LIFETIME = 1 << 16
@@ -99,12 +100,10 @@ class Index(Record):
 
     #: The number of the store.
     store: i64
-    #: The first slot of each chain, and the number of chains less one.
-    heads: Words
-    mask: i64
     keys: i64
     columns: KeyColumn
-    #: The word of a slot where its link is.
+    #: The chains of slots, and the word of a slot where its link is.
+    chains: Annotated[HashTable, 1]
     link_word: i64
     #: Keys of rows on disk.
     spilled: Annotated[BloomFilter, 1]
@@ -126,11 +125,11 @@ class Index(Record):
     probes: i64
     found: i64
     observed: Annotated[ObservedKeys, 1]
-    #: Of relations instead of `heads` and `link_word`: halves of words (0: the index is not made). And
-    #: of the index of equal rows: whether rows are equal if their words are, because no column is a
-    #: float.
+    #: Of relations instead of `chains`: halves of words (no heads: the index isn't made). And of the
+    #: index of equal rows: whether rows are equal if their words are, because no column is a float.
     half_heads: Halves
-    links: HalfLink
+    half_mask: i64
+    half_links: HalfLink
     by_words: i64
 
 

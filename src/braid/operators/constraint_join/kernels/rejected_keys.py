@@ -53,9 +53,9 @@ def reject(frame: Frame, driver: int, record: Words) -> None:
         hash_ = edge_hash(frame, edge, store, record)
         add_to_two_words(own.rejected, hash_)
         other, index = frame.stores[edge.other], frame.indexes[edge.index]
-        back, slot = opposite(frame, edge), find(index, other, hash_)
+        back, slot = opposite(frame, edge), find(index, hash_)
         while slot >= 0:
-            following = following_of(index, other, slot, hash_)
+            following = following_of(index, slot, hash_)
             row = row_at(other, slot)
             if tail_of(other, row).marks[edge.back] >= 0:
                 mask = lookup_mask(frame, back, other, row)

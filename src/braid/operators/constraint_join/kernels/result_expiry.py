@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.hashing import add_word, canonical_float, mix
+from braid.jit.hashing import canonical_float, mix
+from braid.jit.row_keys import SEED
 from braid.jit.runtime import ROWS, WORDS, kernel
 
 
@@ -21,13 +22,13 @@ def canonical_floats(words: np.ndarray) -> np.ndarray:
 def combined(hashes: np.ndarray, words: np.ndarray) -> np.ndarray:
     out = np.empty(words.shape[0], np.int64)
     for k in range(words.shape[0]):
-        out[k] = mix(hashes[k] + add_word(np.int64(0), words[k]))
+        out[k] = mix(hashes[k] + mix(words[k] + SEED))
     return out
 
 
 @kernel()
 def _place(hash_: int, time: int, mask: int) -> int:
-    return mix(hash_ + add_word(np.int64(0), time)) & mask
+    return mix(hash_ + mix(time + SEED)) & mask
 
 
 @kernel()

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.jit.hash_table import (
+    Link,
+    chains_for,
+    equal_from,
+    insert_two_way,
+    link_of,
+    make_chains,
+    rechain_two_way,
+    remove,
+)
+from braid.jit.hash_table import first as first_of
 from braid.jit.memory import release, resized
 from braid.jit.records import Words
+from braid.jit.row_keys import hash_key as hash_columns
+from braid.jit.row_keys import same_key as same_columns
 from braid.jit.runtime import kernel
 from braid.operators.constraint_join.kernels.records import Index, Neighbours, Store, Tail
-from braid.operators.core.kernels.instances import FREE
-from braid.operators.join.kernels.store import Link, add_to_hash, same_value
 
 
 @kernel()
@@ -42,10 +53,13 @@ def _neighbours(store: Store, slot: int) -> Neighbours:
 
 @kernel()
 def hash_key(row: Words, base: int, index: Index) -> int:
-    value, columns = np.int64(0), index.columns
-    for k in range(index.keys):
-        value = add_to_hash(value, row, base, columns[k].column, columns[k].how)
-    return value & FREE
+    return hash_columns(row, base, index.columns, index.keys)
+
+
+@kernel()
+def same_key(index: Index, row: Words, other: Words, base: int) -> bool:
+    """Whether two rows of one input have one key."""
+    return same_columns(row, other, base, index.columns, index.keys)
 
 
 @kernel()
@@ -63,89 +77,45 @@ def is_over(store: Store, row: Words, now: int) -> bool:
 
 
 @kernel()
-def _link_of(index: Index, store: Store, slot: int) -> Link:
-    return Link(row_at(store, slot).after(index.link_word))
+def find(index: Index, hash_: int) -> int:
+    """The first slot of a chain that has this hash, or -1."""
+    return equal_from(index.chains, first_of(index.chains, hash_), hash_)
 
 
 @kernel()
-def _chain(index: Index, store: Store, slot: int, hash_: int) -> None:
-    heads, bucket = index.heads, hash_ & index.mask
-    first, link = heads[bucket], _link_of(index, store, slot)
-    link.next = first
-    link.previous = -1
-    link.hash = hash_
-    if first >= 0:
-        _link_of(index, store, first).previous = slot
-    heads[bucket] = slot
+def following_of(index: Index, slot: int, hash_: int) -> int:
+    """The next slot of a chain that has this hash, or -1."""
+    return equal_from(index.chains, link_of(index.chains, slot).next, hash_)
 
 
 @kernel()
-def _unchain(index: Index, store: Store, slot: int) -> None:
-    link = _link_of(index, store, slot)
-    following, previous = link.next, link.previous
-    if following >= 0:
-        _link_of(index, store, following).previous = previous
-    if previous >= 0:
-        _link_of(index, store, previous).next = following
-    else:
-        index.heads[link.hash & index.mask] = following
-
-
-@kernel()
-def rehash(indexes: Index, store: Store, heads: int) -> None:
-    """Chain all rows of an input again, in so many chains (a power of two) of each index."""
+def _point_to_links(indexes: Index, store: Store) -> None:
+    """Tell the chains of an input where its slots are now."""
     first = store.first_index
     for number in range(first, first + store.index_count):
         index = indexes[number]
-        index.heads = Words(resized(index.heads, heads))
-        index.mask = heads - 1
-        for k in range(heads):
-            index.heads[k] = -1
+        index.chains.links = Link(store.slots.after(index.link_word))
+        index.chains.link_size = 8 * store.slot_words
+
+
+@kernel()
+def _more_chains(indexes: Index, store: Store) -> None:
+    """Have twice as many chains, with newer rows before older ones."""
+    first = store.first_index
+    for number in range(first, first + store.index_count):
+        chains = indexes[number].chains
+        make_chains(chains, 2 * (chains.mask + 1))
         slot = store.oldest
         while slot >= 0:
-            row = row_at(store, slot)
-            _chain(index, store, slot, hash_key(row, store.base, index))
-            slot = neighbours_of(store, row).newer
-
-
-@kernel()
-def _first_with(index: Index, store: Store, slot: int, hash_: int) -> int:
-    """The slot itself or the first after it in its chain that has this hash, or -1."""
-    while slot >= 0:
-        link = _link_of(index, store, slot)
-        if link.hash == hash_:
-            return slot
-        slot = link.next
-    return np.int64(-1)
-
-
-@kernel()
-def find(index: Index, store: Store, hash_: int) -> int:
-    """The first slot of a chain that has this hash, or -1."""
-    return _first_with(index, store, index.heads[hash_ & index.mask], hash_)
-
-
-@kernel()
-def following_of(index: Index, store: Store, slot: int, hash_: int) -> int:
-    """The next slot of a chain that has this hash, or -1."""
-    return _first_with(index, store, _link_of(index, store, slot).next, hash_)
-
-
-@kernel()
-def same_key(index: Index, row: Words, other: Words, base: int) -> bool:
-    """Whether two rows of one input have one key."""
-    for k in range(index.keys):
-        key = index.columns[k]
-        if not same_value(row, base, key.column, other, base, key.column, key.how):
-            return False
-    return True
+            insert_two_way(chains, slot, link_of(chains, slot).hash)
+            slot = _neighbours(store, slot).newer
 
 
 # ---- rows ----
 
 
 @kernel()
-def _new_slot(store: Store) -> int:
+def _new_slot(indexes: Index, store: Store) -> int:
     slot = store.free
     if slot >= 0:
         store.free = row_at(store, slot)[0]
@@ -155,6 +125,7 @@ def _new_slot(store: Store) -> int:
         room = max(16, slot + slot // 2)
         store.slots = Words(resized(store.slots, room * store.slot_words))
         store.capacity = room
+        _point_to_links(indexes, store)
     store.high = slot + 1
     return slot
 
@@ -176,7 +147,9 @@ def _connect(store: Store, before: int, after: int) -> None:
 def add_row(indexes: Index, store: Store, record: Words, oldest: int) -> int:
     """Hold a row with its tail: as the newest or, if `oldest`, in its place among the oldest; its
     slot."""
-    slot = _new_slot(store)
+    if store.count > indexes[store.first_index].chains.mask:
+        _more_chains(indexes, store)
+    slot = _new_slot(indexes, store)
     row = row_at(store, slot)
     for word in range(store.record_words):
         row[word] = record[word]
@@ -209,24 +182,20 @@ def note_duplicate(index: Index, store: Store, row: Words) -> None:
 @kernel()
 def _index(indexes: Index, store: Store, slot: int, row: Words) -> None:
     first = store.first_index
-    heads = indexes[first].mask + 1
-    if store.count > heads:
-        rehash(indexes, store, 2 * heads)
-        return
     for number in range(first, first + store.index_count):
         index = indexes[number]
         hash_ = hash_key(row, store.base, index)
         index.seen += 1
-        if index.duplicates == 0 and find(index, store, hash_) >= 0:
+        if index.duplicates == 0 and find(index, hash_) >= 0:
             note_duplicate(index, store, row)
-        _chain(index, store, slot, hash_)
+        insert_two_way(index.chains, slot, hash_)
 
 
 @kernel()
 def remove_row(indexes: Index, store: Store, slot: int) -> None:
     first = store.first_index
     for number in range(first, first + store.index_count):
-        _unchain(indexes[number], store, slot)
+        remove(indexes[number].chains, slot)
     row = row_at(store, slot)
     own = neighbours_of(store, row)
     _connect(store, own.older, own.newer)
@@ -257,12 +226,11 @@ def compacted(indexes: Index, store: Store) -> None:
     slot, place = store.oldest, np.int64(0)
     while slot >= 0:
         row, target = row_at(store, slot), moved.after(place * words)
-        for word in range(store.record_words):
+        for word in range(words):
             target[word] = row[word]
-        own = neighbours_of(store, target)
+        slot, own = neighbours_of(store, row).newer, neighbours_of(store, target)
         own.older = place - 1
         own.newer = place + 1 if place + 1 < count else -1
-        slot = neighbours_of(store, row).newer
         place += 1
     release(store.slots)
     store.slots = moved
@@ -271,7 +239,7 @@ def compacted(indexes: Index, store: Store) -> None:
     store.free = -1
     store.oldest = 0 if count > 0 else -1
     store.newest = count - 1
-    heads = np.int64(16)
-    while heads < count:
-        heads *= 2
-    rehash(indexes, store, heads)
+    _point_to_links(indexes, store)
+    first = store.first_index
+    for number in range(first, first + store.index_count):
+        rechain_two_way(indexes[number].chains, count, chains_for(count))

@@ -19,7 +19,7 @@ from braid.operators.constraint_join.fields import Records
 from braid.operators.constraint_join.kernels.record_copies import add_spilled_keys
 from braid.operators.constraint_join.kernels.records import MASKED, RETURNED, Frame, Tail
 from braid.operators.constraint_join.probes import AbsentKeyTable
-from braid.operators.constraint_join.spill.file import Place, Scratch
+from braid.operators.constraint_join.spill.file import Place, SpillFile
 from braid.operators.constraint_join.state import Stores
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
@@ -65,7 +65,7 @@ class Held(Protocol):
     def hashes(self, index: int, records: Rows) -> Words: ...
 
 
-class Pieces:
+class SpilledPieces:
     """The rows of one input on disk: a file of pieces, a buffer of the rows of the next piece, and the
     filters of their keys."""
 
@@ -73,7 +73,7 @@ class Pieces:
         self._held, self._number = held, number
         self._store = held.stores[number]
         self._indexes, self._record = indexes, words
-        self._file = Scratch()
+        self._file = SpillFile()
         self.pieces: list[Piece] = []
         self._filters: dict[int, Words] = {}
         for index in self._indexes:
@@ -97,7 +97,7 @@ class Pieces:
                 self._add_piece(records)
             self._empty_buffer()
         if any(self._crowded(index) for index in self._indexes):
-            self._filter_anew()
+            self._rebuild_filters()
 
     def _waiting(self) -> Rows:
         """The rows of the buffer, as a view."""
@@ -147,7 +147,7 @@ class Pieces:
         return self._records(piece)[kept]
 
     def add(self, records: Rows) -> None:
-        """Put rows aside that come from elsewhere."""
+        """Spill rows that come from elsewhere."""
         if len(records):
             self._add_piece(records)
             self._store["spilled"] += len(records)
@@ -163,10 +163,10 @@ class Pieces:
     def _crowd(self, index: int, keys: Words) -> None:
         add_spilled_keys(self._held.frame, index, keys)
         if self._crowded(index):
-            self._filter_anew()
+            self._rebuild_filters()
 
-    def _filter_anew(self) -> None:
-        """Filters of what is still aside, with room for half as much again at least."""
+    def _rebuild_filters(self) -> None:
+        """Build the filters again of the rows that are on disk, with room for half as many again at least."""
         waiting = self._waiting()
         lasting = [self._lasting(self._records(piece)) for piece in self.pieces]
         count = len(waiting) + sum(int(own.sum()) for own in lasting)
@@ -241,11 +241,11 @@ class Pieces:
         return np.concatenate(parts)
 
     def forget(self) -> None:
-        """Nothing is aside."""
+        """Forget all rows on disk."""
         self._empty_buffer()
         self._drop(self.pieces)
         self._store["spilled"] = 0
-        self._filter_anew()
+        self._rebuild_filters()
         self._held.absent.forget()
 
     @property
@@ -258,8 +258,8 @@ class Pieces:
         return self._file.nbytes
 
 
-class Aside(Pieces):
-    """The rows of one input that are aside, with their windows."""
+class SpilledRows(SpilledPieces):
+    """The rows of one input on disk, with their windows."""
 
     def __init__(self, held: Stores, number: int) -> None:
         store = held.stores[number]
@@ -282,8 +282,8 @@ class Aside(Pieces):
         return ~self._over(records, self._held.frame.now)
 
     def add(self, records: Rows) -> None:
-        """Put rows aside that come from elsewhere, to be found by every key: what was known of those
-        who ask for them is not known here."""
+        """Spill rows that come from elsewhere, to be found by every key: which keys look them up isn't
+        known here."""
         own = records.copy()
         own[:, self._flags_at] &= (1 << MASKED) - 1
         super().add(own)
@@ -309,14 +309,14 @@ class Aside(Pieces):
         return np.asarray(records[:, 1] < now - size)
 
     def records(self, now: int) -> Rows:
-        """All rows that are aside and in their windows."""
+        """All rows on disk that are in their windows."""
         records = self._all()
         return records[~self._over(records, now)]
 
     # ---- time ----
 
     def pass_time(self, now: int) -> None:
-        """Forget pieces that are over; without any, begin the file anew."""
+        """Drop pieces whose rows have all left their windows."""
         size, store = int(self._store["size"]), self._store
         if size < 0 or not self.pieces:
             return
@@ -329,4 +329,4 @@ class Aside(Pieces):
         self._drop(over)
         store["spilled"] -= sum(p.rows - len(p.taken) for p in over)
         if not store["spilled"]:
-            self._filter_anew()
+            self._rebuild_filters()

@@ -1,10 +1,10 @@
-"""Which of the constraints that hold are worth using, by what each saves and what it costs.
+"""Chooses the constraints that are worth using, by what each saves and what it costs.
 
-Both are measured while a join runs. What is *saved*: of the rows that left because of a constraint
-their bytes, each for the time that it would have stayed; as a part of the same of all rows that came.
-What it *costs*: the time of its observations (their number, and how long one takes: it is tried on
-rows that are held) and of the walks over rows that it lets leave; as a part of the time that the join
-took. A constraint that saves less than it costs is given up, and tried again later.
+Both are measured while a join runs. A constraint *saves* the bytes of the rows that left because of it,
+each for the time that it would have stayed; as a part of the same of all rows that came. It *costs* the
+time of its observations (their number, and how long one takes, tried on rows that are held) and of the
+walks over the rows that it evicts; as a part of the time that the join took. A constraint that saves less
+than it costs is given up, and tried again later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from braid.operators.core.values import Words
 
 #: Events after which it is measured what constraints save and cost, at least.
 EVALUATED = 16_384
-#: What costs less than this part of the time more than it saves is watched all the same.
+#: A watch that costs less than this part of the time more than it saves is used nevertheless.
 _LITTLE = 0.01
 #: How often in a row a constraint is found not to be worth its time before it is given up.
 _DOUBTS = 2
@@ -170,7 +170,7 @@ class Choice:
         proving = (watches["phase"] == PROVES) & (watches["k"] < ENDLESS)
         for number, watch in enumerate(watches):
             observed, saved = (int(word) for word in counted[number])
-            # What only looks lets nobody go: what it costs is little, and to measure it is more.
+            # A watch that looks evicts no rows: it costs little, and to measure it costs more.
             if not observed or not bytes_ or watch["phase"] != PROVES:
                 self._doubts[number] = 0
                 continue

@@ -49,7 +49,7 @@ class Lossy:
         )
 
 
-class Loss:
+class LossEstimate:
     """What a join has lost, by reason, and the reasons that it has given up."""
 
     def __init__(self, frame: Frame, reasons: int, watching: Watching) -> None:

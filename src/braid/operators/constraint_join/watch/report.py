@@ -1,4 +1,4 @@
-"""What a join tells of a constraint that it watches."""
+"""What a join reports of a constraint that it watches."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Broken:
         distance: int | None,
     ) -> Broken:
         """By an event of a stream: its number, when it came, its values by attribute. A shard sees
-        parts of streams; what is told is said of the streams."""
+        parts of streams; the report is about the streams."""
         target = constraint.target and split_channel(constraint.target)[0]
         declared = replace(constraint, stream=split_channel(constraint.stream)[0], target=target)
         names, shown = ", ".join(values), ", ".join(values.values())

@@ -33,7 +33,7 @@ class OneResult:
         for words in (self._uncounted, self._vain, self._counted):
             words[:] = 0
 
-    def judge(self, number: int, store: Any, *, resting: bool) -> None:
+    def judge(self, number: int, store: Any, *, paused: bool) -> None:
         if store["one_result"] == UNCOUNTED:
             if store["arrivals"] < self._uncounted[number]:
                 return
@@ -47,7 +47,7 @@ class OneResult:
             enough = max(enough, 4 * isqrt(store["count"]))
             if store["arrivals"] - self._counted[number] < 2 * store["count"]:
                 return
-        if first + again < enough or resting:
+        if first + again < enough or paused:
             return
         if self._mode is ConstraintMode.MONITORED and store["one_result"] != CONFIRMED:
             # A second result may come at the end of a window: it is to be seen that none does.

@@ -32,7 +32,7 @@ _KINDS = {
 
 
 class Breaks:
-    """What has been broken of what was declared, and what of that has been told.
+    """The declared constraints that are broken, and which of these were reported.
 
     `what`: of each watch its kind, its input, and the column or the input that waits.
     """
@@ -50,7 +50,7 @@ class Breaks:
         self.keyed = [c for c in spec.declared if c.kind is ConstraintKind.KEY]
         #: Declared keys that are broken: the index that found it.
         self.keys: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def names_of(self, index: int) -> tuple[str | None, set[str | None]]:
         """The stream that is looked up by an index, and the attributes of its key."""
@@ -97,7 +97,7 @@ class Breaks:
         return constraint.attributes == (self.attribute(input_, other),)
 
     def note_keys(self) -> bool:
-        """Take note of keys of which two rows have been seen; whether there is a new one."""
+        """Note the declared keys that two rows have; whether there is a new one."""
         new = False
         for constraint in self.keyed:
             for index in self._indexes_of(constraint):
@@ -124,7 +124,7 @@ class Breaks:
     def give_up(self, broken: Broken) -> bool:
         """Do not use a constraint that was seen to be broken at its streams; whether a key is none
         because of it."""
-        self._told.add(broken.constraint)
+        self._reported.add(broken.constraint)
         for number, found in enumerate(self._found):
             watch = self._watches[number]
             if found.name == broken.constraint and watch["declared"] == DECLARED:
@@ -146,19 +146,19 @@ class Breaks:
         return False
 
     def news(self, values: Values) -> list[Broken]:
-        """What is broken and has not been told yet."""
+        """The broken constraints that were not reported yet."""
         found = [
             self._of_watch(number, values)
             for number in np.flatnonzero(self._watches["declared"] == BROKEN).tolist()
-            if self._found[number].name not in self._told
-            # How long rows wait is overestimated by events of their own instant: that is told by
-            # whoever watches the streams.
+            if self._found[number].name not in self._reported
+            # How long rows wait is overestimated by events of their own instant: the watch at the streams
+            # (`declared_logic.py`) reports that.
             if self._watches["kind"][number] != WAITS
         ]
         for constraint in self.keyed:
-            if constraint.name in self.keys and constraint.name not in self._told:
+            if constraint.name in self.keys and constraint.name not in self._reported:
                 found.append(self._of_key(constraint, values))
-        self._told |= {broken.constraint for broken in found}
+        self._reported |= {broken.constraint for broken in found}
         return found
 
     def _of_watch(self, number: int, values: Values) -> Broken:
@@ -193,10 +193,10 @@ class Breaks:
         return np.array([self.keys.get(c.name, -1) for c in self.keyed], np.int64)
 
     def take(self, saved: Words) -> None:
-        """What was broken has been told; what has been declared since then is not in it."""
+        """Broken constraints were reported. Constraints that were declared since then aren't in it."""
         for constraint, index in zip(self.keyed, saved.tolist(), strict=False):
             if index >= 0:
                 self.keys[constraint.name] = index
         watched = self._watches["declared"] == BROKEN
-        told = {str(self._found[number].name) for number in np.flatnonzero(watched).tolist()}
-        self._told = told | set(self.keys)
+        reported = {str(self._found[number].name) for number in np.flatnonzero(watched).tolist()}
+        self._reported = reported | set(self.keys)

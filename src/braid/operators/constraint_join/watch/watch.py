@@ -24,10 +24,8 @@ import numpy as np
 
 from braid.algebra.constraints import ConstraintMode, Watching
 from braid.algebra.types import Kind, kind_of
-from braid.jit.runtime import address
 from braid.operators.constraint_join.fields import Records, read_fields, words_of, write_fields
 from braid.operators.constraint_join.graph import Graph
-from braid.operators.constraint_join.kernels.arrivals import forget_ended, widen
 from braid.operators.constraint_join.kernels.collect import collect
 from braid.operators.constraint_join.kernels.records import (
     ASCENDS,
@@ -50,7 +48,7 @@ from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.constraint_join.spill.rejected_keys import RejectedKeys
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.cost_choice import Choice, Paces
-from braid.operators.constraint_join.watch.loss_estimate import Loss, Lossy
+from braid.operators.constraint_join.watch.loss_estimate import LossEstimate, Lossy
 from braid.operators.constraint_join.watch.report import (
     Broken,
     Found,
@@ -62,6 +60,7 @@ from braid.operators.constraint_join.watch.report import (
 )
 from braid.operators.constraint_join.watch.single_results import OneResult
 from braid.operators.constraint_join.watch.unique_keys import KeyObserver
+from braid.operators.constraint_join.watch.value_tables import ValueTables
 from braid.operators.constraint_join.watch.violations import Breaks
 from braid.operators.core import checks
 from braid.operators.core.base import State
@@ -73,24 +72,21 @@ _RARELY = 500
 #: Events after which that is judged, at least; those for which rows stay then: so many times, at most.
 _JUDGED = 8192
 _REST, _LONGEST_REST = 2048, 64
-#: Events after which what is held is gone through, at least.
+#: The events between two walks, at least.
 _ROUND = 1024
-#: Events over which distances are taken into account: W.
+#: The events over which distances count: W.
 _WINDOW = {WAITS: 500, ASCENDS: 1000, DESCENDS: 1000, CLUSTERS: 1000}
-#: k_e = c * k_u; only where results are lost by leaving too early.
+#: k_e = c * k_u; only if results are lost when rows leave too early.
 _FACTOR = {WAITS: 1.0, ASCENDS: 1.2, DESCENDS: 1.2, CLUSTERS: 1.2}
-#: Rows of tables.
-_RUNS, _VALUES, _MOST_VALUES = 128, 2048, 16_384
-#: The part of the rows that are held after which these are gone through where a table is full.
+#: If a table is full, a walk is made after as many events as this part of the rows that are held.
 _SOONER = 16
-#: A k that is larger is not used, before it is known what windows hold.
+#: A larger k is not used, before it is known how many rows windows hold.
 _FIRST_THRESHOLD = 16_384
 
-#: Distances that are taken into account of some keys, at least, and for how many events what is held
-#: of them is not gone through, for each row.
-#: Rows are not gone through either for this part of what has been looked at so far.
+#: Of a sample: the shortest window of distances, the events between two walks for each row that is
+#: held, and the same as a part of all sampled events.
 _LEAST_WINDOW, _RARELY_LOOKED, _PART_LOOKED = 16, 4, 6
-#: What is counted of inputs and watches, and not of what is only looked at.
+#: What is counted of inputs and watches, but not of samples.
 _COUNTED = ["peak", "evicted", "returned"]
 _OF_WATCHES = ["breaks", "breaker", "broken_at", "evicted", "saved"]
 
@@ -122,7 +118,7 @@ class Watch:
         self._since = np.zeros(len(spec.inputs), np.int64)
         #: Of each input: rows that had come back when that was last judged, events since then, those for
         #: which none is to leave, and how many it were the last time.
-        self._returned, self._left, self._resting, self._rests = self._since.repeat(4).reshape(
+        self._returned, self._left, self._paused, self._pauses = self._since.repeat(4).reshape(
             4, -1
         )
         drops = spec.mode is ConstraintMode.MONITORED
@@ -136,16 +132,16 @@ class Watch:
         self.choice = Choice(held, len(self._what), watching.worth)
         self._results = OneResult(spec.mode, len(spec.inputs))
         #: Events after which it was last seen what comes of looking.
-        self._looked = self._look_from = 0
-        #: Events until the next walk through what is held.
+        self._judged_at = self._sampled_from = 0
+        #: Events until the next walk.
         self._pause = 0
         #: Inputs whose rows that have been in a result have left.
         self._covered = np.zeros(len(spec.inputs), np.bool_)
         self._declare()
         self._rejected = RejectedKeys(held, needed=any(spec.keeps), drops=drops)
         reasons = len(self._what) + len(spec.inputs) + len(held.indexes)
-        self.loss = Loss(held.frame, reasons, watching)
-        #: Constraints that were given up since results were lost, not told yet.
+        self.loss = LossEstimate(held.frame, reasons, watching)
+        #: Constraints that were given up because they lost results, not reported yet.
         self.lossy: list[Lossy] = []
         if any(spec.keeps):
             for index, record in enumerate(held.indexes):
@@ -155,7 +151,7 @@ class Watch:
     # ---- when ----
 
     def rest(self) -> None:
-        """Watch nothing and let everything stay: what is held is too little to care."""
+        """Observe nothing and let all rows stay: too few are held."""
         self.is_awake = False
         self._kept = read_fields(self._held.stores, _RESTING)
         self._held.stores[_RESTING] = 0
@@ -171,7 +167,7 @@ class Watch:
 
     @contextmanager
     def unaware(self) -> Iterator[None]:
-        """Observe nothing of events that are only handed over; results of their rows count."""
+        """Observe nothing of events that are handed over from the plain join; their results count."""
         kept = self._held.stores["watch_count"].copy()
         until = self._watches["sleeps_until"].copy()
         self._held.stores["watch_count"] = 0
@@ -184,21 +180,21 @@ class Watch:
         self._watches["started"] = -1
 
     def forget_results(self) -> None:
-        """Let all rows stay, whatever was known of them."""
+        """Let all rows stay."""
         self._held.stores["one_result"] = UNCOUNTED
         self._rejected.forget()
 
-    # ---- beside a join that is done elsewhere ----
+    # ---- samples beside a join that is done elsewhere ----
 
-    def begin_look(self, one_in: int) -> None:
-        """Observe one key in so many: what would leave early, and nothing else."""
-        self._unlooked = (
+    def begin_sample(self, one_in: int) -> None:
+        """Sample one key in so many: only count the rows that would leave early."""
+        self._before_sample = (
             read_fields(self._held.stores, _COUNTED),
             read_fields(self._watches, _OF_WATCHES),
             self.choice.state(),
         )
         self._held.stores["one_result"] = UNCOUNTED
-        self._look_from = int(self._arrivals.sum())
+        self._sampled_from = int(self._arrivals.sum())
         self.make_tables()
         frame = self._held.frame
         frame.samples = frame.spills = frame.saved = 0
@@ -206,23 +202,22 @@ class Watch:
         for number in range(len(self._watches)):
             restart_watch(frame, number, LOOKS)
         self.choice.forget()
-        self.look_at(one_in)
+        self.sample_one_in(one_in)
 
-    def look_at(self, one_in: int) -> None:
-        """Windows of distances are as long as before, with so many fewer of them."""
+    def sample_one_in(self, one_in: int) -> None:
+        """Let windows of distances be as long as before, with so many fewer distances."""
         self._held.frame.sampling = one_in
         for watch, (kind, _, _) in zip(self._watches, self._what, strict=True):
             window = self._watching.window or _WINDOW[kind]
             watch["window"] = max(_LEAST_WINDOW, window // one_in) if one_in else window
 
-    def end_look(self) -> None:
-        """Forget what was held to look at. What holds is to be proved, now of all keys; for the rest
-        it is looked as ever."""
+    def end_sample(self) -> None:
+        """End the sample. Watches whose constraints hold prove them next, of all keys; the others look."""
         usable = [self._is_usable(number) for number in range(len(self._watches))]
-        counted, of_watches, measured = self._unlooked
+        counted, of_watches, measured = self._before_sample
         write_fields(self._held.stores, _COUNTED, counted)
         write_fields(self._watches, _OF_WATCHES, of_watches)
-        self.look_at(0)
+        self.sample_one_in(0)
         self.choice.take(measured)
         self.choice.forget()
         frame = self._held.frame
@@ -235,7 +230,7 @@ class Watch:
         self._held.stores["one_result"] = COUNTED
         self._held.stores[["first_results", "further_results"]] = 0
         self._results.forget()
-        self._resting[:] = self._rests[:] = 0
+        self._paused[:] = self._pauses[:] = 0
         self._covered[:] = False
         self._rejected.forget()
 
@@ -248,23 +243,23 @@ class Watch:
         """Whether any watch has found something that may hold."""
         return bool((self._watches["phase"] == PROVES).any())
 
-    def look(self, seconds: float) -> None:
-        """Judge what has been seen of some keys, and count what would leave."""
+    def sample(self, seconds: float) -> None:
+        """Judge what the sample has observed, and count the rows that would leave."""
         self.choice.seconds += seconds
         came = int(self._arrivals.sum())
-        if came - self._looked >= _ROUND:
-            self._looked = came
+        if came - self._judged_at >= _ROUND:
+            self._judged_at = came
             self.paces.note(self._held.frame.now, self._arrivals)
             judge_looking(self._held.frame)
         held = int(self._held.stores["count"].sum())
         self._held.frame.due = 0
-        # What has not been seen for long is not likely to be seen at once.
-        rarely = max(_ROUND, _RARELY_LOOKED * held, (came - self._look_from) // _PART_LOOKED)
+        # What wasn't found for long is not likely to be found at once.
+        rarely = max(_ROUND, _RARELY_LOOKED * held, (came - self._sampled_from) // _PART_LOOKED)
         if came - self._since.sum() >= rarely:
             self._since = self._arrivals.copy()
             self._collect()
             self.choice.evaluate(self._watches)
-            self._make_room()
+            self._tables.make_room(self._since)
 
     # ---- what is watched ----
 
@@ -287,14 +282,14 @@ class Watch:
             self._held.stores["watch_count"][number] = len(what) - first
         self._what = what
         self._watches: Records = np.zeros(len(what), WatchRecord.dtype)
-        self._tables: dict[int, Words] = {}
+        self._tables = ValueTables(self._held, self._watches, [kind for kind, _, _ in what])
         exact = self._spec.mode is ConstraintMode.EXACT
         for number, (kind, input_, column) in enumerate(what):
             watch = self._watches[number]
             watch["kind"], watch["input"], watch["column"] = kind, input_, column
             watch["k"] = ENDLESS
             watch["example"] = column
-            watch["floating"] = kind != WAITS and self._is_float(input_, column)
+            watch["floating"] = kind != WAITS and self._kind_of(input_, column) is Kind.FLOAT
             if kind == WAITS:
                 edge = next(e for e in self._held.edges[column] if e.second == input_)
                 watch["example"] = self._keys[edge.keys[0]].columns[input_][0]
@@ -309,31 +304,18 @@ class Watch:
                 place = [e.second for e in self._held.edges[input_]].index(other)
                 self._held.watch_edge(input_, place, number)
 
-    def _is_float(self, number: int, column: int) -> bool:
-        return kind_of(self._spec.inputs[number].schema.attributes[column].type) is Kind.FLOAT
+    def _kind_of(self, number: int, column: int) -> Kind:
+        return kind_of(self._spec.inputs[number].schema.attributes[column].type)
 
     def drop_tables(self) -> None:
-        """Keep no room for values while none are watched."""
-        for number in self._tables:
-            self._tables[number] = np.empty((0, 2), np.int64)
-            self._watches["room"][number] = 0
+        """Keep no room for values while none are observed."""
+        self._tables.drop()
         self._observer.drop()
-        self._point()
 
     def make_tables(self) -> None:
-        """Room for the values that are watched, where there is none."""
-        for number, (kind, _, _) in enumerate(self._what):
-            if kind != WAITS and not self._watches["room"][number]:
-                rows = _VALUES if kind == CLUSTERS else _RUNS
-                self._tables[number] = np.full((rows, 2), -1, np.int64)
-                self._watches["room"][number] = rows
+        """Make room for the values that are observed, if there is none."""
+        self._tables.make()
         self._observer.make()
-        self._point()
-
-    def _point(self) -> None:
-        for number, table in self._tables.items():
-            self._watches["table"][number] = address(table)
-        self._held.point_watches(self._watches)
 
     # ---- what was declared ----
 
@@ -407,7 +389,7 @@ class Watch:
             self._held.stores["one_result"] = COUNTED
 
     def _give_up_lossy(self) -> None:
-        """Do not use any more what loses more results than may be lost."""
+        """Stop using constraints that lose more results than may be lost."""
         chosen = self.loss.judge()
         if chosen:
             self.lossy.append(self.loss.lossy([self._words(reason) for reason in chosen]))
@@ -423,9 +405,9 @@ class Watch:
         return [number for number in self.graph.covering() if not given_up[number]]
 
     def act(self) -> None:
-        """Judge what has been seen, and let rows leave."""
+        """Judge what has been observed, and evict rows."""
         if self.breaks.keyed and self.breaks.note_keys():
-            # What they promised is watched now.
+            # The results of rows are counted now.
             self._held.stores["one_result"] = COUNTED
         if self._spec.mode is ConstraintMode.MONITORED:
             self._give_up_lossy()
@@ -433,10 +415,10 @@ class Watch:
             if self.loss.given_up[len(self._what) + number]:
                 store["one_result"] = 0
                 continue
-            self._results.judge(number, store, resting=bool(self._resting[number]))
+            self._results.judge(number, store, paused=bool(self._paused[number]))
         came = int(self._held.stores["arrivals"].sum())
-        if came - self._looked >= _ROUND:
-            self._looked = came
+        if came - self._judged_at >= _ROUND:
+            self._judged_at = came
             self.paces.note(self._held.frame.now, self._arrivals)
             judge_looking(self._held.frame)
             self._note_history()
@@ -445,16 +427,16 @@ class Watch:
         due = bool(self._held.frame.due)
         self._held.frame.due = 0
         if events < max(_ROUND, held // 4 if due else min(held, self._pause)):
-            # What has ended is to be used before it is forgotten: rows that miss it stay.
-            if not due or self._widen():
+            # Rows are to leave because of clusters that are over before these are forgotten.
+            if not due or self._tables.widen():
                 return
             if events < max(_ROUND, held // _SOONER):
-                self._make_room()
+                self._tables.make_room(self._since)
                 return
         self._since = self._arrivals.copy()
         self.collect(events)
-        # What comes now is mostly what leaves next: half as many events are to come as rows are left. If
-        # few leave, since what they wait for is not known to hold just now, some more than before.
+        # Rows that come now mostly leave next: the next walk comes after half as many events as rows are
+        # left. If few leave, because constraints are not known to hold just now, it comes later.
         left = int(self._held.stores["count"].sum())
         self._pause = left // 2 if 4 * left < 3 * held else 3 * max(_ROUND, self._pause) // 2
 
@@ -463,12 +445,12 @@ class Watch:
         return self._held.stores["arrivals"]
 
     def collect(self, events: int) -> None:
-        """Go through what is held, after so many events."""
+        """Collect rows, after so many events."""
         if len(self._spec.inputs) > 2:
             self._held.choose_orders()
         self._collect(events)
         self.choice.evaluate(self._watches)
-        self._make_room()
+        self._tables.make_room(self._since)
         self._note_history()
 
     def _collect(self, events: int | None = None) -> None:
@@ -484,7 +466,7 @@ class Watch:
             if record["rejects"]:
                 self._rejected.renew(index)
         for number, store in enumerate(self._held.stores):
-            if events is not None and self._is_resting(number, store, events):
+            if events is not None and self._is_paused(number, store, events):
                 continue
             criteria, alone = self._criteria(number)
             covered = store["one_result"] == CONFIRMED
@@ -500,68 +482,27 @@ class Watch:
         for found, watch in zip(self._found, self._watches, strict=True):
             found.note(now, int(watch["k"]))
 
-    def _is_resting(self, number: int, store: Any, events: int) -> bool:
+    def _is_paused(self, number: int, store: Any, events: int) -> bool:
         """Whether rows of an input are left where they are for some events, since too many of those
         that left came back: each costs as much time as some hundred events do."""
         returned = int(store["returned"] - self._returned[number])
         self._left[number] += events
         if returned * _RARELY > max(_JUDGED, self._left[number]):
-            self._rests[number] = min(2 * self._rests[number] + 8, _LONGEST_REST)
-            self._resting[number] = self._rests[number] * _REST
+            self._pauses[number] = min(2 * self._pauses[number] + 8, _LONGEST_REST)
+            self._paused[number] = self._pauses[number] * _REST
             store["one_result"] = min(store["one_result"], COUNTED)
-        if self._left[number] >= _JUDGED or self._resting[number]:
+        if self._left[number] >= _JUDGED or self._paused[number]:
             self._returned[number], self._left[number] = store["returned"], 0
-        self._resting[number] = max(0, self._resting[number] - events)
-        return bool(self._resting[number])
-
-    def _widen(self) -> bool:
-        """Make tables of clusters larger that are half full; False if one can't be."""
-        for number, table in self._tables.items():
-            watch = self._watches[number]
-            if watch["kind"] != CLUSTERS or 2 * watch["entries"] < len(table):
-                continue
-            if len(table) >= _MOST_VALUES:
-                return False
-            larger = np.full((2 * len(table), 2), -1, np.int64)
-            widen(self._held.frame, number, larger)
-            self._tables[number] = larger
-        return True
-
-    def _make_room(self) -> None:
-        """Forget clusters that are over and have been used; tables that are full all the same are
-        made larger, and begin anew."""
-        for number, table in self._tables.items():
-            watch = self._watches[number]
-            if watch["kind"] != CLUSTERS:
-                continue
-            if not watch["entries"] and not watch["highest"]:
-                continue
-            forget_ended(self._held.frame, number)
-            full = 2 * watch["entries"] >= len(table) or watch["highest"] == 1
-            watch["highest"] = 0
-            if full and len(table) < _MOST_VALUES:
-                self._tables[number] = np.full((2 * len(table), 2), -1, np.int64)
-                watch["room"] = 2 * len(table)
-                watch["sleeps_until"] = watch["sleeps"] = watch["entries"] = 0
-                watch["phase"], watch["started"] = PROVES, -1
-                watch["proved"] = self._since[watch["input"]]
-            elif full:
-                if watch["declared"] != DECLARED:
-                    watch["k"] = ENDLESS
-                watch["entries"], watch["started"] = 0, -1
-                watch["sleeps_until"] = self._since[watch["input"]] + 16_000
-                table[:] = -1
-        self._point()
+        self._paused[number] = max(0, self._paused[number] - events)
+        return bool(self._paused[number])
 
     def forget_codes(self) -> None:
-        """What is known of strings is known by codes."""
-        for number, table in self._tables.items():
-            kind, input_, column = self._what[number]
-            type_ = self._spec.inputs[input_].schema.attributes[column].type
-            if kind == CLUSTERS and kind_of(type_) is Kind.STRING:
-                table[:] = -1
-                watch = self._watches[number]
-                watch["entries"], watch["started"] = 0, -1
+        """Forget the values of strings, which are codes."""
+        self._tables.forget_values(
+            number
+            for number, (kind, input_, column) in enumerate(self._what)
+            if kind == CLUSTERS and self._kind_of(input_, column) is Kind.STRING
+        )
         self._rejected.forget()
         self._observer.forget()
 
@@ -569,15 +510,18 @@ class Watch:
 
     @property
     def nbytes(self) -> int:
-        tables = sum(table.nbytes for table in self._tables.values())
-        return self._watches.nbytes + tables + self._rejected.nbytes + self._observer.nbytes
+        return (
+            self._watches.nbytes
+            + self._tables.nbytes
+            + self._rejected.nbytes
+            + self._observer.nbytes
+        )
 
     def saved(self) -> State:
-        tables = [t.ravel() for t in self._tables.values()]
         return {
             "watches": words_of(self._watches.copy()),
             "awake": np.array([self.is_awake], np.int64),
-            "tables": np.concatenate(tables) if tables else np.empty(0, np.int64),
+            "tables": self._tables.saved(),
             "equals": read_fields(self._held.indexes, _EQUALS),
             "lost": np.array([self._held.frame.lost], np.int64),
             "history": saved_history(self._found),
@@ -590,22 +534,15 @@ class Watch:
         if state["awake"][0] and not self.is_awake:
             self.resume()
         watches = saved_watches(state["watches"], self._watches)
-        rooms = watches["room"][list(self._tables)]
-        checks.sized(state["tables"], 2 * int(rooms.sum()), "tables of watches")
+        self._tables.check(state["tables"], watches)
         checks.within(state["broken_keys"], -1, len(self._held.indexes), "keys that are broken")
         self._watches[:] = watches
-        at = 0
-        for number in self._tables:
-            rows = int(self._watches["room"][number])
-            table = state["tables"][at : at + 2 * rows].reshape(rows, 2)
-            self._tables[number] = np.ascontiguousarray(table).copy()
-            at += 2 * rows
+        self._tables.take(state["tables"])
         write_fields(self._held.indexes, _EQUALS, state["equals"])
         self.take_loss(state)
         take_history(self._found, state["history"])
         self.choice.take(state["measured"])
         self.breaks.take(state["broken_keys"])
-        self._point()
         self._rejected.forget()
         self._observer.forget()
 

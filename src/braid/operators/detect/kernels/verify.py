@@ -7,25 +7,83 @@ until all have one. The first result ends it.
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import WORDS, kernel, load_half, load_int
+from braid.jit.records import Halves, Record, Words, i64, record
+from braid.jit.runtime import WORDS, address, kernel
 
-#: Words of a kept event before its keys: when it came, when it left its window.
-CAME, LEFT, KEYS = 0, 1, 2
 
-# What is known of an edge: its inputs, and where the columns of both begin in `columns`.
-FIRST, SECOND, COLUMNS, FROM = 0, 1, 2, 3
+@record
+class Event(Record):
+    """A kept event: when it came, when it left its window, and its keys."""
 
-#: Where the events of an input lie, and how many words each has.
-ADDRESS, WIDTH = 0, 1
+    came: i64
+    left: i64
+    keys: Annotated[Words, 1]
 
-# What is known of a step: the input, the edge that it is found by, its chains at that edge.
-INPUT, EDGE, HEADS, MASK, FOLLOWING, SHIFT = 0, 1, 2, 3, 4, 5
-STEP = 6
+
+@record
+class Kept(Record):
+    """The events of an input, and the words of each."""
+
+    events: Words
+    width: i64
+
+
+@record
+class Edge(Record):
+    """The inputs of an edge, the number of columns, and the place of the first: those of the first
+    input come before those of the second."""
+
+    first: i64
+    second: i64
+    columns: i64
+    begin: i64
+
+
+@record
+class Step(Record):
+    """An input, the edge that leads to it, and the chains of its events at that edge.
+
+    A link is the place of an event less `shift`.
+    """
+
+    input: i64
+    edge: i64
+    heads: Halves
+    mask: i64
+    following: Halves
+    shift: i64
+
+
+CAME, LEFT, KEYS = (Event.word(name) for name in ("came", "left", "keys"))
+STEP = Step.stride // 8
 
 _HALVES = types.Array(types.int32, 1, "C")
+
+
+class Search(NamedTuple):
+    """How inputs are compared, where their events lie, and which of them are chosen. `lows` and
+    `highs`: the events of each input that count."""
+
+    edges: Edge
+    edge_count: int
+    columns: Words
+    steps: Step
+    inputs: int
+    kept: Kept
+    lows: Words
+    highs: Words
+    chosen: Words
+    cursors: Words
+
+
+@kernel()
+def _event_at(kept: Kept, place: int) -> Event:
+    return Event(kept.events.after(place * kept.width).address)
 
 
 @kernel((types.int64, types.int64, WORDS, _HALVES, _HALVES, types.int64, types.int64, types.int64))
@@ -40,9 +98,10 @@ def hang(
     shift: int,
 ) -> None:
     """Hang the events from `low` to `high` into chains; in these they are called `place - shift`."""
-    mask = heads.shape[0] - 1
+    mask, events, count = heads.shape[0] - 1, Words(kept), columns.shape[0]
     for t in range(low, high):
-        slot = _hash(kept, t * width, columns, 0, columns.shape[0]) & mask
+        event = Event(events.after(t * width).address)
+        slot = _hash(event, Words(address(columns)), count) & mask
         following[t] = heads[slot]
         heads[slot] = t - shift
 
@@ -62,126 +121,108 @@ def has_result(
     """Whether a batch of the input `asking` has a result.
 
     `steps` has those from input i from `i * inputs` on: the inputs, that of the batch first, each
-    with the edge that it is found by. An edge has `COLUMNS` columns of its first input from
-    `columns[FROM]` on, then as many of the second. `kept` says where the events of each input lie and
-    how many words they have; those that stand are from `lows` to `highs`. `chosen` and `cursors`
-    have room for a word for each input: to make it takes as long as to verify a batch of one event.
+    with the edge that it is found by. `lows` and `highs` say which events of each input count.
+    `chosen` and `cursors` have room for a word for each input, because to allocate it takes as long
+    as to verify a batch of one event.
     """
-    count = kept.shape[0]
-    own = steps[asking * count : (asking + 1) * count]
-    return _has_result(edges, columns, own, kept, lows, highs, chosen, cursors)
+    return _has_result(
+        Search(
+            Edge(address(edges)),
+            np.int64(edges.shape[0]),
+            Words(address(columns)),
+            Step(address(steps))[asking * kept.shape[0]],
+            np.int64(kept.shape[0]),
+            Kept(address(kept)),
+            Words(address(lows)),
+            Words(address(highs)),
+            Words(address(chosen)),
+            Words(address(cursors)),
+        )
+    )
 
 
 @kernel()
-def _has_result(
-    edges: np.ndarray,
-    columns: np.ndarray,
-    steps: np.ndarray,
-    kept: np.ndarray,
-    lows: np.ndarray,
-    highs: np.ndarray,
-    chosen: np.ndarray,
-    cursors: np.ndarray,
-) -> bool:
-    count = steps.shape[0]
-    root = steps[0, INPUT]
-    for t in range(lows[root], highs[root]):
-        instant = load_int(kept[root, ADDRESS], t * kept[root, WIDTH] + CAME)
-        if load_int(kept[root, ADDRESS], t * kept[root, WIDTH] + LEFT) <= instant:
+def _has_result(search: Search) -> bool:
+    steps, chosen, cursors = search.steps, search.chosen, search.cursors
+    root = steps.input
+    for t in range(search.lows[root], search.highs[root]):
+        first = _event_at(search.kept[root], t)
+        instant = first.came
+        if first.left <= instant:
             continue
         chosen[root] = t
-        depth = 1
-        cursors[1] = _head(edges, columns, steps, 1, kept, chosen)
+        depth = np.int64(1)
+        cursors[1] = _head(search, steps[1])
         while depth >= 1:
-            number = steps[depth, INPUT]
-            k = cursors[depth]
-            if k < lows[number]:
+            step = steps[depth]
+            number, k = step.input, cursors[depth]
+            if k < search.lows[number]:
                 depth -= 1
                 continue
-            cursors[depth] = _placed(load_half(steps[depth, FOLLOWING], k), steps[depth, SHIFT])
-            at = k * kept[number, WIDTH]
-            came = load_int(kept[number, ADDRESS], at + CAME)
-            left = load_int(kept[number, ADDRESS], at + LEFT)
-            if k >= highs[number] or came > instant or left <= instant:
+            cursors[depth] = _placed(step.following[k], step.shift)
+            event = _event_at(search.kept[number], k)
+            if k >= search.highs[number] or event.came > instant or event.left <= instant:
                 continue
             chosen[number] = k
-            if not _fits(edges, columns, steps, depth, kept, chosen):
+            if not _fits(search, depth):
                 continue
-            if depth == count - 1:
+            if depth == search.inputs - 1:
                 return True
             depth += 1
-            cursors[depth] = _head(edges, columns, steps, depth, kept, chosen)
+            cursors[depth] = _head(search, steps[depth])
     return False
 
 
 @kernel()
 def _placed(link: int, shift: int) -> int:
     """Where the event of a link lies; below 0 if there is none, or none any more."""
-    return np.int64(-1) if link < 0 else np.int64(link) + shift
+    return np.int64(-1) if link < 0 else link + shift
 
 
 @kernel()
-def _hash(kept: int, at: int, columns: np.ndarray, begin: int, end: int) -> int:
+def _hash(event: Event, columns: Words, count: int) -> int:
     """Of some columns of a kept event."""
     value = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(begin, end):
-        word = load_int(kept, at + KEYS + columns[c])
+    for c in range(count):
+        word = event.keys[columns[c]]
         value = (value ^ np.uint64(np.int64(word))) * np.uint64(0xBF58476D1CE4E5B9)
         value ^= value >> np.uint64(29)
     return np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF))
 
 
 @kernel()
-def _head(
-    edges: np.ndarray,
-    columns: np.ndarray,
-    steps: np.ndarray,
-    s: int,
-    kept: np.ndarray,
-    chosen: np.ndarray,
-) -> int:
-    """The first event that may go on from those that are chosen."""
-    edge = steps[s, EDGE]
-    first, second = edges[edge, FIRST], edges[edge, SECOND]
-    known = second if first == steps[s, INPUT] else first
-    many = edges[edge, COLUMNS]
-    begin = edges[edge, FROM] + (0 if known == first else many)
-    value = _hash(
-        kept[known, ADDRESS], chosen[known] * kept[known, WIDTH], columns, begin, begin + many
-    )
-    return _placed(load_half(steps[s, HEADS], value & steps[s, MASK]), steps[s, SHIFT])
+def _chosen(search: Search, number: int) -> Event:
+    """The event of an input that is chosen."""
+    return _event_at(search.kept[number], search.chosen[number])
 
 
 @kernel()
-def _fits(
-    edges: np.ndarray,
-    columns: np.ndarray,
-    steps: np.ndarray,
-    depth: int,
-    kept: np.ndarray,
-    chosen: np.ndarray,
-) -> bool:
+def _head(search: Search, step: Step) -> int:
+    """The first event that may go on from those that are chosen."""
+    edge = search.edges[step.edge]
+    known = edge.second if edge.first == step.input else edge.first
+    columns = search.columns.after(edge.begin + (0 if known == edge.first else edge.columns))
+    value = _hash(_chosen(search, known), columns, edge.columns)
+    return _placed(step.heads[value & step.mask], step.shift)
+
+
+@kernel()
+def _fits(search: Search, depth: int) -> bool:
     """Whether the newest of the chosen events equals the others wherever it is compared with one."""
-    number = steps[depth, INPUT]
-    for e in range(edges.shape[0]):
-        first, second = edges[e, FIRST], edges[e, SECOND]
-        if number not in (first, second):
+    number = search.steps[depth].input
+    for e in range(search.edge_count):
+        edge = search.edges[e]
+        if number not in (edge.first, edge.second):
             continue
-        other = second if number == first else first
+        other = edge.second if number == edge.first else edge.first
         known = False
         for s in range(depth):
-            known |= steps[s, INPUT] == other
+            known |= search.steps[s].input == other
         if not known:
             continue
-        many, begin = edges[e, COLUMNS], edges[e, FROM]
-        for c in range(begin, begin + many):
-            x = load_int(
-                kept[first, ADDRESS], chosen[first] * kept[first, WIDTH] + KEYS + columns[c]
-            )
-            y = load_int(
-                kept[second, ADDRESS],
-                chosen[second] * kept[second, WIDTH] + KEYS + columns[c + many],
-            )
-            if x != y:
+        first, second = _chosen(search, edge.first), _chosen(search, edge.second)
+        own = search.columns.after(edge.begin)
+        for c in range(edge.columns):
+            if first.keys[own[c]] != second.keys[own[c + edge.columns]]:
                 return False
     return True

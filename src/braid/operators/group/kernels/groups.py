@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.jit.hash_table import remove_by_search
 from braid.jit.hashing import canonical_float
 from braid.jit.records import Floats, Words
 from braid.jit.rows import is_null
@@ -320,21 +321,14 @@ def _is_fresh(slot: Slot, table: GroupTable, frame: Frame) -> bool:
 def free_group(number: int, table: GroupTable, frame: Frame) -> None:
     """Free a slot and the memory that it holds elsewhere."""
     slot = slot_at(number, table, frame)
-    bucket = slot.hash & table.mask
-    other = table.heads[bucket]
-    if other == number:
-        table.heads[bucket] = slot.link
-    else:
-        while slot_at(other, table, frame).link != number:
-            other = slot_at(other, table, frame).link
-        slot_at(other, table, frame).link = slot.link
+    remove_by_search(table, number)
     for s in range(frame.state_count):
         kind, state = frame.states[s].kind, word_of(slot, frame.states[s].place)
         if kind == at.REALS and FloatSum(state).base == at.WIDE:
             free_block(Words(FloatSum(state).words[0]), at.WIDE_WORDS, table)
         if kind == at.MULTISET:
             forget_values(Multiset(state), table)
-    slot.node, slot.link = -1, table.free
+    slot.node, slot.next = -1, table.free
     table.free = number
     table.count -= 1
 

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
+from braid.jit.hash_table import OUTSIDE, HashTable, Link, first, insert, rechain
 from braid.jit.hashing import canonical_float, mix
 from braid.jit.memory import release, resized
 from braid.jit.records import Halves, Record, Words, i64, record
@@ -137,13 +138,16 @@ class Slot(Record):
     node: i64
     hash: i64
     #: The next slot of the chain, or the next free one; -1 at the end.
-    link: i64
+    next: i64
     rows: i64
     #: The instant that changed the group last.
     stamp: i64
     #: Whether the image has been emitted.
     shown: i64
     key: Annotated[Words, 1]
+
+
+_LINK_OFFSET = Slot.fields["hash"].offset
 
 
 @record
@@ -190,7 +194,7 @@ class Frame(Record):
 
 
 @record
-class GroupTable(Record):
+class GroupTable(HashTable):
     """All groups, and what a batch emits."""
 
     count: i64
@@ -199,9 +203,6 @@ class GroupTable(Record):
     free: i64
     slots: Slot
     room: i64
-    #: The first slot of each chain, or -1, and the number of chains less one.
-    heads: Words
-    mask: i64
     #: Values in all multisets.
     values: i64
     #: Words of leaves, directories and wide sums.
@@ -263,12 +264,12 @@ def word_of(slot: Slot, word: int) -> Words:
 def find_group(hash_: int, node: int, key: Words, table: GroupTable, frame: Frame) -> int:
     """The slot of a group, or -1."""
     words = frame.key_words
-    number = table.heads[hash_ & table.mask]
+    number = first(table, hash_)
     while number >= 0:
         slot = slot_at(number, table, frame)
         if slot.hash == hash_ and slot.node == node and same_words(slot.key, key, words):
             return number
-        number = slot.link
+        number = slot.next
     return np.int64(-1)
 
 
@@ -285,13 +286,13 @@ def new_group(hash_: int, node: int, key: Words, table: GroupTable, frame: Frame
     """A slot for a group without rows; slots may have moved."""
     number = table.free
     if number >= 0:
-        table.free = slot_at(number, table, frame).link
+        table.free = slot_at(number, table, frame).next
     else:
         number = table.high
         table.high = number + 1
         if number == table.room:
             table.room = max(16, number + (number >> 1))
-            table.slots = Slot(resized(table.slots, table.room * frame.slot_words))
+            place_slots(Slot(resized(table.slots, table.room * frame.slot_words)), table)
     slot = slot_at(number, table, frame)
     words = Words(slot)
     for k in range(frame.slot_words):
@@ -305,30 +306,16 @@ def new_group(hash_: int, node: int, key: Words, table: GroupTable, frame: Frame
             FloatSum(word_of(slot, state.place)).base = NONE
     table.count += 1
     if 2 * table.count > table.mask:
-        rebuild_chains(2 * (table.mask + 1), table, frame)
+        rechain(table, table.high, 2 * (table.mask + 1))
     else:
-        _link(number, slot, table)
+        insert(table, number, hash_)
     return number
 
 
 @kernel()
-def _link(number: int, slot: Slot, table: GroupTable) -> None:
-    bucket = slot.hash & table.mask
-    slot.link = table.heads[bucket]
-    table.heads[bucket] = number
-
-
-@kernel()
-def rebuild_chains(size: int, table: GroupTable, frame: Frame) -> None:
-    """Link all groups into `size` new chains."""
-    table.heads = Words(resized(table.heads, size))
-    table.mask = size - 1
-    for bucket in range(size):
-        table.heads[bucket] = -1
-    for number in range(table.high):
-        slot = slot_at(number, table, frame)
-        if slot.node >= 0:
-            _link(number, slot, table)
+def place_slots(slots: Slot, table: GroupTable) -> None:
+    """The slots are here now, with their links inside them."""
+    table.slots, table.links = slots, Link(slots + _LINK_OFFSET)
 
 
 @kernel()
@@ -336,9 +323,10 @@ def rehash(table: GroupTable, frame: Frame) -> None:
     """Compute all hashes again: the words of keys have changed."""
     for number in range(table.high):
         slot = slot_at(number, table, frame)
+        slot.hash = OUTSIDE
         if slot.node >= 0:
             slot.hash = hash_group(hash_key(slot.key, frame.key_words), slot.node)
-    rebuild_chains(table.mask + 1, table, frame)
+    rechain(table, table.high, table.mask + 1)
 
 
 @kernel()

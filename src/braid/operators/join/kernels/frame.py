@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from braid.jit.records import Halves, Record, Words, i64, record
+from braid.jit.row_keys import same_value
+from braid.jit.rows import any_null, is_null
 from braid.jit.runtime import kernel
 from braid.jit.vector import Vector, reserve
-from braid.operators.core.kernels.instances import any_null, is_null
 from braid.operators.core.kernels.node_sets import ALL, BITS, Cell, Pool, clear_bits, sort_list
-from braid.operators.join.kernels.store import Index, NodeSet, Store, same_value
+from braid.operators.join.kernels.store import Index, NodeSet, Store
 
 
 @record

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from braid.jit.records import Words
+from braid.jit.row_keys import add_to_hash
+from braid.jit.rows import FREE
 from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at, prefetch
 from braid.jit.vector import reserve
-from braid.operators.core.kernels.instances import FREE
 from braid.operators.core.kernels.node_sets import ALL, BITS, Cell, lowest, meet, set_of
 from braid.operators.join.kernels.frame import (
     Frame,
@@ -39,10 +40,10 @@ from braid.operators.join.kernels.probe import begin, found, next_chain
 from braid.operators.join.kernels.store import (
     Index,
     Store,
-    add_to_hash,
     apply_delta,
     first_cell,
     hash_row,
+    links_of,
     row_at,
 )
 
@@ -95,7 +96,7 @@ def _emit(frame: Frame, level: Level, time: int, late: Any) -> None:
 def _next_row(frame: Frame, step: Step, level: Level, early: Any) -> Cell:
     """Bind the next row that a probe finds: its first cell, or 0."""
     store, index = frame.stores[step.input], frame.indexes[step.index]
-    links, base = index.links, store.base
+    links, base = links_of(index), store.base
     hash_, slot = level.hash, level.slot
     while True:
         if slot < 0:
@@ -170,7 +171,7 @@ def _ask_for(store: Store, index: Index, hash_: int, near: bool) -> None:
         return
     slot = head[0]
     if slot >= 0:
-        prefetch(index.links[slot])
+        prefetch(links_of(index)[slot])
         row = row_at(store, slot)
         prefetch(row)
         prefetch(row + 64)

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from braid.jit.hash_table import first
 from braid.jit.records import Floats, Words
+from braid.jit.row_keys import add_to_hash, same_value
+from braid.jit.rows import FREE
 from braid.jit.runtime import kernel
-from braid.operators.core.kernels.instances import FREE
 from braid.operators.core.kernels.node_sets import Cell
 from braid.operators.join.kernels.frame import Frame, Level, Step, bind, holds
 from braid.operators.join.kernels.store import (
     IN_BAND,
     Index,
     add_bucket,
-    add_to_hash,
     bucket_of,
     float_bucket_of,
-    same_value,
     within,
 )
 
@@ -32,7 +32,7 @@ def _look_up(index: Index, level: Level, value: int) -> None:
     """Begin with the chain of a hash."""
     value &= FREE
     level.hash = value
-    level.slot = index.heads[value & index.mask]
+    level.slot = first(index, value)
 
 
 @kernel()

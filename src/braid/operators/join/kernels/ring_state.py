@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from braid.jit.hash_table import resize_links
 from braid.jit.memory import release, resized
 from braid.jit.records import Halves, Words
 from braid.jit.ring import event_at, slot_of
@@ -16,15 +17,13 @@ from braid.jit.runtime import ROWS, WORDS, address, kernel
 from braid.operators.core.kernels.node_sets import ALL, BITS, meet, set_of, shrink_cell
 from braid.operators.join.kernels.frame import Frame, expand
 from braid.operators.join.kernels.rings import (
-    EVENT_LINK_WORDS,
     add_event,
     cell_of,
-    link_ring,
     make_room,
+    rehash_ring,
     ring_of,
 )
 from braid.operators.join.kernels.state import copy_set, count_set, pack, unpack
-from braid.operators.join.kernels.store import Link, make_heads
 from braid.operators.join.kernels.window_covers import WindowFrame, covered, first_of
 
 #: Words of a set of input nodes up to which every event has room for one in its own place.
@@ -55,9 +54,8 @@ def write_words(frame: Frame, input_: int, places: np.ndarray, values: np.ndarra
 def build_index(frame: Frame, input_: int, number: int, size: int) -> None:
     """Chain all events of an input in an index anew, in `size` chains or more."""
     ring, index = ring_of(frame, input_), frame.indexes[number]
-    index.links = Link(resized(index.links, EVENT_LINK_WORDS * ring.capacity))
-    make_heads(index, size)
-    link_ring(ring, index, True)
+    resize_links(index, ring.capacity)
+    rehash_ring(ring, index, size)
 
 
 @kernel((Frame.type, types.int64))
@@ -67,8 +65,7 @@ def rehash(frame: Frame, input_: int) -> None:
     number = ring.index
     while number >= 0:
         index = frame.indexes[number]
-        make_heads(index, index.mask + 1)
-        link_ring(ring, index, True)
+        rehash_ring(ring, index, index.mask + 1)
         number = index.following
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.jit.records import Record, Words, i64, record
+from braid.jit.hash_table import Link, insert_link, make_chains
+from braid.jit.records import Words, i64, record
 from braid.jit.ring import Ring, event_at, moved, slot_of
 from braid.jit.runtime import kernel
 from braid.operators.core.kernels.node_sets import Cell, extend_cell, give_set
 from braid.operators.join.kernels.frame import Frame
-from braid.operators.join.kernels.store import Index, Link, Store, hash_row, make_heads
+from braid.operators.join.kernels.store import Index, Store, hash_row
 
 #: Words of a slot beyond the row: its cell.
 CELL_WORDS = Cell.stride // 8
@@ -35,26 +36,9 @@ class EventRing(Ring):
 assert EventRing.stride == Store.stride
 
 
-@record
-class EventLink(Record):
-    """The place of an event in a chain: the number of the next older one, and the hash."""
-
-    older: i64
-    hash: i64
-
-
-EVENT_LINK_WORDS = EventLink.stride // 8
-
-
 @kernel()
 def ring_of(frame: Frame, input_: int) -> EventRing:
     return EventRing(frame.stores[input_].address)
-
-
-@kernel()
-def links_of(index: Index) -> EventLink:
-    """The links of an index, one for each slot of the ring."""
-    return EventLink(index.links.address)
 
 
 @kernel()
@@ -65,21 +49,15 @@ def cell_of(ring: EventRing, row: Words) -> Cell:
 @kernel()
 def _link(ring: EventRing, index: Index, number: int, hash_: int) -> None:
     """Put an event, newer than all others, at the head of its chain."""
-    bucket, own = hash_ & index.mask, links_of(index)[slot_of(ring, number)]
-    own.older = index.heads[bucket]
-    own.hash = hash_
-    index.heads[bucket] = number
+    insert_link(index, index.links[slot_of(ring, number)], number, hash_)
 
 
 @kernel()
-def link_ring(ring: EventRing, index: Index, rehash: bool) -> None:
-    """Put all events into empty chains; `rehash`: their hashes are not known."""
+def rehash_ring(ring: EventRing, index: Index, chains: int) -> None:
+    """Put all events into so many new chains, by hashes that are computed again."""
+    make_chains(index, chains)
     for number in range(ring.oldest, ring.next):
-        if rehash:
-            hash_ = hash_row(event_at(ring, number), ring.base, index)
-        else:
-            hash_ = links_of(index)[slot_of(ring, number)].hash
-        _link(ring, index, number, hash_)
+        _link(ring, index, number, hash_row(event_at(ring, number), ring.base, index))
 
 
 @kernel()
@@ -89,22 +67,22 @@ def make_room(frame: Frame, ring: EventRing, room: int) -> None:
     number = ring.index
     while number >= 0:
         index = frame.indexes[number]
-        links = moved(Words(index.links.address), np.int64(EVENT_LINK_WORDS), ring, room)
+        links = moved(Words(index.links.address), index.link_size // 8, ring, room)
         index.links = Link(links.address)
         number = index.following
     ring.capacity = room
 
 
 @kernel()
-def _more_heads(frame: Frame, ring: EventRing) -> None:
+def _more_chains(frame: Frame, ring: EventRing) -> None:
     """Have at least as many chains as events."""
     number = ring.index
     while number >= 0:
         index = frame.indexes[number]
-        mask = index.mask
-        if index.keys > 0 and ring.count > mask:
-            make_heads(index, 2 * (mask + 1))
-            link_ring(ring, index, False)
+        if index.keys > 0 and ring.count > index.mask:
+            make_chains(index, 2 * (index.mask + 1))
+            for event in range(ring.oldest, ring.next):
+                _link(ring, index, event, index.links[slot_of(ring, event)].hash)
         number = index.following
 
 
@@ -131,7 +109,7 @@ def add_event(frame: Frame, input_: int, row: Words, kind: int) -> None:
         _link(ring, index, event, hash_row(own, base, index))
         number = index.following
     if ring.count > frame.indexes[ring.index].mask:
-        _more_heads(frame, ring)
+        _more_chains(frame, ring)
 
 
 @kernel()

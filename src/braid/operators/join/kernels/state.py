@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from braid.jit.hash_table import resize_links
 from braid.jit.memory import resized
 from braid.jit.records import Halves, Record, Words, i64, record
+from braid.jit.rows import FREE
 from braid.jit.runtime import ROWS, WORDS, address, kernel
-from braid.operators.core.kernels.instances import FREE
 from braid.operators.core.kernels.node_sets import (
     ALL,
     BITS,
@@ -26,12 +27,9 @@ from braid.operators.core.kernels.node_sets import (
 from braid.operators.join.kernels.frame import Frame, expand
 from braid.operators.join.kernels.joins import hold
 from braid.operators.join.kernels.store import (
-    LINK_WORDS,
-    Link,
     drop_slot,
     first_cell,
-    link_all,
-    make_heads,
+    rehash_index,
     row_at,
 )
 
@@ -81,9 +79,8 @@ def write_words(frame: Frame, input_: int, places: np.ndarray, values: np.ndarra
 def build_index(frame: Frame, input_: int, number: int, size: int) -> None:
     """Chain all rows of an input in an index anew, in `size` chains or more."""
     store, index = frame.stores[input_], frame.indexes[number]
-    index.links = Link(resized(index.links, LINK_WORDS * store.capacity))
-    make_heads(index, size)
-    link_all(store, index, True)
+    resize_links(index, store.capacity)
+    rehash_index(store, index, size)
 
 
 @kernel((Frame.type, types.int64))
@@ -93,8 +90,7 @@ def rehash(frame: Frame, input_: int) -> None:
     number = store.index
     while number >= 0:
         index = frame.indexes[number]
-        make_heads(index, index.mask + 1)
-        link_all(store, index, True)
+        rehash_index(store, index, index.mask + 1)
         number = index.following
 
 

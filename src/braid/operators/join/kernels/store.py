@@ -13,10 +13,24 @@ from typing import Annotated
 
 import numpy as np
 
+from braid.jit.hash_table import (
+    OUTSIDE,
+    HashTable,
+    TwoWayLink,
+    insert_two_way,
+    link_of,
+    make_chains,
+    rechain_two_way,
+    remove,
+    resize_links,
+)
+from braid.jit.hash_table import first as first_slot
+from braid.jit.hashing import mix
 from braid.jit.memory import resized
 from braid.jit.records import Floats, Record, Words, i64, record
+from braid.jit.row_keys import SEED, KeyColumn, add_to_hash, same_key
+from braid.jit.rows import FREE, is_null
 from braid.jit.runtime import kernel
-from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
 from braid.operators.core.kernels.node_sets import (
     ALL,
     Cell,
@@ -33,12 +47,10 @@ from braid.operators.core.kernels.node_sets import (
 #: Words that a slot has beyond the row.
 EXTRA = 3
 
-#: How a column of a key is compared: as equal words, as equal floats, or by a band around an integer
-#: or a float.
-AS_WORD, AS_FLOAT, IN_BAND, FLOAT_IN_BAND = range(4)
+#: How a column of a key may be compared besides AS_WORD and AS_FLOAT: by a band around an integer or a
+#: float.
+IN_BAND, FLOAT_IN_BAND = range(2, 4)
 
-_SEED = np.int64(0x9E3779B97F4A7C)
-_NULL = np.int64(0x5851F42D4C957F2D)
 _HIGHEST = 1 << 60
 
 
@@ -61,34 +73,9 @@ class Store(Record):
 
 
 @record
-class Link(Record):
-    """The place of a row in a chain."""
-
-    next: i64
-    previous: i64
-    hash: i64
-
-
-LINK_WORDS = Link.stride // 8
-
-
-@record
-class KeyColumn(Record):
-    """A column of a key, and how it is compared."""
-
-    column: i64
-    how: i64
-
-
-@record
-class Index(Record):
+class Index(HashTable):
     """The chains of the rows of one input by some of their columns."""
 
-    #: One for each slot, and the first slot of each chain.
-    links: Link
-    heads: Words
-    #: The number of chains less one.
-    mask: i64
     keys: i64
     columns: KeyColumn
     #: The number of the next index of the input, or -1.
@@ -111,16 +98,6 @@ class NodeSet(Record):
     kind: i64
     nodes: Words
     most: i64
-
-
-@kernel()
-def add_to_hash(value: int, row: Words, base: int, column: int, floating: int) -> int:
-    if is_null(row, column):
-        return mix(value + _NULL)
-    word = row[base + column]
-    if floating != 0:
-        word = canonical_float(word)
-    return mix(value + word + _SEED)
 
 
 @kernel()
@@ -155,7 +132,7 @@ def within(bucket: int, index: Index) -> int:
 
 @kernel()
 def add_bucket(value: int, bucket: int) -> int:
-    return mix(value + bucket + _SEED)
+    return mix(value + bucket + SEED)
 
 
 @kernel()
@@ -175,74 +152,13 @@ def hash_row(row: Words, base: int, index: Index) -> int:
     return value & FREE
 
 
-@kernel()
-def same_value(
-    row: Words,
-    base: int,
-    column: int,
-    other: Words,
-    other_base: int,
-    other_column: int,
-    floating: int,
-) -> bool:
-    """Whether two columns are equal, or both NULL."""
-    null = is_null(row, column)
-    if null or is_null(other, other_column):
-        return null and is_null(other, other_column)
-    x, y = row[base + column], other[other_base + other_column]
-    if x == y:
-        return True
-    return floating != 0 and canonical_float(x) == canonical_float(y)
-
-
-@kernel()
-def _same_row(row: Words, other: Words, base: int, index: Index) -> bool:
-    for k in range(index.keys):
-        key = index.columns[k]
-        if not same_value(row, base, key.column, other, base, key.column, key.how):
-            return False
-    return True
-
-
 # ---- chains ----
 
 
 @kernel()
-def link(index: Index, slot: int, hash_: int) -> None:
-    """Put a row at the head of its chain."""
-    links, heads = index.links, index.heads
-    bucket = hash_ & index.mask
-    first, own = heads[bucket], links[slot]
-    own.next = first
-    own.previous = -1
-    own.hash = hash_
-    if first >= 0:
-        links[first].previous = slot
-    heads[bucket] = slot
-
-
-@kernel()
-def unlink(index: Index, slot: int) -> None:
-    """Take a row out of its chain."""
-    links = index.links
-    own = links[slot]
-    following, previous = own.next, own.previous
-    if following >= 0:
-        links[following].previous = previous
-    if previous >= 0:
-        links[previous].next = following
-    else:
-        index.heads[own.hash & index.mask] = following
-
-
-@kernel()
-def make_heads(index: Index, size: int) -> None:
-    """Give an index so many empty chains."""
-    heads = Words(resized(index.heads, size))
-    index.heads = heads
-    index.mask = size - 1
-    for bucket in range(size):
-        heads[bucket] = -1
+def links_of(index: Index) -> TwoWayLink:
+    """The links of an index, one for each slot."""
+    return TwoWayLink(index.links.address)
 
 
 @kernel()
@@ -251,26 +167,25 @@ def row_at(store: Store, slot: int) -> Words:
 
 
 @kernel()
-def link_all(store: Store, index: Index, rehash: bool) -> None:
-    """Put all rows into empty chains; `rehash`: their hashes are not known."""
+def rehash_index(store: Store, index: Index, chains: int) -> None:
+    """Put all rows into so many new chains, by hashes that are computed again."""
+    make_chains(index, chains)
     for slot in range(store.high):
         row = row_at(store, slot)
         if row[1] == FREE:
-            continue
-        hash_ = hash_row(row, store.base, index) if rehash else index.links[slot].hash
-        link(index, slot, hash_)
+            link_of(index, slot).hash = OUTSIDE
+        else:
+            insert_two_way(index, slot, hash_row(row, store.base, index))
 
 
 @kernel()
-def _more_heads(store: Store, indexes: Index) -> None:
+def _more_chains(store: Store, indexes: Index) -> None:
     """Have at least as many chains as rows."""
     number = store.index
     while number >= 0:
         index = indexes[number]
-        mask = index.mask
-        if index.keys > 0 and store.count > mask:
-            make_heads(index, 2 * (mask + 1))
-            link_all(store, index, False)
+        if index.keys > 0 and store.count > index.mask:
+            rechain_two_way(index, store.high, 2 * (index.mask + 1))
         number = index.following
 
 
@@ -291,7 +206,7 @@ def _take_slot(store: Store, indexes: Index) -> int:
         number = store.index
         while number >= 0:
             index = indexes[number]
-            index.links = Link(resized(index.links, LINK_WORDS * capacity))
+            resize_links(index, capacity)
             number = index.following
     return slot
 
@@ -302,7 +217,7 @@ def drop_slot(store: Store, indexes: Index, slot: int) -> None:
     number = store.index
     while number >= 0:
         index = indexes[number]
-        unlink(index, slot)
+        remove(index, slot)
         number = index.following
     row = row_at(store, slot)
     row[0] = store.free
@@ -344,27 +259,29 @@ def _new_row(
     cell.next = Cell(0)
     extend_cell(pool, cell, delta.kind, delta.nodes, words, delta.most)
     first = indexes[store.index]
-    link(first, slot, hash_)
+    insert_two_way(first, slot, hash_)
     number = first.following
     while number >= 0:
         index = indexes[number]
-        link(index, slot, hash_row(own, base, index))
+        insert_two_way(index, slot, hash_row(own, base, index))
         number = index.following
     store.count += 1
     if store.count > first.mask:
-        _more_heads(store, indexes)
+        _more_chains(store, indexes)
 
 
 @kernel()
 def _find(store: Store, index: Index, row: Words, hash_: int) -> int:
     """The slot of a row, or -1."""
-    slot = index.heads[hash_ & index.mask]
+    links, slot = links_of(index), first_slot(index, hash_)
     while slot >= 0:
-        own = index.links[slot]
-        if own.hash == hash_ and _same_row(row_at(store, slot), row, store.base, index):
-            return slot
+        own = links[slot]
+        if own.hash == hash_:
+            row_ = row_at(store, slot)
+            if same_key(row_, row, store.base, index.columns, index.keys):
+                return slot
         slot = own.next
-    return np.int64(-1)
+    return slot
 
 
 @kernel()

@@ -32,7 +32,7 @@ from braid.operators.join.kernels.frame import (
     steps_of,
 )
 from braid.operators.join.kernels.probe import begin, found, next_chain
-from braid.operators.join.kernels.rings import add_event, cell_of, links_of, ring_of
+from braid.operators.join.kernels.rings import add_event, cell_of, ring_of
 from braid.operators.join.kernels.store import hash_row
 from braid.operators.join.kernels.window_covers import Cover, WindowFrame, carry, drop_expired
 from braid.operators.join.kernels.window_joins_output import emit, is_in
@@ -121,7 +121,7 @@ def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early:
     """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
     input_ = step.input
     ring, index, cover = ring_of(frame, input_), frame.indexes[step.index], frame.covers[input_]
-    links, rows, slots, words = links_of(index), ring.rows, ring.capacity - 1, ring.slot_words
+    links, rows, slots, words = index.links, ring.rows, ring.capacity - 1, ring.slot_words
     base, oldest, longest = ring.base, ring.oldest, cover.longest
     instant, latest = seen_at(frame, input_), latest_of(frame)
     hash_, number = level.hash, level.slot
@@ -132,7 +132,7 @@ def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early:
             hash_, number = level.hash, level.slot
             continue
         link, row = links[number & slots], rows.after((number & slots) * words)
-        number = link.older
+        number = link.next
         if link.hash != hash_:
             continue
         age = age_of(row, instant, latest)

@@ -18,14 +18,15 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from braid.jit.hash_table import first
 from braid.jit.records import Words
 from braid.jit.ring import event_at, slot_of
 from braid.jit.runtime import COMPILED, kernel
 from braid.jit.vector import reserve
-from braid.operators.core.kernels.instances import SET
 from braid.operators.core.kernels.node_sets import ALL, BITS, has_bit, lowest, set_bit
+from braid.operators.core.kernels.nodes import SET
 from braid.operators.join.kernels.frame import compose, keep_output, next_output, wants
-from braid.operators.join.kernels.rings import links_of, ring_of
+from braid.operators.join.kernels.rings import ring_of
 from braid.operators.join.kernels.window_covers import Cover, WindowFrame, first_of
 
 #: Equal events that are checked one by one; if there are more, all nodes are suspects.
@@ -106,14 +107,14 @@ def _suspect(frame: WindowFrame, kind: int, nodes: Words) -> None:
             return
         ring = ring_of(frame, i)
         index = frame.indexes[ring.index]
-        links = links_of(index)
+        links = index.links
         if i == driver:
             hash_ = frame.driver_hash
-            number = index.heads[hash_ & index.mask]
+            number = first(index, hash_)
         else:
             size = 8 * ring.slot_words
             link = links[(frame.bound[i].row.address - ring.rows.address) // size]
-            hash_, number = link.hash, link.older
+            hash_, number = link.hash, link.next
         oldest, equals = ring.oldest, 0
         while number >= oldest:
             link = links[slot_of(ring, number)]
@@ -123,7 +124,7 @@ def _suspect(frame: WindowFrame, kind: int, nodes: Words) -> None:
                     break
                 _suspect_leaving(frame, cover, age, kind, nodes)
                 equals += 1
-            number = link.older
+            number = link.next
         if equals == _FEW_EQUALS:
             _suspect_all(frame, kind, nodes)
             return
