@@ -16,7 +16,7 @@ from tests.properties.law import (
     stay,
     unordered_feeds,
 )
-from tests.properties.plans import DISJUNCTIONS, RELATIONAL, WINDOW_JOINS, workloads
+from tests.properties.plans import DISJUNCTIONS, RELATIONAL, SAME_TIMES, WINDOW_JOINS, workloads
 
 
 @given(st.data())
@@ -45,6 +45,13 @@ def test_disjunctions(data: st.DataObject) -> None:
 def test_relations(data: st.DataObject) -> None:
     """Windows, joins, groups and what is made of them, patterns among them."""
     workload = data.draw(workloads(max_queries=3, depth=2, shapes=RELATIONAL))
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_aggregations_of_one_instant(data: st.DataObject) -> None:
+    """Each query has the aggregates of its own events, whatever others aggregate beside it."""
+    workload = data.draw(workloads(max_queries=5, depth=2, shapes=SAME_TIMES))
     check(workload, data.draw(feeds(workload)))
 
 

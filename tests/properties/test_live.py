@@ -23,6 +23,7 @@ from tests.properties.plans import (
     DETECTIONS,
     DISJUNCTIONS,
     RELATIONAL,
+    SAME_TIMES,
     WINDOW_JOINS,
     Workload,
     describe,
@@ -65,7 +66,7 @@ def clock(query: Query) -> str:
 
 @given(st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
-    kinds = [(), RELATIONAL, WINDOW_JOINS, DETECTIONS, DISJUNCTIONS]
+    kinds = [(), RELATIONAL, WINDOW_JOINS, DETECTIONS, DISJUNCTIONS, SAME_TIMES]
     shapes = data.draw(st.sampled_from(kinds))
     come_and_go(data, data.draw(workloads(max_queries=4, shapes=shapes)))
 
