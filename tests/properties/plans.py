@@ -27,7 +27,7 @@ from tests.properties.expressions import (
     predicates,
     references,
 )
-from tests.properties.relations import to_stream, window_join
+from tests.properties.relations import attribute_join, to_stream, window_join
 from tests.properties.values import LAW_TYPES, nullable, present
 
 SCHEMAS = {
@@ -320,6 +320,7 @@ _SHAPES: dict[str, Callable[[Draw, Child], Node]] = {
 _NAMED: dict[str, Callable[[Draw, Child], Node]] = {
     "detection": detection,
     "shared same time": _shared_same_time,
+    "attribute join": attribute_join,
     "either": lambda draw, child: _sequence(draw, child, _either),
     "either again": lambda draw, child: _iterate(draw, child, _either),
 }
@@ -363,6 +364,9 @@ RELATIONAL = ("relation", "relation too", "sequence", "select")
 
 #: Joins of windows by time, and patterns over them.
 WINDOW_JOINS = ("window join", "window join", "window join", "sequence", "select")
+
+#: Joins by different attributes of the same streams, and patterns over them.
+ATTRIBUTE_JOINS = ("attribute join", "attribute join", "attribute join", "sequence", "select")
 
 #: Detections, and patterns over them.
 DETECTIONS = ("detection", "detection", "detection", "sequence", "select")

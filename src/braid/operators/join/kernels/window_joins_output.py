@@ -105,7 +105,7 @@ def _suspect(frame: WindowFrame, kind: int, nodes: Words) -> None:
             _suspect_all(frame, kind, nodes)
             return
         ring = ring_of(frame, i)
-        index = frame.indexes[ring.index]
+        index = frame.indexes[cover.compared]
         links = links_of(index)
         if i == driver:
             hash_ = frame.driver_hash
