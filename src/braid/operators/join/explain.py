@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from braid.operators.core.family import Detail
+from braid.operators.core.family import Detail, Explain
 from braid.operators.core.wording import counted, length
 from braid.operators.join.spec import AttributeJoinSpec, JoinSpec, WindowJoinSpec
+
+
+def without_constraints(lines: Explain) -> Explain:
+    """The lines of a join that queries share, with what it does about constraints."""
+
+    def explain(spec: Any, found: Detail, unit: str) -> Iterator[str]:
+        yield from lines(spec, found, unit)
+        yield "queries share it: it holds all rows, and uses no constraint, declared or observed"
+
+    return explain
 
 
 def join_lines(spec: JoinSpec, found: Detail, unit: str) -> Iterator[str]:

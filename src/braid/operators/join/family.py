@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from braid.algebra.relations import Join
 from braid.operators.core.family import Family, MopKind
-from braid.operators.join.explain import attribute_join_lines, join_lines, window_join_lines
+from braid.operators.join.explain import (
+    attribute_join_lines,
+    join_lines,
+    window_join_lines,
+    without_constraints,
+)
 from braid.operators.join.planning import join_rows
 from braid.operators.join.rules import C_JOIN, S_ATTRIBUTE_JOIN, S_JOIN, S_WINDOW_JOIN
 from braid.operators.join.spec import AttributeJoinSpec, JoinSpec, WindowJoinSpec
@@ -37,9 +42,11 @@ def _attribute_join(spec: AttributeJoinSpec, context: Context, inputs: Sequence[
 FAMILY = Family(
     "join",
     mops=(
-        MopKind(JoinSpec, "join", _join, join_lines),
-        MopKind(WindowJoinSpec, "join", _window_join, window_join_lines),
-        MopKind(AttributeJoinSpec, "join", _attribute_join, attribute_join_lines),
+        MopKind(JoinSpec, "join", _join, without_constraints(join_lines)),
+        MopKind(WindowJoinSpec, "join", _window_join, without_constraints(window_join_lines)),
+        MopKind(
+            AttributeJoinSpec, "join", _attribute_join, without_constraints(attribute_join_lines)
+        ),
     ),
     rules=(S_JOIN, C_JOIN, S_WINDOW_JOIN, S_ATTRIBUTE_JOIN),
     plans={Join: join_rows},
