@@ -243,7 +243,7 @@ class Standing:
         if checked is None or not self.matches:
             return
         wanted = pa.array(checked.ids, pa.string())
-        for group in self.engine._emission.groups:
+        for group in (part for g in self.engine._emission.groups for part in g.parts()):
             position = pc.index_in(group.queries, wanted).fill_null(-1).to_numpy()[group.query]
             kept = np.flatnonzero(position >= 0)
             table = group.table.take(pa.array(group.rows[kept], pa.int64()))

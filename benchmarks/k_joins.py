@@ -139,7 +139,7 @@ def run(work: Work, mode: str) -> Joined:
     """One engine from the beginning of the streams to their end."""
     import braid
 
-    options: Any = {"constraints": mode, "aside_above": 0, "watching": work.watching}
+    options: Any = {"constraints": mode, "spill_above": 0, "watching": work.watching}
     engine: Any = braid.Engine(instance_budget=_BUDGET, idle_timeout=None, **options)
     started = time.perf_counter()
     engine.execute(_undeclared(work.statements) if mode == MODES[SWJ] else work.statements)

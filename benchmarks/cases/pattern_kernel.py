@@ -151,7 +151,7 @@ def fresh_times(size: Size) -> dict[str, float]:
     """
     tiny = json.dumps({**size, "events": 1_000, "names": 10})
     with tempfile.TemporaryDirectory() as cache:
-        env = os.environ | {"NUMBA_CACHE_DIR": cache, "BRAID_CACHE_DIR": cache}
+        env = os.environ | {"NUMBA_CACHE_DIR": cache}
         return {
             "import_s": _fresh(_IMPORT, tiny, env),
             "first_compile_s": _fresh(_COMPILE, tiny, env),

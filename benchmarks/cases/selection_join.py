@@ -119,7 +119,7 @@ class Joined:
         """What the last batch had for the checked queries: query, instant, ids."""
         ids = pa.array([f"q/{n}" for n in range(self.size["checked"])], pa.string())
         parts = [np.empty((0, 2 + self.workload.streams), np.int64)]
-        for group in self.standing.engine._emission.groups:
+        for group in (part for g in self.standing.engine._emission.groups for part in g.parts()):
             position = pc.index_in(group.queries, ids).fill_null(-1).to_numpy()[group.query]
             kept = np.flatnonzero(position >= 0)
             table = group.table.take(pa.array(group.rows[kept], pa.int64()))

@@ -1,8 +1,8 @@
-"""What users can cause, as exceptions with stable codes.
+"""Exceptions with stable codes, for everything that users can cause.
 
-Assertions are for our own mistakes; everything that a query text, an event, a
-configuration or a disk can cause is a `BraidError`. The code is part of the
-public interface: docs/errors.md lists them all, and a test checks that it does.
+A query text, an event, a configuration or a disk can cause a `BraidError`. Assertions are for
+mistakes in Braid. The codes are part of the public interface: docs/errors.md lists all of them, and
+a test checks the list.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-#: How much of a long line an error shows, and how much of it before the place.
+#: The longest part of a line that an error shows, and its length before the caret.
 _SHOWN, _BEFORE = 160, 60
 
 
 class BraidError(Exception):
-    """An error with a stable code and an optional hint that says what to do."""
+    """An error with a stable code and an optional hint about the remedy."""
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         self.code = code
@@ -34,7 +34,7 @@ class BraidError(Exception):
 
 @dataclass(frozen=True)
 class Span:
-    """Where in a source text something stands: 1-based line and column, length in characters."""
+    """A place in a source text: 1-based line and column, length in characters."""
 
     line: int
     column: int
@@ -43,10 +43,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a query text comes from, so that an error can point into the user's own file.
+    """The origin of a query text, so that an error can point into the user's own file.
 
-    `line` and `column` are where the text starts in `name`; an error inside the text is
-    shown at its place in the file.
+    `line` and `column` are the position in the file `name` where the text starts.
     """
 
     name: str | None = None
@@ -56,7 +55,7 @@ class Origin:
 
 
 class QueryError(BraidError):
-    """A query that does not parse or bind; points at the source with a caret."""
+    """A query that does not parse or bind. The message shows the source with a caret."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class QueryError(BraidError):
 
 @lru_cache(maxsize=1)
 def line_starts(text: str) -> list[int]:
-    """Where the lines of a text begin. Remembered for the last text: a file has many errors."""
+    """The offsets of the lines of a text. Cached for the last text, because a file has many errors."""
     starts, place = [0], text.find("\n")
     while place >= 0:
         starts.append(place + 1)
@@ -108,8 +107,8 @@ def line_starts(text: str) -> list[int]:
 
 
 def _shown_line(text: str, span: Span) -> tuple[str, int, int]:
-    """The line of an error, how far in the caret stands, and how long it is. Of a long line only
-    the surroundings of the place are shown."""
+    """The line of an error, the indent of the caret and its length. A long line is cut around the
+    error."""
     starts = line_starts(text)
     if span.line > len(starts):
         return "", 0, 1
@@ -133,7 +132,7 @@ def _query_error(
 
 
 class QueryErrors(BraidError):
-    """Every error of a file or a set of queries at once: nobody wants them one by one."""
+    """All errors of a file or a set of queries."""
 
     def __init__(self, errors: Sequence[BraidError]) -> None:
         assert errors
@@ -152,27 +151,29 @@ class ConfigError(BraidError):
 
 
 class CheckpointError(BraidError):
-    """A checkpoint that does not fit what is being started, or is damaged."""
+    """A checkpoint that is damaged or does not match the program that opens it."""
 
 
-#: What to do about damaged state.
+#: The hint for damaged state.
 ANEW = "restore an older copy of it, or start anew"
 
 
 def damaged(what: str, hint: str = ANEW) -> CheckpointError:
-    """The error for saved state that is not what was saved."""
+    """The error for saved state that is damaged."""
     return CheckpointError("E421", f"the saved state is damaged: {what}", hint)
 
 
 class PipelineError(BraidError):
-    """A pipeline that was lost while it ran: a process of it is gone, or it is stuck. What it had
-    committed is good, and the next run goes on from there."""
+    """A pipeline that failed while it ran: one of its processes ended, or it is stuck. The next run
+    continues from the last committed batch."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that runs but that the user should know: shown when a query is registered, or when
-    it happens. `query` is empty if it is about a stream or a function."""
+    """A warning about something that runs, shown on registration or when it occurs.
+
+    `query` is empty if the notice is about a stream or a function.
+    """
 
     code: str
     query: str
@@ -180,7 +181,8 @@ class Notice:
 
     @property
     def about(self) -> tuple[str, str, str]:
-        """What it is about, which is said once: what follows a colon is how it was found."""
+        """The subject of the notice. Braid reports each subject once; the text after a colon is
+        detail."""
         return (self.code, self.query, self.message.partition(": ")[0])
 
     def render(self) -> str:

@@ -28,7 +28,7 @@ ITEMS = [7, 3, 1, 3, 2, 5, 5, 8]
 
 
 def engine(*declared: str, mode: str = "exact") -> braid.Engine:
-    running = braid.Engine(constraints=mode, aside_above=0)
+    running = braid.Engine(constraints=mode, spill_above=0)
     running.execute(STREAMS + "\n".join(declared))
     running.query("paid", QUERY)
     return running
@@ -146,7 +146,7 @@ def test_of_relations_all_is_told_and_a_key_is_used() -> None:
     """Order 5 comes twice; the others count events of streams, and no join of relations uses them."""
 
     def ran(mode: str, *declared: str) -> tuple[Counter[tuple[Any, ...]], braid.Engine]:
-        running = braid.Engine(constraints=mode, aside_above=0)
+        running = braid.Engine(constraints=mode, spill_above=0)
         running.execute(STREAMS + "\n".join(declared))
         running.query("paid", RELATIONS)
         return run(running), running
@@ -184,7 +184,7 @@ def test_what_queries_publish_has_constraints_as_well() -> None:
     """.replace("Select id, price From", "SELECT id, price FROM")
     found = []
     for mode in ("exact", "off"):
-        running = braid.Engine(constraints=mode, aside_above=0)
+        running = braid.Engine(constraints=mode, spill_above=0)
         running.execute(STREAMS + declared)
         found.append((run(running), [notice.message for notice in running.notices]))
     (ours, told), (plain, unused) = found

@@ -76,7 +76,7 @@ def test_a_plain_join_does_not_enter_the_constraint_machinery() -> None:
     assert sum(isinstance(spec, GrowingJoinSpec) for spec in specs) == 1
 
 
-@pytest.mark.parametrize("options", [{"constraints": "monitored"}, {"aside_above": 0}])
+@pytest.mark.parametrize("options", [{"constraints": "monitored"}, {"spill_above": 0}])
 def test_constraints_attach_at_once_where_that_is_asked_for(options: dict[str, Any]) -> None:
     assert join_of(started(**options))["does"].startswith("constraint join")
 
@@ -92,7 +92,7 @@ def test_constraints_attach_when_something_is_declared() -> None:
 def test_a_join_that_grows_hands_over(
     wanted: list[Counter[tuple[Any, ...]]], worth: float, restart: int | None
 ) -> None:
-    engine = started(aside_above=SMALL, watching={"worth": worth})
+    engine = started(spill_above=SMALL, watching={"worth": worth})
     for number in range(10):
         engine.process(batch(number))
         assert results(engine) == wanted[number]
@@ -110,7 +110,7 @@ def test_what_is_declared_later_finds_what_is_held(
     wanted: list[Counter[tuple[Any, ...]]], above: int, declared: int, dropped: int | None
 ) -> None:
     """The plain join goes on as one with constraints, and what that holds is not lost with them."""
-    engine = started(aside_above=above)
+    engine = started(spill_above=above)
     for number in range(10):
         engine.process(batch(number))
         assert results(engine) == wanted[number]
@@ -123,7 +123,7 @@ def test_what_is_declared_later_finds_what_is_held(
 
 
 def test_codes_are_compacted_in_a_plain_join(wanted: list[Counter[tuple[Any, ...]]]) -> None:
-    engine = started(aside_above=FAR)
+    engine = started(spill_above=FAR)
     for number in range(10):
         engine.process(batch(number))
         assert results(engine) == wanted[number]

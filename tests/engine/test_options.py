@@ -106,7 +106,7 @@ def test_a_value_of_the_wrong_kind(name: str) -> None:
         ({"idle_timeout": -1}, "E113", "is not a time"),
         ({"rules": {"c_seq": "no"}}, "E305", "a mapping of names"),
         ({"rules": ["c_sec"]}, "E305", "there is no rule 'c_sec'"),
-        ({"aside_above": -1}, "E317", "must not be negative"),
+        ({"spill_above": -1}, "E317", "must not be negative"),
         ({"member_set_bytes": -1}, "E326", "must not be negative"),
         ({"shards": 0}, "E409", "is not a positive whole number"),
         ({"stall_timeout": "0 s"}, "E409", "is not a time above 0"),
@@ -191,7 +191,7 @@ def test_contexts_have_the_same_defaults() -> None:
     context, options = Context(), Options()
     assert context.selection_join == Choice(options.selection_join, options.member_set_bytes)
     assert context.selections == options.selection
-    for name in ("instance_budget", "aside_above", "watching"):
+    for name in ("instance_budget", "spill_above", "watching"):
         assert getattr(context, name) == getattr(options, name)
 
 

@@ -16,10 +16,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="without the compiler nothi
 
 SOURCE = """
 from numba import types
-from braid.jit.runtime import PREDICATE, kernel
-
-def plain(instance, event, parameters, strings):
-    return instance < event
+from braid.jit.runtime import kernel
 
 @kernel((types.int64,))
 def entered(number):
@@ -33,8 +30,7 @@ ANOTHER = """
 import wanted
 print("asks", flush=True)
 assert (wanted.entered(1), wanted.called(1)) == (2, 3)
-plain = wanted.kernel(wanted.PREDICATE)(wanted.plain)
-found = [wanted.entered._compiled, wanted.called, plain]
+found = [wanted.entered._compiled, wanted.called]
 print([sum(each.stats.cache_misses.values()) for each in found])
 """
 
@@ -65,11 +61,10 @@ def test_whoever_comes_later_takes_the_result(wanted: ModuleType, tmp_path: Path
         assert another.stdout.readline() == "asks\n"
         # It waits for the first of them; all are there when it may go on.
         wanted.called(1)
-        wanted.kernel(wanted.PREDICATE)(wanted.plain)
         wanted.entered(1)
     shown, _ = another.communicate()
     assert another.returncode == 0
-    assert shown == "[0, 0, 0]\n"
+    assert shown == "[0, 0]\n"
 
 
 @pytest.mark.parametrize("lacking", ["locks", "a place"])
@@ -81,9 +76,3 @@ def test_where_nothing_can_be_locked_everybody_compiles(
     else:
         monkeypatch.setattr(once, "_file", lambda directory, process: None)
     assert (wanted.entered(1), wanted.called(1)) == (2, 3)
-
-
-def test_python_may_call_what_kernels_are_given_the_address_of(wanted: ModuleType) -> None:
-    plain = wanted.kernel(wanted.PREDICATE)(wanted.plain)
-    assert plain(1, 2, 0, 0)
-    assert not plain(2, 1, 0, 0)

@@ -76,7 +76,7 @@ events["D"] = {{"doc": [f"<a><b>{{t}}</b></a>" for t in ticks], "t": ticks}}
 
 refused = {{}}
 # Joins with windows by time are joins with constraints at once, and not when they have grown.
-engine = braid.Engine(idle_timeout=None, aside_above=0)
+engine = braid.Engine(idle_timeout=None, spill_above=0)
 engine.execute({STREAMS!r})
 for name, text in QUERIES.items():
     try:

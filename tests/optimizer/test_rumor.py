@@ -132,3 +132,66 @@ def test_sharable_streams_are_one_channel() -> None:
     found = {query: table.num_rows for (query, _), table in made.results.items()}
     assert found == {"a": 2, "b": 1}
     assert shard.executor.instances == 1  # x = 2, which waits for both
+
+
+def sharable(own: str) -> braid.Engine:
+    """Two sharable streams, the second with columns of its own, and a query of each."""
+    made = braid.Engine()
+    made.execute(
+        "CREATE STREAM A (x BIGINT, v BIGINT, t BIGINT) TIME t;"
+        f"CREATE STREAM B ({own}, t BIGINT) TIME t SHARABLE WITH A;"
+        "CREATE STREAM T (x BIGINT, t BIGINT) TIME t;"
+    )
+    for name in ("A", "B"):
+        made.query(name.lower(), f"SELECT v FROM {name} NEXT{{$2.x = $1.x AND DUR <= 9}} T")
+    return made
+
+
+def fed(made: braid.Engine) -> dict[str, list[dict[str, object]]]:
+    both = {"x": [1, 2], "v": [3, 4], "extra": ["one", "two"], "t": [1, 2]}
+    alone = {"x": [3], "v": [5], "t": [2]}
+    made.process({("A", "B"): both, "A": alone, "T": {"x": [], "t": []}})
+    made.process({"T": {"x": [1, 2, 3], "t": [3, 3, 3]}})
+    made.finish()
+    found = {query: table.drop_columns("start") for (query, _), table in made.results.items()}
+    return {query: table.to_pylist() for query, table in found.items()}
+
+
+@pytest.mark.parametrize("own", ["v BIGINT, x BIGINT", "x BIGINT, extra STRING, v BIGINT"])
+def test_sharable_streams_with_other_columns_are_one_channel(own: str) -> None:
+    made = sharable(own)
+    found = fed(made)
+    assert EncodeSpec in specs_of(made)
+    assert specs_of(made).count(StepSpec) == 1
+    assert [row["v"] for row in found["a"]] == [3, 4, 5]
+    assert [row["v"] for row in found["b"]] == [3, 4]
+    assert made.notices == []
+
+
+def test_an_attribute_of_one_sharable_stream_is_read() -> None:
+    made = sharable("x BIGINT, extra STRING, v BIGINT")
+    made.query("own", "SELECT extra, v FROM B NEXT{$2.x = $1.x AND DUR <= 9} T")
+    found = fed(made)
+    assert EncodeSpec in specs_of(made)
+    assert [row["extra"] for row in found["own"]] == ["one", "two"]
+    assert [row["v"] for row in found["a"]] == [3, 4, 5]
+
+
+def specs_of(made: braid.Engine) -> list[type]:
+    return [type(mop.spec) for mop in made._running().plan.mops.values()]
+
+
+@pytest.mark.parametrize(
+    ("own", "reason"),
+    [
+        ("x BIGINT, v STRING", "'v' is STRING in B and BIGINT in A"),
+        ("x BIGINT, v JSON", "'v' is STRING in B and BIGINT in A"),
+    ],
+)
+def test_streams_that_contradict_each_other_share_nothing(own: str, reason: str) -> None:
+    made = sharable(own)
+    found = fed(made)
+    assert EncodeSpec not in specs_of(made)
+    assert len(found["a"]) == 3
+    (notice,) = [notice for notice in made.notices if notice.code == "W214"]
+    assert reason in notice.message

@@ -150,7 +150,7 @@ def test_references_of_a_part_of_the_key() -> None:
 def test_rows_leave_by_an_order_of_doubles(kind: str, mode: str) -> None:
     """Rows whose value is past leave, below zero and above, zeros and infinities among them. Of two
     rows of A one has two partners, and the other none."""
-    running = braid.Engine(constraints=mode, aside_above=0, watching={"sample": 0.0, "worth": 0})
+    running = braid.Engine(constraints=mode, spill_above=0, watching={"sample": 0.0, "worth": 0})
     running.execute(f"""
       CREATE STREAM A (x DOUBLE, v BIGINT, t BIGINT) TIME t;
       CREATE STREAM B (x DOUBLE, w BIGINT, t BIGINT) TIME t;

@@ -46,7 +46,7 @@ def write_stamps(package: Path) -> None:
 
 
 def test_all_imports_are_found() -> None:
-    """Perhaps more: the code generator has the imports of generated code in a string."""
+    """Perhaps more: an import in a text counts as well."""
     known = cache._modules()
     for name, source in known.items():
         expected = set()

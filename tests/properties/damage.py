@@ -204,7 +204,7 @@ def _constraints() -> Subject:
     with eager():
         streams = "".join(CONSTRAINTS.format(n) for n in range(count))
         queries = {f"q{n}": text.format(n) for n, text in enumerate(CONSTRAINT_JOINS)}
-        made = _made(streams, queries, aside_above=0)
+        made = _made(streams, queries, spill_above=0)
         first = [batch(20 * n, 20 * n + 20) for n in range(5)]
         return _subject(made, first, [batch(100, 130)], True)
 

@@ -359,6 +359,70 @@ def workloads(
     return Workload(streams, data, tuple(queries))
 
 
+# ---- queries that have an operator in common ---------------------------------------------------------
+
+
+def _view(draw: Draw, base: Node, sources: Sequence[Read]) -> Node:
+    """What a query makes of an operator that others have too: other attributes, under other names,
+    perhaps chosen and computed, and perhaps with one step more."""
+    node = base
+    for _ in range(draw(st.sampled_from([0, 1, 1, 2]))):
+        node = Select(node, _asked(draw, node))
+    node = _picked(draw, node)
+    if not draw(st.integers(0, 2)):
+        other = draw(st.sampled_from(list(sources)))
+        node = _sequence(draw, lambda: draw(st.sampled_from([node, node, other])))
+    return _picked(draw, node) if draw(st.booleans()) else node
+
+
+def _asked(draw: Draw, node: Node) -> Expression:
+    """Mostly a test of one attribute: few shapes, so that there is little to compile."""
+    kind = draw(st.sampled_from(["test", "test", "test", "duration", "predicate"]))
+    if kind == "duration":
+        return duration_test(draw, node.unit, ("le", "lt"))
+    if kind == "predicate":
+        return draw(predicates({Source.INPUT: node.schema}, node.unit))
+    a = draw(st.sampled_from(list(node.schema)))
+    function = draw(st.sampled_from(["eq", "ne", "eq_null_safe"]))
+    return call(function, Ref(Source.INPUT, a.name, a.type), Literal(draw(present(a.type)), a.type))
+
+
+def _picked(draw: Draw, node: Node) -> Node:
+    """Some attributes, in any order, some under other names, at times one that is computed."""
+    names = draw(st.lists(st.sampled_from(node.schema.names), min_size=1, max_size=3))
+    inputs = {Source.INPUT: node.schema}
+    items: list[tuple[str, Expression]] = []
+    for number, name in enumerate(names):
+        shown = draw(st.sampled_from([f"z{number}", f"y{number}", name]))
+        if all(shown != taken for taken, _ in items):
+            items.append((shown, Ref(Source.INPUT, name, node.schema.type_of(name))))
+    if not draw(st.integers(0, 3)):
+        of = draw(st.sampled_from(LAW_TYPES))
+        shown = next(n for n in ("more", "most", "yet") if all(n != taken for taken, _ in items))
+        items.append((shown, draw(expressions(of, inputs, 1))))
+    return Project(node, tuple(items))
+
+
+@st.composite
+def views(draw: Draw, max_queries: int = 5, lateness: int = 0) -> Workload:
+    """Queries that differ in what they show, test and do of one pattern or two."""
+    unit = draw(st.sampled_from([TICKS, MICROSECONDS]))
+    names = draw(st.sampled_from([("S",), ("S", "T"), ("S", "U")]))
+    streams = {name: stream_named(name, unit, lateness) for name in names}
+    sources = [Read(name, SCHEMAS[name], unit) for name in names]
+    kinds = draw(st.sampled_from([("sequence",), ("iterate",)]))
+    bases = [draw(nodes(sources, 1, kinds)) for _ in range(draw(st.sampled_from([1, 1, 2])))]
+    queries = []
+    for i in range(draw(st.integers(2, max_queries))):
+        node = _view(draw, draw(st.sampled_from(bases)), sources)
+        publish = f"P{i}" if not draw(st.integers(0, 3)) else None
+        queries.append(Query(f"q{i}", "", (Output(node, publish),)))
+        if publish is not None:
+            bases.append(Read(publish, node.schema, unit))
+    data = {name: draw(events(SCHEMAS[name], 6)) for name in names}
+    return Workload(streams, data, tuple(queries))
+
+
 #: Queries that are streams of relations, and patterns over them.
 RELATIONAL = ("relation", "relation too", "sequence", "select")
 

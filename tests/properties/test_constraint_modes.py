@@ -146,7 +146,7 @@ def by_engine(
 ) -> Counter[Event]:
     """`above`: from how many bytes on rows are put aside: from the beginning, or on the way. `told`
     gets the constraints that the query was told to be broken."""
-    engine = braid.Engine(idle_timeout=None, constraints=mode, aside_above=above)
+    engine = braid.Engine(idle_timeout=None, constraints=mode, spill_above=above)
     engine.execute(drawn.statements)
     text = drawn.statements.rpartition(" AS ")[2]
     coming, going = drawn.other or (-1, -1)

@@ -26,6 +26,7 @@ LANE = [
 ONCE = [
     "tests/properties/test_buffers.py",
     "tests/properties/test_detection.py",
+    "tests/properties/test_every_function.py",
     "tests/properties/test_selection_joins.py",
     "tests/properties/test_join_graphs.py::test_monitored_joins_of_any_graph_make_nothing_up",
     "tests/properties/test_live.py",

@@ -22,7 +22,7 @@ _ABOVE = (0, 2_000, 64 << 20)
 
 
 def by_engine(drawn: GraphJoin, mode: str, above: int, *, restarts: bool) -> Counter[Event]:
-    engine = braid.Engine(idle_timeout=None, constraints=mode, aside_above=above)
+    engine = braid.Engine(idle_timeout=None, constraints=mode, spill_above=above)
     engine.execute(drawn.statements)
     engine.query("q", drawn.query)
     found: Counter[Event] = Counter()

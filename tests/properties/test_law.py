@@ -22,6 +22,7 @@ from tests.properties.plans import (
     RELATIONAL,
     SAME_TIMES,
     WINDOW_JOINS,
+    views,
     workloads,
 )
 
@@ -101,6 +102,20 @@ def test_values_are_forgotten_after_every_batch(data: st.DataObject) -> None:
 def test_deep_plans(data: st.DataObject) -> None:
     workload = data.draw(workloads(max_queries=4, depth=5))
     check(workload, data.draw(feeds(workload, reloads=False)))
+
+
+@given(st.data())
+def test_queries_that_show_different_attributes(data: st.DataObject) -> None:
+    """What a query shows and tests later is no part of the operators that it shares."""
+    workload = data.draw(views())
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_operators_have_fewer_columns_after_a_restart(data: st.DataObject) -> None:
+    """State is found by the names of its columns, of which the queries that stay need some."""
+    workload = data.draw(views())
+    stay(data, workload, workload.queries[: data.draw(st.integers(1, len(workload.queries)))])
 
 
 @given(st.data())

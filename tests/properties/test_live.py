@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 from braid.algebra.queries import Query, members_of
+from braid.engine.running_plan import NewQueries
 from braid.reference import Event, answer
 from tests.properties.law import (
     OPTIONS,
@@ -28,6 +30,7 @@ from tests.properties.plans import (
     WINDOW_JOINS,
     Workload,
     describe,
+    views,
     workloads,
 )
 from tests.scenarios.comparison import assert_same
@@ -114,6 +117,46 @@ def come_and_go(data: st.DataObject, workload: Workload) -> None:
         if reloads and comes <= number < goes:
             current.reload()
     current.collect(current.shard.finish())
+    check_lives(current, workload, lives)
+
+
+@given(st.data())
+def test_queries_that_need_other_columns_come_and_go(data: st.DataObject) -> None:
+    come_and_go(data, data.draw(views()))
+
+
+@given(st.data())
+def test_queries_come_one_after_the_other(data: st.DataObject) -> None:
+    """Each may need more columns of the m-ops that run, while these hold instances."""
+    workload = data.draw(views())
+    expected(workload, workload.events)
+    note(describe(workload))
+    rules = data.draw(st.sampled_from(RULE_SETS))
+    there = data.draw(st.integers(0, len(workload.queries) - 1))
+    first = Workload(workload.streams, workload.events, workload.queries[:there])
+    current = start(first, with_user(WHOLE, rules=rules))
+    feed = data.draw(feeds(workload, reloads=False))
+    lives = {q.id: (-EVER, EVER) for q in workload.queries[:there]}
+    waiting = list(workload.queries[there:])
+    for number, batch in enumerate(feed.batches):
+        left = len(waiting) if number == len(feed.batches) - 1 else 2
+        coming = [waiting.pop(0) for _ in range(min(len(waiting), data.draw(st.integers(0, left))))]
+        births = {q.id: max(-EVER, current.shard.bound(clock(q))) for q in coming}
+        new = [
+            NewQueries(
+                members, np.array([births[n] for n in members.ids.to_pylist()]), len(members) == 1
+            )
+            for members in members_of(coming)
+        ]
+        current.shard.add_all(new)
+        lives |= {name: (birth, EVER) for name, birth in births.items()}
+        there += len(coming)
+        current.workload = replace(workload, queries=workload.queries[:there])
+        current.feed(batch, now=number)
+        if data.draw(st.booleans()):
+            current.reload()
+    current.collect(current.shard.finish())
+    lives |= {q.id: (EVER, EVER) for q in waiting}
     check_lives(current, workload, lives)
 
 

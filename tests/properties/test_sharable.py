@@ -12,12 +12,26 @@ import braid
 from tests.properties.law import RULE_SETS
 
 STREAMS = ("S0", "S1", "S2")
-DECLARED = (
-    "CREATE STREAM S0 (k BIGINT, x BIGINT, t BIGINT) TIME t;"
-    "CREATE STREAM S1 (k BIGINT, x BIGINT, t BIGINT) TIME t SHARABLE WITH S0;"
-    "CREATE STREAM S2 (k BIGINT, x BIGINT, t BIGINT) TIME t SHARABLE WITH S0;"
-    "CREATE STREAM T (k BIGINT, x BIGINT, t BIGINT) TIME t;"
+#: The columns of the sharable streams: alike, in another order, more of them, other types.
+COLUMNS = (
+    ("k BIGINT, x BIGINT", "k BIGINT, x BIGINT", "k BIGINT, x BIGINT"),
+    ("k BIGINT, x BIGINT", "x BIGINT, k BIGINT", "k BIGINT, x BIGINT"),
+    ("k BIGINT, x BIGINT", "k BIGINT, e DOUBLE, x BIGINT", "f STRING, x BIGINT, k BIGINT"),
+    ("k BIGINT, e DOUBLE, x BIGINT", "k BIGINT, x BIGINT", "e DOUBLE, x BIGINT, k BIGINT"),
+    ("k BIGINT, e DOUBLE, x BIGINT", "k BIGINT, x BIGINT", "e STRING, x BIGINT, k BIGINT"),
 )
+
+
+def declared(columns: tuple[str, ...]) -> str:
+    streams = "".join(
+        f"CREATE STREAM {name} ({own}, t BIGINT) TIME t"
+        + ("" if name == STREAMS[0] else f" SHARABLE WITH {STREAMS[0]}")
+        + ";"
+        for name, own in zip(STREAMS, columns, strict=True)
+    )
+    return f"{streams} CREATE STREAM T (k BIGINT, x BIGINT, t BIGINT) TIME t;"
+
+
 #: With one bound asked inside, one asked where results come out, edges, an index of edges,
 #: several steps, iteration, and streams that come out again.
 SHAPES = (
@@ -29,10 +43,10 @@ SHAPES = (
     "SELECT * FROM ({s} NEXT{{$2.k = $1.k AND DUR <= {w}}} T) NEXT{{$2.x > {c}}} T",
     "SELECT * FROM {s} FOLD{{$2.k = $1.k AND DUR <= {w}, $2.x > $.x, }} T",
     "SELECT * FROM T NEXT{{$2.k = $1.k AND DUR <= {w}}} {s}",
-    "SELECT k, x FROM {s} UNION T",
+    "SELECT * FROM (SELECT k, x FROM {s}) UNION T",
     "SELECT * FROM SAMETIME{{ARG_MAX(x), count(*) AS n}} {s}",
     "SELECT * FROM SAMETIME{{ARG_MAX(x), count(*) AS n}}(FILTER{{x > {c}}} {s})",
-    "SELECT * FROM SAMETIME{{count(*) AS n, sum(x) AS x}}({s} UNION T) NEXT{{$2.k = {c}}} T",
+    "SELECT * FROM SAMETIME{{count(*) AS n, sum(x) AS x}}((SELECT k, x FROM {s}) UNION T) NEXT{{$2.k = {c}}} T",
     "SELECT * FROM SAMETIME{{sum(x) AS x}}({s} NEXT{{$2.k = $1.k AND DUR <= {w}}} T)",
 )
 
@@ -64,8 +78,9 @@ def tables_of(batch: Batch, times: list[int], together: bool) -> dict[Any, dict[
     tables: dict[Any, dict[str, list[int]]] = {}
     for (streams, key, value, _), time in zip(batch, times, strict=True):
         for name in (streams,) if together and len(streams) > 1 else streams:
-            table = tables.setdefault(name, {"k": [], "x": [], "t": []})
-            for column, word in (("k", key), ("x", value), ("t", time)):
+            table = tables.setdefault(name, {"k": [], "x": [], "e": [], "f": [], "t": []})
+            words = (("k", key), ("x", value), ("e", value + 1), ("f", key), ("t", time))
+            for column, word in words:
                 table[column].append(word)
     return tables
 
@@ -73,9 +88,9 @@ def tables_of(batch: Batch, times: list[int], together: bool) -> dict[Any, dict[
 class Fed:
     """An engine and what it has put out."""
 
-    def __init__(self, rules: Any, together: bool, budget: int) -> None:
+    def __init__(self, columns: tuple[str, ...], rules: Any, together: bool, budget: int) -> None:
         self.engine = braid.Engine(rules=rules, instance_budget=budget)
-        self.engine.execute(DECLARED)
+        self.engine.execute(declared(columns))
         self._together = together
         self.found: Counter[str] = Counter()
 
@@ -97,13 +112,17 @@ class Fed:
 def test_events_of_several_streams_are_events_of_each(data: st.DataObject) -> None:
     rules = data.draw(st.sampled_from(RULE_SETS))
     budget = data.draw(st.sampled_from([2, 1_000, 1_000]))
-    both = [Fed(rules, True, budget), Fed({"c_seq": False, "c_mu": False}, False, budget)]
+    columns = data.draw(st.sampled_from(COLUMNS))
+    both = [
+        Fed(columns, rules, True, budget),
+        Fed(columns, {"c_seq": False, "c_mu": False}, False, budget),
+    ]
     texts = data.draw(st.lists(queries, min_size=1, max_size=5))
     batches = data.draw(st.lists(st.lists(events, max_size=6), min_size=1, max_size=6))
     late = data.draw(st.dictionaries(st.integers(0, len(batches) - 1), queries, max_size=2))
     gone = data.draw(st.integers(0, len(batches)))
     moves = data.draw(st.sets(st.integers(0, len(batches) - 1), max_size=2))
-    note(repr((rules, budget, texts, batches, late, gone, moves)))
+    note(repr((columns, rules, budget, texts, batches, late, gone, moves)))
     for fed in both:
         now = 0
         for number, text in enumerate(texts):

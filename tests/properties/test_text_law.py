@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,22 @@ TEXTS = [
         " FILTER{{Name IN ('a', 'ab', 'abc')}}(Stock))"
     ),
     "SELECT * FROM First NEXT{{$1.Name = $2.Name}} Stock",
+]
+#: Texts that call functions of the user.
+CALLING_TEXTS = [
+    "SELECT half(Price) AS h, initial(Name) AS i FROM Stock",
+    "SELECT * FROM FILTER{{half(Price) > {0}}} Stock",
+    "SELECT Name FROM FILTER{{Volume > {1} AND half(Price) < {0} AND initial(Name) = 'a'}} Stock",
+    "SELECT * FROM FILTER{{upper(Name) = 'A' AND NOT half(Price) > {0}}} Stock",
+    (
+        "SELECT * FROM Stock NEXT{{$2.Volume > {1} AND half($2.Price) < {0} AND $1.Name = $2.Name"
+        " AND initial($1.Name) = 'a' AND $1.Price >= {0}}} Stock"
+    ),
+    (
+        "SELECT * FROM Stock FOLD{{$2.Name = $.Name AND $2.Volume > {1} AND half($2.Price) >= {0},"
+        " half($2.Price) > 0, }} Stock"
+    ),
+    "SELECT Name FROM FILTER{{half(Price_1) > {0}}}(Stock NEXT{{$1.Volume = $2.Volume}} Stock)",
 ]
 PUBLISHER = "SELECT Name, Price AS Initial FROM FILTER{{Volume >= {1}}}(Stock) PUBLISH First"
 
@@ -102,6 +119,38 @@ def sets_of_many_shapes(draw: Draw) -> dict[str, str]:
     }
 
 
+def initial(name: str | None) -> str | None:
+    return None if name is None else name[0]  # raises for an empty name
+
+
+FUNCTIONS: tuple[dict[str, Any], ...] = (
+    {
+        "name": "half",
+        "call": lambda prices: pc.divide(prices, 2.0),
+        "arguments": ["DOUBLE"],
+        "returns": "DOUBLE",
+        "vectorized": True,
+        "cost": 3.0,
+    },
+    {"name": "initial", "call": initial, "arguments": ["STRING"], "returns": "STRING"},
+)
+
+
+@st.composite
+def calling_sets(draw: Draw) -> dict[str, str]:
+    chosen = draw(st.lists(st.sampled_from(CALLING_TEXTS), min_size=1, max_size=4))
+    return {
+        f"q{number}": text.format(draw(st.sampled_from([0, 0.5, 1, 2])), draw(st.integers(0, 6)))
+        for number, text in enumerate(chosen)
+    }
+
+
+@given(calling_sets(), events(ATTRIBUTES), st.data())
+def test_functions_of_users(texts: dict[str, str], sent: list[Event], data: st.DataObject) -> None:
+    """Whole columns or single values, in conditions of selections and patterns, in SELECT."""
+    check(texts, sent, data, FUNCTIONS)
+
+
 @given(query_sets(), events(ATTRIBUTES), st.data())
 def test_engine(texts: dict[str, str], sent: list[Event], data: st.DataObject) -> None:
     """In order, cut anywhere, with a snapshot and restore after any batch."""
@@ -116,25 +165,35 @@ def test_many_shapes_that_are_admitted_together(
     check(texts, sent, data)
 
 
-def check(texts: dict[str, str], sent: list[Event], data: st.DataObject) -> None:
+def check(
+    texts: dict[str, str],
+    sent: list[Event],
+    data: st.DataObject,
+    functions: tuple[dict[str, Any], ...] = (),
+) -> None:
     order = data.draw(st.permutations(sent))
     order.sort(key=lambda e: e.end)
     feed = data.draw(cut([("Stock", e) for e in order], reloads=True))
     catalog = Catalog()
     catalog.add_stream(STOCK)
+    udfs = {function["name"]: catalog.functions.register(**function) for function in functions}
     for query_id, text in texts.items():
         catalog.add_query(compile_query(text, catalog, query_id=query_id).query)
     try:
-        wanted = answer(list(catalog.queries.values()), {"Stock": sent}, limit=LIMIT)
+        wanted = answer(list(catalog.queries.values()), {"Stock": sent}, udfs, limit=LIMIT)
     except TooMany:
         return
-    actual = run_engine(texts, feed)
+    actual = run_engine(texts, feed, functions)
     for key, expected in wanted.items():
         assert_same(actual.get(key, []), expected, f"{key}: {texts[key[0]]}")
 
 
-def run_engine(texts: dict[str, str], feed: Feed) -> dict[tuple[str, str | None], list[Event]]:
+def run_engine(
+    texts: dict[str, str], feed: Feed, functions: tuple[dict[str, Any], ...]
+) -> dict[tuple[str, str | None], list[Event]]:
     engine = braid.Engine()
+    for function in functions:
+        engine.function(**function)
     schema = pa.schema([(a.name, a.type) for a in STOCK.columns])
     engine.stream("Stock", schema, time=["t0", "t1"], lateness=STOCK.lateness)
     for query_id, text in texts.items():
@@ -144,7 +203,7 @@ def run_engine(texts: dict[str, str], feed: Feed) -> dict[tuple[str, str | None]
         engine.process({"Stock": to_table(batch)})
         collect(engine, results)
         if number in feed.reload_after:
-            engine = braid.Engine.restore(engine.snapshot())
+            engine = braid.Engine.restore(engine.snapshot(), functions=functions)
     engine.finish()
     collect(engine, results)
     return results

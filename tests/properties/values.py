@@ -24,6 +24,8 @@ from braid.algebra.types import (
 MONEY = pa.decimal128(9, 2)
 SMALL_INT = pa.int32()
 SINGLE = pa.float32()
+#: Decimals of other digits, to and from which MONEY is cast.
+WIDE_MONEY, WHOLE_MONEY = pa.decimal128(18, 4), pa.decimal128(6, 0)
 
 #: Types that predicates of the law compare; `EVERY_TYPE` is for expressions alone.
 LAW_TYPES = (STRING, DOUBLE, BIGINT, BOOLEAN)
@@ -55,6 +57,10 @@ _POOLS: dict[pa.DataType, list[Any]] = {
     DATE: [0, 1, -1, 59, 14_610, -719_162],
     DURATION: [0, 1, -1, 60_000_000, _DAY],
     MONEY: [Decimal(t) for t in ("0.00", "1.00", "-1.00", "0.05", "2.50", "9999999.99")],
+    WIDE_MONEY: [
+        Decimal(t) for t in ("0.0000", "0.0050", "-0.0050", "2.4950", "99999999999999.9999")
+    ],
+    WHOLE_MONEY: [Decimal(t) for t in ("0", "1", "-1", "999999", "-999999")],
     SMALL_INT: [0, 1, -1, 2**31 - 1, -(2**31)],
     SINGLE: [0.0, 1.0, -2.5, 0.10000000149011612, math.nan, math.inf],
 }

@@ -17,7 +17,7 @@ are int microseconds, dates int days since 1970-01-01, arrays lists, structs dic
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from operator import is_
@@ -93,11 +93,15 @@ class Remembers:
 
 @dataclass(frozen=True)
 class Call(Remembers):
-    """A function applied to arguments; `lang/bind/user_functions.py` lists the functions and their types."""
+    """A function applied to arguments; `functions.py` lists the functions and their types.
+
+    `cost`: of a function that a user has registered, in comparison with others; no part of identity.
+    """
 
     function: str
     args: tuple[Expression, ...]
     type: pa.DataType
+    cost: float = field(default=0.0, compare=False, repr=False)
 
     def __hash__(self) -> int:
         return self._hash
@@ -163,7 +167,7 @@ def transform(
         args = tuple([transform(arg, change) for arg in expression.args])
         if all(map(is_, args, expression.args)):
             return expression
-        return Call(expression.function, args, expression.type)
+        return Call(expression.function, args, expression.type, expression.cost)
     return expression
 
 

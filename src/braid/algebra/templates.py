@@ -149,26 +149,27 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
         case Read():
             return node
         case Select():
-            return replace(node, input=below(node.input), predicate=change(node.predicate))
+            return _over(node, input=below(node.input), predicate=change(node.predicate))
         case Project():
-            items = tuple((name, change(e)) for name, e in node.items)
-            return replace(node, input=below(node.input), items=items)
+            return _over(node, input=below(node.input), items=_items(node.items, change))
         case SameTime():
             aggregates = tuple(replace(a, args=tuple(map(change, a.args))) for a in node.aggregates)
             return replace(node, input=below(node.input), aggregates=aggregates)
         case Union():
-            return replace(node, first=below(node.first), second=below(node.second))
+            return _over(node, first=below(node.first), second=below(node.second))
         case SequenceNode():
             first, second = below(node.first), below(node.second)
-            return replace(node, first=first, second=second, predicate=change(node.predicate))
+            return _over(node, first=first, second=second, predicate=change(node.predicate))
         case Iterate():
-            return Iterate(
-                below(node.first),
-                below(node.second),
-                change(node.predicate),
-                change(node.rebind),
-                tuple((name, change(e)) for name, e in node.aggregates),
-                node.horizon,
+            first, second = below(node.first), below(node.second)
+            predicate, rebind = change(node.predicate), change(node.rebind)
+            return _over(
+                node,
+                first=first,
+                second=second,
+                predicate=predicate,
+                rebind=rebind,
+                aggregates=_items(node.aggregates, change),
             )
         case Documents():
             return node.changed(change)
@@ -176,3 +177,18 @@ def map_expressions(node: Node, change: Callable[[Expression], Expression]) -> N
             return node.over(tuple(map(below, node.inputs)))
         case ToStream():
             return replace(node, relation=rebuilt(node.relation, change, below))
+
+
+def _over(node: Select | Project | Union | SequenceNode | Iterate, **fields: Any) -> Node:
+    """The node with other fields; the same one if they are what it has."""
+    same = all(getattr(node, name) is value for name, value in fields.items())
+    return node if same else replace(node, **fields)
+
+
+def _items(
+    items: tuple[tuple[str, Expression], ...], change: Callable[[Expression], Expression]
+) -> tuple[tuple[str, Expression], ...]:
+    """The items with other expressions; the same tuple if no expression is another one."""
+    changed = tuple([(name, change(e)) for name, e in items])
+    same = all(new[1] is old[1] for new, old in zip(changed, items, strict=True))
+    return items if same else changed

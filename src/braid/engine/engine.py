@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from braid.algebra.constraints import Constraint
 from braid.algebra.queries import Query, members_of
-from braid.algebra.streams import Stream
+from braid.algebra.streams import Stream, contradiction, united
 from braid.algebra.templates import Members, Template
 from braid.engine import snapshot as snapshots
 from braid.engine.checksums import reading
@@ -24,6 +25,7 @@ from braid.engine.io.payload import to_json
 from braid.engine.io.results import Emission
 from braid.engine.options import Options, ShardOptions, chosen
 from braid.engine.reports import NoticeList
+from braid.engine.running_plan import NewQueries
 from braid.engine.shard import Shard
 from braid.engine.state_pages import SavedPages
 from braid.errors import BraidError, ConfigError, Origin
@@ -78,7 +80,7 @@ class Engine:
         self.options = chosen(options, given, owner="Engine", session=False)
         self._clock = clock or (lambda: clocks.time_ns() // 1000)
         self._catalog = Catalog(check)
-        self._ingests: dict[str, Ingest] = {}
+        self._ingests: dict[tuple[str, ...], Ingest] = {}
         self._shard: Shard | None = None
         self._saved = SavedPages()
         #: Since when queries see events, of those that were given a time.
@@ -218,9 +220,11 @@ class Engine:
             self._births |= {name: birth for name, (_, birth) in added.items()}
             self._invalidate_plan()
             return
+        new = []
         for members in groups:
             births = np.array([added[name][1] for name in members.ids.to_pylist()], np.int64)
-            shard.add(members, births, single=len(members) == 1)
+            new.append(NewQueries(members, births, len(members) == 1))
+        shard.add_all(new)
 
     def drop(self, id: str, *, at: int | None = None) -> None:
         """Remove a query, or all members of a prepared one, and what only they needed.
@@ -283,9 +287,19 @@ class Engine:
         call: Callable[..., Any],
         arguments: Sequence[pa.DataType | str],
         returns: pa.DataType | str,
+        *,
+        vectorized: bool = False,
+        cost: float = 1.0,
     ) -> None:
-        """Register a Python function that queries may call; it is called once for each event."""
-        self._catalog.functions.register(name, call, arguments, returns)
+        """Let queries call a Python function, with types as `"DOUBLE"` or Arrow types.
+
+        `call` gets one value for each argument. If `vectorized`, it gets one Arrow array for each
+        argument and returns an array of as many values: one call for all events of a batch. The
+        conditions of a query without such functions come first, then those with the least `cost`.
+        """
+        self._catalog.functions.register(
+            name, call, arguments, returns, vectorized=vectorized, cost=cost
+        )
         self._invalidate_plan()
 
     @property
@@ -326,9 +340,9 @@ class Engine:
     def _take(self, shard: Shard, tables: Mapping[Any, Any], now: int) -> None:
         """All tables or none: what is wrong with one is found before another has been taken."""
         taken = [
-            (names, self._ingest(names[0])(as_table(data), shard.documents))
+            (names, self._ingest(names)(as_table(data), shard.documents))
             for key, data in tables.items()
-            if (names := (key,) if isinstance(key, str) else tuple(key))
+            for names in self._read_alike((key,) if isinstance(key, str) else tuple(key))
         ]
         for names, ingested in taken:
             if ingested.rejected is not None:
@@ -340,22 +354,31 @@ class Engine:
                 ends = ends or Ends.of(events)
                 highest = ends.highest
             if len(names) > 1:
-                for name in names:
-                    self._ingest(name)
                 shard.accept_shared(names, events, now=now, ends=ends)
             else:
                 shard.accept(names[0], events, now=now, ends=ends)
             for name in names:
                 shard.observe(name, highest, now=now)
 
-    def _ingest(self, name: str) -> Ingest:
+    def _read_alike(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """Streams that have the same events, by whether these can be read as rows of all of them."""
+        streams = [self._declared_stream(name) for name in names]
+        pairs = combinations(streams, 2)
+        if names and all(contradiction(one, other) is None for one, other in pairs):
+            return (names,)
+        return tuple((name,) for name in names)
+
+    def _declared_stream(self, name: str) -> Stream:
         stream = self._catalog.streams.get(name)
         if stream is None:
             known = ", ".join(self._catalog.streams) or "none"
             raise ConfigError("E303", f"there is no stream {name!r}", f"streams: {known}")
-        if name not in self._ingests:
-            self._ingests[name] = Ingest(stream)
-        return self._ingests[name]
+        return stream
+
+    def _ingest(self, names: tuple[str, ...]) -> Ingest:
+        if names not in self._ingests:
+            self._ingests[names] = Ingest(united([self._declared_stream(name) for name in names]))
+        return self._ingests[names]
 
     def _emit(self, shard: Shard, emission: Emission) -> Tables:
         self._emission = emission
@@ -441,7 +464,7 @@ class Engine:
         """The options with the functions and constraints of the catalog."""
         return ShardOptions(
             self.options,
-            functions={function.name: function.call for function in self._catalog.functions},
+            functions={function.name: function for function in self._catalog.functions},
             declared=tuple(self._catalog.constraints.values()),
         )
 
@@ -462,14 +485,20 @@ class Engine:
         state: bytes,
         *,
         clock: Callable[[], int] | None = None,
-        functions: Iterable[tuple[str, Callable[..., Any], Sequence[Any], Any]] = (),
+        functions: Iterable[Sequence[Any] | Mapping[str, Any]] = (),
     ) -> Engine:
-        """Go on from a snapshot. Functions that queries call must be given again: code is not saved."""
+        """Go on from a snapshot. Functions that queries call must be given again: code is not saved.
+
+        Each of `functions` has the arguments of `function`, in order or by name.
+        """
         saved = snapshots.read(state)
         engine = cls(options=saved.options, clock=clock)
         engine.notices = NoticeList(log=False)  # what is registered again has been said before
         for function in functions:
-            engine.function(*function)
+            if isinstance(function, Mapping):
+                engine.function(**function)
+            else:
+                engine.function(*function)
         with reading("the header of the snapshot"):
             engine._restore_catalog(saved)
         engine.notices = NoticeList()

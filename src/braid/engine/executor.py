@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from braid.algebra.constraints import Constraint, ConstraintMode
-from braid.algebra.schema import Schema
 from braid.algebra.templates import Members
 from braid.engine.bulk_registration import (
     Forms,
@@ -30,7 +28,7 @@ from braid.engine.compaction import compact_values
 from braid.engine.failures import Failures
 from braid.engine.io.output_router import OutputRouter
 from braid.engine.io.shared_events import with_shared_events
-from braid.engine.query_registry import Admitted, ExitPoint, QueryRegistry
+from braid.engine.query_registry import Admitted, ExitKey, ExitPoint, QueryRegistry, exit_key
 from braid.engine.suspension import Suspension
 from braid.operators.core.base import Context, Logic, State
 from braid.operators.core.batch import Batch, Later
@@ -45,6 +43,7 @@ from braid.operators.core.roles import (
     BrokenConstraint,
     LimitsMemory,
     NodesByPort,
+    PublishedSource,
     Publishes,
     TakesFeeds,
     UsesConstraints,
@@ -85,7 +84,7 @@ class Executor:
         self._watches: dict[str, WatchesConstraint] = {}
         self.registry = QueryRegistry()
         self.failures = Failures(self)
-        self.exits: dict[tuple[str, str | None, Schema, pa.DataType], ExitPoint] = {}
+        self.exits: dict[ExitKey, ExitPoint] = {}
         self.events_in: dict[str, int] = {}
         self.events_out: dict[str, int] = {}
         self._users: dict[str, int] = {}
@@ -214,17 +213,26 @@ class Executor:
         return self.logics[stage.mop]
 
     def _exit(self, exit_: Exit) -> ExitPoint:
-        key = (exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
+        key = exit_key(exit_)
         if key not in self.exits:
-            self.exits[key] = ExitPoint(exit_.channel, exit_.stream, exit_.schema, exit_.time_type)
+            self.exits[key] = ExitPoint.of(exit_)
             self._output_routers = None
-        return self.exits[key]
+        return self.exits[key].with_form(exit_)
 
     def publish(self, stage: Stage, sources: Iterable[ExitPoint]) -> None:
         """Make the events of a published stream a channel that others can read."""
         logic = self._logic(stage)
         assert isinstance(logic, Publishes)
-        logic.sources = [point.subscribers for point in sources]
+        logic.sources = [self._published(point) for point in sources]
+
+    def _published(self, point: ExitPoint) -> PublishedSource:
+        layout = self.plan.channels[point.channel].layout
+        columns = tuple(map(layout.column, point.form.columns))
+        return PublishedSource(point.subscribers, layout, columns)
+
+    def continue_counts(self, before: Executor) -> None:
+        """Count on from an executor of the same m-ops."""
+        self.events_in, self.events_out = before.events_in, before.events_out
 
     def changed(self) -> None:
         """Forget the cached order: the inputs of an m-op have changed."""

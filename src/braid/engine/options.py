@@ -15,6 +15,7 @@ from inspect import getattr_static
 from typing import Any, Generic, TypeVar, overload
 
 from braid.algebra.constraints import Constraint, ConstraintMode, Watching
+from braid.algebra.user_functions import Function
 from braid.engine.constraints import constraint_mode, watching
 from braid.errors import CheckpointError, ConfigError
 from braid.lang import parse_duration
@@ -233,13 +234,13 @@ class Options:
         convert=watching,
         to_json=asdict,
     )
-    aside_above: Option[int, int] = Option(
+    spill_above: Option[int, int] = Option(
         64 << 20,
         1 << 30,
         doc="The bytes that a join holds on one shard before it moves rows out of memory.",
         takes="a whole number",
         code="E317",
-        convert=_whole(0, "E317", "aside_above must not be negative"),
+        convert=_whole(0, "E317", "spill_above must not be negative"),
     )
     selection_join: Option[str, str] = Option(
         "adaptive",
@@ -310,7 +311,7 @@ class ShardOptions:
     """The options of a user with what the shard has from its session: functions, constraints."""
 
     user: Options = Options()
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
     #: The constraints that were declared.
     declared: tuple[Constraint, ...] = ()
     #: Read all attributes of each stream, so that queries which come later find what they need.

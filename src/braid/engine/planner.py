@@ -34,8 +34,9 @@ from braid.algebra.streams import Stream
 from braid.algebra.templates import Members, Output, Template
 from braid.algebra.types import Kind, kind_of
 from braid.engine.bulk_registration import PendingQueries, can_defer
-from braid.engine.executor import Executor
+from braid.engine.member_constants import parts_of, taken, templates_of
 from braid.engine.query_registry import ExitPoint
+from braid.engine.rehearsal import Admits, Rehearsal
 from braid.operators.core.subscriber_index import ALWAYS
 from braid.operators.core.values import Words
 from braid.operators.registry import REGISTRY
@@ -74,7 +75,8 @@ def read_shapes(
     by what was declared of streams that it joins."""
     used: dict[str, set[str]] = {}
     for members in groups:
-        nodes = [output.node for output in members.template.outputs]
+        templates = templates_of(members.template)
+        nodes = [output.node for template in templates for output in template.outputs]
         for node in nodes:
             _collect_columns(node, set(node.schema.names), used)
         for stream, names in _constraint_columns(nodes, declared):
@@ -183,7 +185,7 @@ class Planner:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Admits,
         driver: Driver,
         saved: frozenset[str] = frozenset(),
         dedicated_joins: Iterable[str] = (),
@@ -204,6 +206,9 @@ class Planner:
         assert isinstance(driver.published, dict)
         self._published: dict[str, Published] = driver.published
         self._routes: dict[_RouteKey, Route | None] = {}
+        self._is_rehearsing = False
+        #: The routes of queries that are planned by themselves and were rehearsed.
+        self._own_routes: dict[tuple[tuple[Output, ...], str, int | None], Route] = {}
         #: The routes that report why declared constraints are not used.
         self._routes_with_reasons: dict[_RouteKey, Route] = {}
         self._inlined: dict[str, Node] = {}
@@ -212,14 +217,54 @@ class Planner:
         #: Queries that wait for bulk registration; None outside `add_all`.
         self._pending: list[PendingQueries] | None = None
 
+    def rehearse(
+        self,
+        first: Sequence[tuple[Members, Words | None, bool]],
+        later: Sequence[tuple[Members, Words | None, bool]],
+    ) -> None:
+        """Find out which columns m-ops write, if these queries are added next: the first together, and
+        later the others, which have no saved state."""
+        driver = self._driver
+        rehearsing = replace(
+            driver,
+            published=dict(driver.published),
+            published_names=dict(driver.published_names),
+        )
+        planner = Planner(Rehearsal(self._executor.plan), rehearsing, self._saved)
+        planner.fresh = self.fresh
+        planner.dedicated_joins = set(self.dedicated_joins)
+        planner._dedicated_templates = set(self._dedicated_templates)
+        planner._joining = self._joining.copy()
+        planner._inlined, planner._versions = dict(self._inlined), dict(self._versions)
+        planner._exits = {name: list(points) for name, points in self._exits.items()}
+        # The same objects: what is computed for the rehearsal is not computed again.
+        planner._routes, planner._own_routes = self._routes, self._own_routes
+        planner._is_rehearsing = True
+        planner._routes_with_reasons = self._routes_with_reasons
+        planner.expect(members for members, _, _ in first)
+        planner.add_all(first)
+        planner.fresh = True
+        for members, births, single in later:
+            planner.expect([members])
+            planner.add(members, births, single=single)
+
+    def is_current(self, route: Route) -> bool:
+        """Whether the m-ops of a route write all columns that their members need by now."""
+        columns = self._driver.columns
+        return all(columns.agree(s.mop, s.spec.output.schema.names) for s in route.stages)
+
     def add(self, members: Members, births: Words | None = None, *, single: bool = False) -> None:
         """Admit queries of one template. `single`: no other query publishes what these do."""
+        for part, rows in parts_of(members):
+            self._add_folded(part, None if births is None else births[rows], single=single)
+
+    def _add_folded(self, members: Members, births: Words | None, *, single: bool) -> None:
         template = members.template
         if births is not None and depends_on_birth(template.outputs):
             for birth in np.unique(births).tolist():
                 rows = np.flatnonzero(births == birth)
                 own = None if birth == ALWAYS else birth
-                self._add(_select_members(members, rows), births[rows], own)
+                self._add(taken(members, rows), births[rows], own)
         else:
             self._add(members, births, None)
         from_the_start = births is None or bool((births == ALWAYS).all())
@@ -248,7 +293,7 @@ class Planner:
         """Forget the inlined definition of a stream: another query publishes it now."""
         node = self._inlined.pop(stream, None)
         if node is not None:
-            self._driver.published_names.pop(node, None)
+            self._driver.forget_published(node)
             self._versions[stream] = 1 + self._versions.get(stream, 0)
 
     def _inline(self, template: Template, members: Members) -> None:
@@ -259,7 +304,7 @@ class Planner:
         for output in whole.instantiate(members.row(0)):
             if output.publish is not None:
                 self._inlined[output.publish] = output.node
-                self._driver.published_names[output.node] = output.publish
+                self._driver.name_published(output.node, output.publish)
                 # Routes that read what was known by this name before are not these.
                 self._versions[output.publish] = 1 + self._versions.get(output.publish, 0)
 
@@ -272,9 +317,10 @@ class Planner:
             if not len(members):
                 return
         key = (template, birth, tuple(self._versions.get(name, 0) for name in template.reads))
-        if key not in self._routes:
-            self._routes[key] = self._route(self._outputs(template), birth, template.mode)
-        route = self._routes[key]
+        route = self._routes.get(key)
+        if key not in self._routes or not (route is None or self.is_current(route)):
+            route = self._route(self._outputs(template), birth, template.mode)
+            self._routes[key] = route
         if route is not None and len(members):
             route = self._with_reasons(key, route, members, birth)
         if not len(members):
@@ -284,7 +330,7 @@ class Planner:
         alone = np.ones(len(members), np.bool_) if route is None else _has_inexact_keys(members)
         together = np.flatnonzero(~alone)
         if route is not None and len(together):
-            self._admit(route, _select_members(members, together), births, together)
+            self._admit(route, taken(members, together), births, together)
         for row in np.flatnonzero(alone).tolist():
             self._admit_single(members, row, births, birth)
 
@@ -329,7 +375,7 @@ class Planner:
                 self.dedicated_joins.add(members.ids[row].as_py())
                 alone[row] = True
         rows = np.flatnonzero(~alone)
-        return _select_members(members, rows), None if births is None else births[rows]
+        return taken(members, rows), None if births is None else births[rows]
 
     def _with_reasons(
         self, key: _RouteKey, route: Route, members: Members, birth: int | None
@@ -338,7 +384,8 @@ class Planner:
         use = REGISTRY.constraints
         if use is None or not use.is_watched(route):
             return route
-        if key not in self._routes_with_reasons:
+        known = self._routes_with_reasons.get(key)
+        if known is None or not self.is_current(known):
             template = members.template
             own = None
             if self._driver.may_use_constraints(template.outputs, template.mode):
@@ -415,7 +462,12 @@ class Planner:
         template = Template(self._outputs(members.template), members.template.types)
         outputs = template.instantiate(members.row(row))
         name: str = members.ids[row].as_py()
-        route = self._driver.route(outputs, name, birth, members.template.mode)
+        key = (outputs, name, birth)
+        route = self._own_routes.pop(key, None)
+        if route is None or not self.is_current(route):
+            route = self._driver.route(outputs, name, birth, members.template.mode)
+        if self._is_rehearsing:
+            self._own_routes[key] = route
         route = self._with_unused_reasons(route, None, members.template)
         one = Members(Template(outputs), pa.array([name], pa.string()), ())
         self._admit(route, one, births, np.array([row]) if births is not None else np.zeros(1, int))
@@ -435,7 +487,7 @@ class Planner:
     def _publish(self, stream: str) -> None:
         points = [p for p in self._exits[stream] if not p.gone]
         inputs = tuple(point.channel for point in points)
-        shape = self._executor.plan.channels[points[0].channel]
+        shape = Shape(points[0].form.schema)
         signature = f"publish:{stream}"
         spec = PublishSpec(shape, stream)
         known = self._executor.plan.mops.get(signature)
@@ -449,17 +501,6 @@ class Planner:
 
 
 _EXACT_LIMIT = np.uint64(2**62 - 1)
-
-
-def _select_members(members: Members, rows: Words) -> Members:
-    if len(rows) == len(members):
-        return members
-    which = pa.array(rows, pa.int64())
-    return Members(
-        members.template,
-        members.ids.take(which),
-        tuple(column.take(which) for column in members.values),
-    )
 
 
 def _has_inexact_keys(members: Members) -> np.ndarray:

@@ -9,40 +9,104 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.algebra.schema import Schema
+from braid.algebra.schema import Schema, shown_names
+from braid.engine.io.results import Shown
 from braid.operators.core.columns import Rows
 from braid.operators.core.result_tables import ResultForm
 from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Values, Words
 from braid.plan.layout import Layout
-from braid.plan.routes import Route
+from braid.plan.routes import Exit, Route
+
+
+class Form(NamedTuple):
+    """What a query shows of an exit: its attributes, and the column of the channel that each is."""
+
+    schema: Schema
+    columns: tuple[str, ...]
+
+
+#: What the outputs of queries have in common that share an exit point.
+ExitKey = tuple[str, str | None, pa.DataType, Form | None]
+
+
+def exit_key(exit_: Exit) -> ExitKey:
+    """Results that are not published can be of any form: each query picks its columns of the rows that
+    come out. The events of a published stream have one form."""
+    form = None if exit_.stream is None else Form(exit_.schema, exit_.columns)
+    return exit_.channel, exit_.stream, exit_.time_type, form
 
 
 @dataclass
 class ExitPoint:
-    """The output of all queries that share a channel, a published stream and a schema."""
+    """The output of all queries that share a channel and a published stream."""
 
     channel: str
     stream: str | None
-    schema: Schema
     time_type: pa.DataType
+    #: What the queries show, and a number for each form.
+    forms: dict[Form, int]
     subscribers: Subscribers = field(default_factory=Subscribers)
     #: All its queries are removed. A new query gets a new exit.
     gone: bool = False
     #: It stays without queries: others read a prepared query that has no members.
     stays: bool = False
-    _form: ResultForm | None = None
+    _tables: ResultForm | None = None
+    _shown: tuple[Shown, ...] = ()
+
+    @staticmethod
+    def of(exit_: Exit) -> ExitPoint:
+        return ExitPoint(exit_.channel, exit_.stream, exit_.time_type, {}).with_form(exit_)
+
+    def with_form(self, exit_: Exit) -> ExitPoint:
+        """The same exit, which has queries that show this."""
+        form = Form(exit_.schema, exit_.columns)
+        if form not in self.forms:
+            self.forms[form] = len(self.forms)
+            self._tables = None
+        return self
+
+    @property
+    def form(self) -> Form:
+        """The first form, which is the only one of a published stream."""
+        return next(iter(self.forms))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All attributes that queries show."""
+        return tuple(dict.fromkeys(name for form in self.forms for name in form.schema.names))
 
     def table(self, rows: Rows, layout: Layout, values: Values) -> pa.Table:
-        """Results of this exit as a table for the user."""
-        if self._form is None or self._form.layout is not layout:
-            self._form = ResultForm(layout, self.schema, self.time_type)
-        return self._form.table(rows, values)
+        """The columns that some query shows of these rows; `shown` says which are whose."""
+        if self._tables is None or self._tables.layout is not layout:
+            self._tables = self._result_tables(layout)
+        return self._tables.table(rows, values)
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """What each form shows of a table of this exit."""
+        return self._shown
+
+    def _result_tables(self, layout: Layout) -> ResultForm:
+        if len(self.forms) == 1:
+            schema, columns = self.form
+        else:
+            found = {
+                c: a.type for f in self.forms for c, a in zip(f.columns, f.schema, strict=True)
+            }
+            schema, columns = Schema.of(found.items()), tuple(found)
+        places = {column: place for place, column in enumerate(columns)}
+        self._shown = tuple(
+            Shown(shown_names(form.schema.names), [0, 1, *(2 + places[c] for c in form.columns)])
+            for form in self.forms
+        )
+        return ResultForm(layout, schema, self.time_type, columns)
 
 
 @dataclass
@@ -146,6 +210,17 @@ class QueryRegistry:
         """The ids of queries whose numbers are given in order."""
         parts = [admitted.ids.take(pa.array(rows)) for admitted, rows in self.grouped(numbers)]
         return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+
+    def forms_of(self, numbers: Words, point: ExitPoint) -> Words:
+        """Which form each of these queries, in order of their numbers, has at an exit."""
+        forms = np.zeros(len(numbers), np.int64)
+        first = 0
+        for admitted, rows in self.grouped(numbers) if len(point.forms) > 1 else ():
+            place = next(k for k, other in enumerate(admitted.exits) if other is point)
+            exit_ = admitted.route.exits[place]
+            forms[first : first + len(rows)] = point.forms[Form(exit_.schema, exit_.columns)]
+            first += len(rows)
+        return forms
 
     def grouped(self, numbers: Words) -> Iterator[tuple[Admitted, Words]]:
         """Sorted numbers by group: each group of queries with the rows of it that they name."""

@@ -63,6 +63,15 @@ class Reports:
             "no query sees them, they are in `late`; declare a longer LATENESS",
         )
 
+    def unshared(self, pairs: Iterable[tuple[str, str, str]]) -> None:
+        """Pairs of streams that are declared sharable and are not one channel, with the reason."""
+        for name, other, reason in pairs:
+            self._notify(
+                "W214",
+                f"streams {name} and {other} are declared sharable and share nothing",
+                f"{reason}; declare it alike in both",
+            )
+
     def _notify(self, code: str, message: str, advice: str) -> None:
         """The text before the colon tells two notices apart, here and between shards."""
         if message not in self._notified:

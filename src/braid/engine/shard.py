@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from braid.algebra.queries import Members, Query, Template, members_of
 from braid.algebra.schema import TICKS, Schema, shown_names
-from braid.algebra.streams import Stream, sharable_classes
+from braid.algebra.streams import Stream, sharable_classes, unshared
 from braid.algebra.types import TIMESTAMP
 from braid.distribution.keys import FEED
 from braid.documents.reader import DocumentReader
@@ -25,10 +26,11 @@ from braid.engine.io.ordering import NEVER, Ordering, Part
 from braid.engine.io.results import Emission, Paired, ResultGroup
 from braid.engine.io.row_encoder import RowEncoder
 from braid.engine.options import ShardOptions
-from braid.engine.planner import Planner, read_shapes
+from braid.engine.planner import read_shapes
 from braid.engine.query_lifetimes import QueryLifetimes
-from braid.engine.query_registry import ExitPoint
+from braid.engine.query_registry import ExitPoint, Form, QueryRegistry
 from braid.engine.reports import Reports
+from braid.engine.running_plan import NewQueries, RunningPlan, Saved
 from braid.engine.state import Meta
 from braid.engine.state_pages import Delta, Pages
 from braid.engine.unreadable import UnreadableTexts, document_mops
@@ -38,9 +40,7 @@ from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Columns, rows_of
 from braid.operators.core.columns import Rows
 from braid.operators.core.selection_choice import Choice
-from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Words
-from braid.operators.registry import REGISTRY
 from braid.optimizer.driver import Driver, shares_channels
 from braid.plan.plan import Plan, channel_owner
 from braid.plan.specs import Shape
@@ -89,7 +89,7 @@ class Shard:
             functions=options.functions,
             selection_join=Choice(options.user.selection_join, options.user.member_set_bytes),
             selections=options.user.selection,
-            aside_above=options.user.aside_above,
+            spill_above=options.user.spill_above,
             watching=options.user.watching,
             share=options.share,
         )
@@ -98,6 +98,8 @@ class Shard:
         #: Notices for the user from running queries.
         self.notices: list[Notice] = []
         self.reports = Reports(self._context.failures, self.notices)
+        if shares_channels(options.user.rules):
+            self.reports.unshared(unshared({name: streams[name] for name in read.values()}))
         self._unread = UnreadableTexts()
         self._suspended_at: dict[int, int] = {}
         self._pages = Pages(_pages)
@@ -110,29 +112,22 @@ class Shard:
         self._read = set(shapes)
         self._ending: list[tuple[int, int]] = []
         states = self._restore(_pages, meta, resumed=resumed) if _pages and meta else {}
-        self._executor = Executor(Plan(shapes), self._context)
         known = (options.user.constraints, self._declared)
         driver = Driver(self._streams, shapes, options.user.rules, {}, self._sharable, *known)
-        driver.constrains_at_once = not options.user.aside_above
-        use = REGISTRY.constraints
-        kept = frozenset(s for s, a in states.items() if use is not None and use.is_own(a))
-        named = meta.dedicated_joins if meta else ()
-        self._planner = Planner(self._executor, driver, kept, named)
-        self._planner.fresh = meta is None
-        self._planner.expect(members for members, _ in groups)
+        driver.constrains_at_once = not options.user.spill_above
         for members, _ in groups:
             self._clocks.add_queries(members)
         self._lifetimes = QueryLifetimes(_pages, births)
-        self._planner.add_all((members, self._births(members), s) for members, s in groups)
-        self._planner.fresh = True
-        self._executor.restore(states)
-        self._executor.failures.restore(meta.failed if meta else {})
+        added = [NewQueries(members, self._births(members), s) for members, s in groups]
+        saved = None if meta is None else Saved(states, meta.dedicated_joins, meta.failed)
+        self._running = RunningPlan(driver, self._context, added, saved)
         self._note_suspended()
 
     def _shapes_read(self, groups: Sequence[tuple[Members, bool]]) -> dict[str, Shape]:
         if self.options.whole_streams:
-            return {name: Shape(stream.schema) for name, stream in self._streams.items()}
-        shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
+            shapes = {name: Shape(stream.schema) for name, stream in self._streams.items()}
+        else:
+            shapes = read_shapes((m for m, _ in groups), self._streams, self._declared)
         return {name: _merged_shape(shapes, self._sharable.get(name, (name,))) for name in shapes}
 
     def _births(self, members: Members) -> Words | None:
@@ -157,7 +152,7 @@ class Shard:
         return self._executor.registry.has(query)
 
     def can_add(self, members: Members) -> bool:
-        """Whether the plan already reads all columns that queries of this template need."""
+        """Whether the plan reads all columns of streams that queries of this template need."""
         template = members.template
         if template not in self._addable:
             sources, declared = self.plan.sources, self._declared
@@ -170,12 +165,26 @@ class Shard:
     def add(self, members: Members, birth: int | Words, *, single: bool = False) -> None:
         """Add queries that see the events that start at `birth` (of each) or later. Other queries
         are not affected."""
-        births = np.full(len(members), birth, np.int64)
-        self._planner.expect([members])
-        self._planner.add(members, births, single=single)
-        self._lifetimes.record(members.ids, births)
-        self._clocks.add_queries(members)
+        self.add_all([NewQueries(members, np.full(len(members), birth, np.int64), single)])
+
+    def add_all(self, added: Sequence[NewQueries]) -> None:
+        """Add queries of several templates, as `add` does."""
+        before = self._executor.registry
+        if self._running.add(added):
+            self._take_over(before)
+        for members, births, _ in added:
+            assert births is not None
+            self._lifetimes.record(members.ids, births)
+            self._clocks.add_queries(members)
         self._note_suspended()
+
+    def _take_over(self, before: QueryRegistry) -> None:
+        """All queries have new numbers: those that end at some time end then still."""
+        self.suspended, self._suspended_at, self._units = {}, {}, {}
+        ending = [(death, before.id_of(number)) for death, number in self._ending]
+        self._ending = []
+        for death, name in ending:
+            self.drop([name], death)
 
     def drop(self, ids: Sequence[str], death: int) -> None:
         """End queries at `death`: they have no results that end then or later, and are removed."""
@@ -203,6 +212,7 @@ class Shard:
                 self._suspended_at.pop(number, None)
                 self._lifetimes.forget(name)
             self._executor.dismiss(numbers)
+            self._running.forget(names)
             gone = set(over)
             self._ending = [(d, n) for d, n in self._ending if n not in gone]
 
@@ -224,7 +234,11 @@ class Shard:
 
     @property
     def executor(self) -> Executor:
-        return self._executor
+        return self._running.executor
+
+    @property
+    def _executor(self) -> Executor:
+        return self._running.executor
 
     @property
     def documents(self) -> DocumentReader:
@@ -270,6 +284,7 @@ class Shard:
         if channel not in self._read or not events.num_rows:
             return
         self._counts["events"] += events.num_rows
+        events = self._completed(channel, events)
         late = self._ordering.accept(channel, events, now, ends)
         if late is not None:
             self._counts["late"] += late.num_rows
@@ -277,6 +292,19 @@ class Shard:
             for stream in channel.split(FEED):
                 self._late.append((stream, shown))
                 self.reports.late(self._streams[stream].name)
+
+    def _completed(self, channel: str, events: pa.RecordBatch) -> pa.RecordBatch:
+        """Events with all attributes of the channel that they are in: NULL where their own stream has
+        none. Queries of that stream don't read these."""
+        source = channel.split(FEED)[0]
+        if source not in self._sharable:
+            return events
+        known = set(events.schema.names)
+        for attribute in self._shapes[source].schema:
+            if attribute.name not in known:
+                nothing = pa.nulls(events.num_rows, attribute.type)
+                events = events.append_column(attribute.name, nothing)
+        return events
 
     def accept_shared(
         self,
@@ -331,7 +359,7 @@ class Shard:
         """Run events of these channels by themselves, whatever time it is: for plans without
         state."""
         names = self._channels_of(FEED.join(channels))
-        released = {name: [Part.whole(name, events)] for name in names}
+        released = {name: [Part.whole(name, self._completed(name, events))] for name in names}
         self._counts["events"] += events.num_rows * len(released)
         return self._run(released)
 
@@ -397,20 +425,22 @@ class Shard:
 
     def _group(self, found: ExitBatch) -> ResultGroup:
         batch = found.batch.compact()
-        table = self._table(found.exit, batch.rows)
-        stream, subscribers = found.exit.stream, found.exit.subscribers
-        group = ResultGroup(stream, table, found.count, lambda: self._paired(subscribers, batch))
+        point = found.exit
+        table = self._table(point, batch.rows)
+        pairs = partial(self._paired, point, batch)
+        group = ResultGroup(point.stream, table, found.count, pairs, point.shown)
         if self._suspended_at:
             group.settle()
         return group
 
-    def _paired(self, subscribers: Subscribers, batch: Batch) -> Paired:
-        rows, queries = subscribers.resolve(batch)
+    def _paired(self, point: ExitPoint, batch: Batch) -> Paired:
+        rows, queries = point.subscribers.resolve(batch)
         for number, until in self._suspended_at.items():
             kept = (queries != number) | (batch.rows[rows, 1] <= until)
             rows, queries = rows[kept], queries[kept]
         numbers, codes = _distinct(queries)
-        return Paired(rows, codes, self._executor.registry.ids_of(numbers))
+        registry = self._executor.registry
+        return Paired(rows, codes, registry.ids_of(numbers), registry.forms_of(numbers, point))
 
     def _table(self, point: ExitPoint, rows: Rows) -> pa.Table:
         return point.table(rows, self.plan.channels[point.channel].layout, self._context.values)
@@ -420,10 +450,11 @@ class Shard:
         """The exits of the plan."""
         return tuple(self._executor.exits.values())
 
-    def empty(self, point: ExitPoint) -> pa.Table:
-        """An empty result with the schema of an exit."""
+    def empty(self, point: ExitPoint, form: Form | None = None) -> pa.Table:
+        """An empty result as an exit shows it in this form (default: its only one)."""
         width = self.plan.channels[point.channel].layout.width
-        return self._table(point, np.empty((0, width), np.int64))
+        table = self._table(point, np.empty((0, width), np.int64))
+        return point.shown[point.forms[form or point.form]].of(table)
 
     def _shown(self, channel: str, events: pa.RecordBatch) -> pa.Table:
         """Late events as a table for the user."""
@@ -476,7 +507,7 @@ class Shard:
             self._context.values,
             self._executor.snapshots(),
             self.options.user.rules,
-            self._planner.dedicated_joins,
+            self._running.planner.dedicated_joins,
             self._clocks.to_json(),
             self._executor.failures.saved(),
             self._lifetimes.page(self._executor.registry),
@@ -552,7 +583,7 @@ def _distinct(numbers: Words) -> tuple[Words, Words]:
 def _merged_shape(shapes: Mapping[str, Shape], streams: Sequence[str]) -> Shape:
     """The shape of a channel of several streams: the columns that are read of any of them."""
     known = [shapes[stream] for stream in streams if stream in shapes]
-    if len(known) == 1:
+    if all(shape == known[0] for shape in known):
         return known[0]
     asked = {a.name: a for shape in known for a in shape.schema}
     return Shape(Schema(tuple(asked[name] for name in sorted(asked))))

@@ -25,7 +25,7 @@ from braid.operators.core.values import Carried, Values
 from braid.plan.specs import Shape
 
 #: The layout of saved state. A checkpoint of another one is refused.
-STATE_FORMAT = 7
+STATE_FORMAT = 8
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 

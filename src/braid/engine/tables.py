@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from braid.engine.engine import Engine, Tables, as_table
+from braid.engine.query_registry import Form
 from braid.errors import ConfigError, Notice
 from braid.lang.catalog.declared_streams import declared_streams
 
@@ -102,7 +103,8 @@ def _by_query(engine: Engine) -> Tables:
     tables: Tables = {}
     for admitted in shard.executor.registry.admitted:
         point = admitted.exits[-1]
-        nothing = shard.empty(point)
+        exit_ = admitted.route.exits[-1]
+        nothing = shard.empty(point, Form(exit_.schema, exit_.columns))
         for id_ in admitted.ids.to_pylist():
             tables[id_] = found.get((id_, point.stream), nothing)
     return tables

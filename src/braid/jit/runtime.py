@@ -3,7 +3,8 @@
 Rows of events and of instances are rows of 64-bit words (see `layout.py`). Generated
 predicates get the *addresses* of the rows they compare: all of them then have the same
 signature whatever the schema, so that the loops which call them are compiled once, for all
-queries, and cached on disk; only the small predicate is compiled for each shape of query.
+queries, and cached on disk; only the small predicate is compiled for each shape of query
+(`llvm_code.py`).
 Passing arrays instead costs 70 ns a call in reference counting, addresses cost 2.
 
 With the compiler off (`NUMBA_DISABLE_JIT=1`, a lane of the tests) the same functions run as
@@ -29,7 +30,6 @@ from numba.extending import intrinsic
 from braid.jit import allocations
 from braid.jit.cache import forget_stale_results
 from braid.jit.compile_lock import compiled_once
-from braid.jit.fast_compiler import PlainCompiler
 from braid.jit.inline_compiler import as_part
 from braid.jit.records import Pointer, PointerType, pointer_parameters
 
@@ -42,16 +42,15 @@ _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": Fa
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def kernel(*signature: Any) -> Callable[[_F], _F]:
+def kernel(*signature: tuple[Any, ...]) -> Callable[[_F], _F]:
     """Compile without the interpreter and without fast-math, cached on disk.
 
     Without a signature: for the types that it is called with, by Python or by another kernel (of
     which it becomes a part: `inline_compiler.py`; so it may not call itself).
     With the types of its arguments, a tuple: for these, when Python first calls it; what a
-    program does not use costs it nothing. With the type of a function: at once, so that it can
-    be passed to kernels. These get its address, and make a function of it with `predicate_at` or
-    `writer_at`: Numba would look up the code of a function anew, for 0.1 ms, in each call. Such a
-    function is plain code (`fast_compiler.py`).
+    program does not use costs it nothing. Python gives such a kernel predicates and writers, and
+    the kernel gets their addresses: it makes a function of one with `predicate_at` or `writer_at`.
+    Numba would look up the code of a function anew, for 0.1 ms, in each call.
     """
 
     def decorate(function: _F) -> _F:
@@ -62,14 +61,8 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
             compiled = _compiled(function, no_cfunc_wrapper=True)
             _call_as_part(compiled, function, pointers)
             _compile_once(compiled, function)
-        elif isinstance(signature[0], tuple):
-            compiled = _Entry(function, signature[0])
         else:
-            with compiled_once(function):
-                compiled = _compiled(
-                    function, *signature, no_cfunc_wrapper=True, pipeline_class=PlainCompiler
-                )
-            compiled.at = _entered_at(compiled, signature[0])
+            compiled = _Entry(function, *signature)
         return cast(_F, compiled)
 
     return decorate
@@ -77,11 +70,6 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
 
 def _compiled(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     return numba.njit(*signature, **_OPTIONS, **options)(function)
-
-
-def _entered_at(compiled: Any, signature: Any) -> int:
-    result = compiled.get_compile_result(signature)
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 def _call_as_part(
@@ -163,10 +151,21 @@ class _Entry:
         )
         self._compiled: Any = None
 
+    @property
+    def at(self) -> int:
+        """The address of its code, for generated code to call."""
+        if self._compiled is None:
+            self._compile()
+        result = self._compiled.overloads[self._arguments]
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+    def _compile(self) -> None:
+        with compiled_once(self._function):
+            self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
+
     def __call__(self, *args: Any) -> Any:
         if self._compiled is None:
-            with compiled_once(self._function):
-                self._compiled = _compiled(self._function, self._arguments, no_cfunc_wrapper=True)
+            self._compile()
         if self._functions or self._pointers:
             given = list(args)
             for n in self._functions:
@@ -225,16 +224,6 @@ def _load_narrow(_context: Any, _base: Any, _index: Any) -> Any:
 
 
 @intrinsic
-def _bit_at(_context: Any, _base: Any, _index: Any, _bit: Any) -> Any:
-    def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        word = builder.load(builder.gep(pointer, [args[1]]))
-        return builder.trunc(builder.lshr(word, args[2]), ir.IntType(1))
-
-    return types.boolean(types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
 def _float_bits(_context: Any, _value: Any) -> Any:
     def generate(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -258,8 +247,6 @@ def _prefetch(_context: Any, _address: Any) -> Any:
 if COMPILED:
     prefetch = _prefetch
     float_bits = _float_bits
-    #: Whether a word has a bit: one call where code that is generated would be compiled for four.
-    bit_at = _bit_at
     load_int = _loader(types.int64, ir.IntType(64))
     #: A word of memory that is not ours: with the compiler off, one that is not checked.
     load_foreign = load_int
@@ -278,9 +265,6 @@ else:
 
     def float_bits(value: float) -> np.int64:
         return np.int64(float_word(float(value)))
-
-    def bit_at(base: int, index: int, bit: int) -> bool:
-        return bool(load_int(base, index) >> bit & 1)
 
     def load_int(base: int, index: int) -> int:
         return _at(ctypes.c_int64, int(base) + 8 * int(index)).value
@@ -350,16 +334,6 @@ else:
 
 WORDS = types.Array(types.int64, 1, "C")
 ROWS = types.Array(types.int64, 2, "C")
-
-
-@kernel(PREDICATE)
-def always(instance: int, event: int, parameters: int, strings: int) -> bool:
-    return True
-
-
-@kernel(WRITER)
-def nothing(instance: int, event: int, parameters: int, strings: int, output: int) -> None:
-    pass
 
 
 def float_word(value: float) -> int:

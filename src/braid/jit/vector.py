@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from braid.jit.memory import release, resized
+import numpy as np
+
+from braid.jit.memory import free, release, resized, taken
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import kernel
 
@@ -41,3 +43,23 @@ def reserve(vector: Vector, more: int, least: int) -> None:
     if needed > vector.room:
         vector.room = max(least, 2 * needed)
         vector.items = Words(resized(vector.items, vector.room))
+
+
+# ---- from Python ----
+
+
+def _forget(vector: Vector) -> None:
+    vector.items, vector.room, vector.count = Words(0), 0, 0
+
+
+def clear_vector(vector: Vector) -> None:
+    """Give the memory of a vector back; it is empty then."""
+    free(vector.items.address)
+    _forget(vector)
+
+
+def take_words(vector: Vector) -> np.ndarray:
+    """The words of a vector, as an array that owns them; the vector is empty then."""
+    words = taken(vector.items.address, vector.count)
+    _forget(vector)
+    return words

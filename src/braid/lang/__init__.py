@@ -1,17 +1,9 @@
 """The language: text -> syntax tree -> bound algebra. Errors point at the source.
 
-tokens.py       text -> tokens, and where statements end
-grammar.lark    the grammar; parser.py builds the syntax tree (syntax.py)
-scopes.py       what names mean; expressions.py, calls.py, casts.py: scalar expressions
-binder.py       streams; algebra/bounds.py: how long instances can live
-words.py        words that are keywords only in windows, relations and views
-constraints.py  constraints of streams, and what a query does with them; constraint_syntax.py
-relations.py    windows and relations; tables.py: the inputs of FROM; grouping.py: GROUP BY
-views.py        views, which are written into what reads them
-catalog.py      what exists; compile.py: one query; load.py: a file of statements
-outlines.py     a text without its constants; skeletons.py: queries of a known shape, not parsed
-tracing.py      what was done with a constant; replay.py does it again; lifting.py: templates
-prepared.py     FOR EACH; rows.py, conversion.py: rows of parameters; registry.py: its members
+- `parse` turns text into a syntax tree: tokens, the grammar, errors, limits.
+- `bind` turns a syntax tree into algebra: names, types, casts, relations, views, constraints.
+- `templates` recognizes texts of a known shape and converts only their constants.
+- `catalog` holds declared streams, views and queries, and loads files of statements.
 """
 
 from __future__ import annotations

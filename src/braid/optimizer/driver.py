@@ -21,7 +21,7 @@ from braid.algebra.constraint_modes import safe_mode
 from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.algebra.expressions import Expression, Parameter, walk
 from braid.algebra.functions import is_vector
-from braid.algebra.nodes import Extension, Node, Read, SameTime, reads, walk_nodes
+from braid.algebra.nodes import Extension, Node, Project, Read, SameTime, reads, walk_nodes
 from braid.algebra.queries import Output
 from braid.algebra.relations import Join, Relation, ToStream, walk_rows
 from braid.algebra.schema import TICKS
@@ -31,7 +31,9 @@ from braid.operators.registry import REGISTRY
 from braid.optimizer.rules import RULES
 from braid.plan.boxes import boxes_of, streams_of
 from braid.plan.channel_specs import EncodeSpec, StreamRecipe
+from braid.plan.column_names import columns_of
 from braid.plan.lower import lower
+from braid.plan.normal_form import normal_node
 from braid.plan.plan import source_channel
 from braid.plan.planning import (
     EXIT,
@@ -40,10 +42,12 @@ from braid.plan.planning import (
     RowPlanning,
     RowsRequest,
     has_parameter,
+    plain_items,
 )
 from braid.plan.predicate_pushdown import rearrange
 from braid.plan.predicates import Clause, Lifter
 from braid.plan.routes import Bound, Exit, Recipe, Route, Stage
+from braid.plan.shared_columns import Detail, SharedColumns
 from braid.plan.sharing import Channel, Operator, Sharing, signature
 from braid.plan.specs import Shape, Spec
 
@@ -51,6 +55,12 @@ from braid.plan.specs import Shape, Spec
 def shares_channels(rules: frozenset[str]) -> bool:
     """Whether sharable streams are put together: without these rules nobody gains from it."""
     return not rules.isdisjoint({"c_seq", "c_mu", "c_sigma", "c_pi", "c_beta"})
+
+
+def planned_form(node: Node) -> Node:
+    """What is planned of a query's expression: the normal form, with selections where they are
+    shared. What has been moved meets other parts, so the result is brought into order again."""
+    return normal_node(rearrange(lower(rearrange(normal_node(node)))))
 
 
 @dataclass(frozen=True)
@@ -80,8 +90,19 @@ class Driver:
     declared: tuple[Constraint, ...] = ()
     #: Whether joins look for constraints from the first event on, however little they hold.
     constrains_at_once: bool = False
-    #: The names of inlined published streams, by definition.
+    #: The names of inlined published streams, by definition, and by what is planned of it.
     published_names: dict[Node, str] = field(default_factory=dict)
+    #: The columns that m-ops write for all queries.
+    columns: SharedColumns = field(default_factory=SharedColumns)
+
+    def name_published(self, node: Node, name: str) -> None:
+        """Remember the name of an inlined published stream."""
+        self.published_names |= {node: name, planned_form(node): name}
+
+    def forget_published(self, node: Node) -> None:
+        """The stream is not inlined any more."""
+        self.published_names.pop(node, None)
+        self.published_names.pop(planned_form(node), None)
 
     def may_use_constraints(
         self, outputs: SequenceOf[Output], mode: ConstraintMode | None = None
@@ -153,19 +174,27 @@ class _Walk:
         return self.driver.constrains_at_once
 
     def exit(self, output: Output) -> Exit:
-        node = rearrange(lower(output.node))
-        channel = self.channel(node, output.node.schema.names, EXIT, ())
-        bounds: tuple[Bound, ...] = ()
-        if channel.stage is not None:
-            bounds = self.stages[channel.stage].recipe.bounds_outside
+        node = planned_form(output.node)
+        schema, names = output.node.schema, columns_of(node)
+        channel = self.shared_channel(node, schema.names, EXIT, ())
         return Exit(
             output.publish,
             channel.signature,
             channel.stage,
-            output.node.schema,
+            schema,
             self.driver.time_type(output.node),
-            bounds,
+            self._bounds_outside(channel.stage),
+            tuple(names[name] for name in schema.names),
         )
+
+    def _bounds_outside(self, number: int | None) -> tuple[Bound, ...]:
+        """The bounds that are asked of the results of a stage, or of one whose events it passes on."""
+        while number is not None:
+            stage = self.stages[number]
+            if not stage.recipe.keeps_events:
+                return stage.recipe.bounds_outside
+            (number,) = stage.origins
+        return ()
 
     # ---- one operator ----
 
@@ -212,7 +241,7 @@ class _Walk:
         self, operator: Operator, sharing: Sharing, spec: Spec, recipe: Recipe, *, membered: bool
     ) -> Channel:
         self.needs_one(sharing, operator)
-        mop = signature(sharing.key, tuple(sorted(sharing.flags.items())))
+        mop = _mop_of(sharing)
         output = recipe.channel(mop)
         inputs = tuple(c.signature for c in operator.inputs)
         origins = tuple(c.stage for c in operator.inputs)
@@ -241,7 +270,26 @@ class _Walk:
     def channel(
         self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
     ) -> Channel:
+        names, columns = frozenset(needed), columns_of(node)
+        if isinstance(node, Project) or any(columns[name] != name for name in names):
+            shown = tuple(name for name in node.schema.names if name in names)
+            as_named = (
+                node
+                if isinstance(node, Project)
+                else Project(node, plain_items(node.schema, shown))
+            )
+            return self.planned(as_named, Request(names, port, bounds, named=True))
+        return self.shared_channel(node, names, port, bounds)
+
+    def shared_channel(
+        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
+    ) -> Channel:
         return self.planned(node, Request(frozenset(needed), port, bounds))
+
+    def shared_columns(
+        self, sharing: Sharing, needed: Mapping[str, Detail]
+    ) -> tuple[tuple[str, Detail], ...]:
+        return self.driver.columns.union(_mop_of(sharing), needed)
 
     def planned(self, node: Node, request: Request) -> Channel:
         if isinstance(node, Read):
@@ -275,6 +323,10 @@ class _Walk:
         spec, recipe = EncodeSpec(shape, read), StreamRecipe(node.stream)
         none = tuple(None for _ in inputs)
         return Channel(mop, shape, self.add_stage(Stage(mop, spec, inputs, mop, recipe, none)))
+
+
+def _mop_of(sharing: Sharing) -> str:
+    return signature(sharing.key, tuple(sorted(sharing.flags.items())))
 
 
 def _watch(walk: _Walk, nodes: SequenceOf[Node]) -> None:

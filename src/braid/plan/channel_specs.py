@@ -29,14 +29,15 @@ class EncodeSpec(Spec):
 
 @dataclass(frozen=True)
 class PublishSpec(Spec):
-    """The events of one published stream: those of all members that publish it."""
+    """The events of one published stream: those of all members that publish it, with just the
+    attributes of the stream, whatever else the channels have that it reads."""
 
-    input: Shape
+    shape: Shape
     stream: str
 
     @property
     def output(self) -> Shape:
-        return self.input
+        return self.shape
 
     def describe(self) -> str:
         return f"publish {self.stream}"

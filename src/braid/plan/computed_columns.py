@@ -5,8 +5,10 @@ See `lower.py`. Names begin with `__v`, which no attribute of a user does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -23,6 +25,18 @@ Hidden = dict[Expression, str]
 @lru_cache(1 << 16)
 def has_vector(expression: Expression) -> bool:
     return any(is_vector(e) for e in walk(expression))
+
+
+@lru_cache(1 << 16)
+def cost_of(expression: Expression) -> float:
+    """The cost of the users' functions that an expression calls; 0 without any."""
+    return sum(e.cost for e in walk(expression) if isinstance(e, Call))
+
+
+def by_cost(asked: Iterable[Expression]) -> Iterator[tuple[Expression, ...]]:
+    """Conditions in groups of equal cost, the cheapest first."""
+    for _, group in groupby(sorted(asked, key=cost_of), key=cost_of):
+        yield tuple(group)
 
 
 def hoist(expression: Expression, hidden: Hidden) -> Expression:

@@ -18,10 +18,22 @@ above drops the hidden attributes, and the planner folds it into the operator. I
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from braid.algebra.bounds import bound_durations
 from braid.algebra.documents import Documents
-from braid.algebra.expressions import Expression, Literal, Ref, Source, transform
+from braid.algebra.expressions import (
+    Duration,
+    Expression,
+    Literal,
+    Ref,
+    Source,
+    conjunction,
+    conjuncts,
+    refs,
+    transform,
+    walk,
+)
 from braid.algebra.nodes import (
     Extension,
     Iterate,
@@ -39,6 +51,8 @@ from braid.plan.computed_columns import (
     all_items,
     as_column,
     as_input,
+    by_cost,
+    cost_of,
     extended,
     has_vector,
     hoist,
@@ -48,6 +62,8 @@ from braid.plan.computed_columns import (
     source_of,
 )
 from braid.plan.lower_relations import lower_rows
+
+_Pattern = TypeVar("_Pattern", Sequence, Iterate)
 
 
 def lower(node: Node) -> Node:
@@ -110,15 +126,56 @@ def _kept(node: Node, like: Node) -> Node:
 def _lower_select(node: Select) -> Node:
     if not has_vector(node.predicate):
         return node
-    hidden = no_names(node.input)
-    predicate = hoist(node.predicate, hidden)
-    extra = [(name, expression) for expression, name in new_ones(hidden)]
-    return _kept(Select(extended(node.input, extra), predicate), node)
+    return _kept(selected_by_cost(node.input, conjuncts(node.predicate)), node)
+
+
+def selected_by_cost(node: Node, asked: tuple[Expression, ...]) -> Node:
+    """The events for which all conditions hold; functions of users see only those that are left.
+
+    FILTER{Price > 5 AND fee(Price) > 1} S  ->  FILTER{__v0 > 1}(SELECT *, fee(Price) AS __v0
+                                                                FROM FILTER{Price > 5} S)
+    """
+    for group in by_cost(asked):
+        hidden = no_names(node)
+        predicate = hoist(conjunction(group), hidden)
+        extra = [(name, expression) for expression, name in new_ones(hidden)]
+        node = Select(extended(node, extra), predicate)
+    return node
+
+
+def _cheap_first(node: _Pattern) -> _Pattern:
+    """The inputs of a pattern without the events that its conditions on one of them refuse, where
+    others of its conditions call functions of users: these then see fewer events.
+
+    A NEXT{$2.Price > 5 AND fee($2.Price) > 1} B  ->  A NEXT{fee($2.Price) > 1} FILTER{Price > 5} B
+    """
+    parts = conjuncts(node.predicate)
+    if not any(map(cost_of, parts)):
+        return node
+    early: dict[Source, list[Expression]] = {Source.FIRST: [], Source.SECOND: []}
+    rest: list[Expression] = []
+    for part in parts:
+        asked = {ref.source for ref in refs(part)}
+        has_duration = any(isinstance(e, Duration) for e in walk(part))
+        source = asked.pop() if len(asked) == 1 and not has_duration else None
+        if source in early and not cost_of(part):
+            early[source].append(as_input(part))
+        else:
+            rest.append(part)
+    inputs = (
+        _lower_select(Select(input_, conjunction(tuple(early[source]))))
+        if early[source]
+        else input_
+        for source, input_ in ((Source.FIRST, node.first), (Source.SECOND, node.second))
+    )
+    first, second = inputs
+    return replace(node, first=first, second=second, predicate=conjunction(tuple(rest)))
 
 
 def _lower_sequence(node: Sequence) -> Node:
     if not has_vector(node.predicate):
         return node
+    node = _cheap_first(node)
     hidden = no_names(node.first, node.second)
     predicate = hoist(node.predicate, hidden)
     predicate = _constants_to(Source.SECOND, predicate)
@@ -154,6 +211,7 @@ def _lower_iterate(node: Iterate) -> Node:
     expressions = (node.predicate, node.rebind, *(e for _, e in node.aggregates))
     if not any(map(has_vector, expressions)):
         return node
+    node = _cheap_first(node)
     hidden = no_names(node.first, node.second)
 
     def rewritten(expression: Expression) -> Expression:

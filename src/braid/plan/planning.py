@@ -6,7 +6,7 @@ node to plan it. The family asks the walk for the channels of the node's inputs,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from braid.algebra.relations import Join, Relation, ToStream
 from braid.algebra.schema import Schema
 from braid.plan.predicates import Clause, Lifter
 from braid.plan.routes import Bound, Recipe, Stage
+from braid.plan.shared_columns import Detail
 from braid.plan.sharing import Channel, Operator, Sharing
 from braid.plan.specs import Spec
 
@@ -40,15 +41,15 @@ class Request(NamedTuple):
     """What is asked of a node.
 
     `needed`: the attributes. `port`: who reads it. `bounds`: how long an event may last to be of use.
-    A composite (`Family.composites`) is also asked to apply `selection` to its events, and to show
-    what `picked` names; if that is None, it shows the needed attributes under their own names.
+    A composite (`Family.composites`) is also asked to apply `selection` to its events. `named`: a
+    projection is asked for exactly the needed attributes, under their own names.
     """
 
     needed: frozenset[str]
     port: str
     bounds: tuple[Bound, ...] = ()
-    picked: Picked | None = None
     selection: Expression | None = None
+    named: bool = False
 
 
 class RowsRequest(NamedTuple):
@@ -100,7 +101,18 @@ class Planning(Protocol):
     def channel(
         self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
     ) -> Channel:
-        """The channel of a node, with at least the needed attributes."""
+        """The channel of a node, with at least the needed attributes under their own names."""
+
+    def shared_channel(
+        self, node: Node, needed: Iterable[str], port: str, bounds: tuple[Bound, ...]
+    ) -> Channel:
+        """The channel of a node as its operator writes it for all its readers: `columns_of` says in
+        which column each attribute is."""
+
+    def shared_columns(
+        self, sharing: Sharing, needed: Mapping[str, Detail]
+    ) -> tuple[tuple[str, Detail], ...]:
+        """The columns that an m-op writes for all its members, which need these of it."""
 
     def planned(self, node: Node, request: Request) -> Channel:
         """The channel of a node, as a request asks for it."""

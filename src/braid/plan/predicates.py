@@ -40,6 +40,7 @@ from braid.algebra.expressions import (
     walk,
 )
 from braid.algebra.types import BOOLEAN, Kind, kind_of
+from braid.plan.normal_form import MIRRORED, NEGATED, is_liftable, normal
 
 #: A constant of a query: the same for all of a template, or a parameter of it.
 Constant = Literal | Parameter
@@ -49,6 +50,8 @@ MAX_CLAUSES = 16
 
 #: Tests of a text against a pattern.
 TEXT_TESTS = frozenset({"contains", "starts_with", "ends_with", "like"})
+
+_COMPARISONS = frozenset({"lt", "gt", "le", "ge", "eq", "ne"})
 
 #: How the key of a column is made from its word.
 WORD, FLOAT, NUMBER_AS_FLOAT = "word", "float", "number as float"
@@ -76,6 +79,13 @@ class Atom:
     low_open: bool = False
     high_open: bool = False
     among: tuple[Constant, ...] = ()
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether it asks for one value of an attribute."""
+        if self.kind != "between" or self.key.name is None or self.low is None:
+            return False
+        return self.low == self.high and not (self.low_open or self.high_open)
 
 
 Clause = tuple[Atom, ...]
@@ -113,19 +123,12 @@ class Lifter:
         return transform(expression, change)
 
 
-def is_liftable(literal: Literal) -> bool:
-    """Whether a literal may differ between queries of one shape; NULL and truth values do not."""
-    if literal.value is None:
-        return False
-    return kind_of(literal.type) not in (Kind.BOOLEAN, Kind.OPAQUE, Kind.NULL)
-
-
 @lru_cache(1 << 16)
 def normalise(predicate: Expression, source: Source = Source.INPUT) -> Predicate:
     """The clauses of the parts that are tests of `source`'s attributes, the rest as residual."""
     clauses: tuple[Clause, ...] = ((),)
     rest: list[Expression] = []
-    for part in conjuncts(predicate):
+    for part in conjuncts(normal(predicate)):
         found = _disjunction(part, source, negated=False)
         if found is None or len(found) * len(clauses) > MAX_CLAUSES:
             rest.append(part)
@@ -180,10 +183,6 @@ def _merged(clause: Clause) -> list[Atom]:
     return [*open_.values(), *rest]
 
 
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-_NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-
-
 def _disjunction(part: Expression, source: Source, *, negated: bool) -> list[Clause] | None:
     """Clauses one of which must hold, or None if something in it is no test."""
     match part:
@@ -225,7 +224,7 @@ def _atom(call: Call, source: Source, *, negated: bool) -> Atom | None:
         if key is None or pattern is None or negated:
             return None
         return Atom(call.function, key, pattern)
-    if call.function in _MIRRORED:
+    if call.function in _COMPARISONS:
         return _comparison(call, source, negated=negated)
     return None
 
@@ -234,12 +233,12 @@ def _comparison(call: Call, source: Source, *, negated: bool) -> Atom | None:
     left, right = call.args
     function = call.function
     if _constant(left) is not None:
-        left, right, function = right, left, _MIRRORED[function]
+        left, right, function = right, left, MIRRORED[function]
     key, constant = _key(left, source), _constant(right)
     if key is None or constant is None or not _comparable(left.type, constant.type):
         return None
     if negated:
-        function = _NEGATED[function]
+        function = NEGATED[function]
     if kind_of(constant.type) is Kind.STRING and function not in ("eq", "ne"):
         return None  # codes of strings have no order
     match function:

@@ -68,6 +68,11 @@ class Recipe:
         return ()
 
     @property
+    def keeps_events(self) -> bool:
+        """Whether each result is an event of the only input, with the same times."""
+        return False
+
+    @property
     def data(self) -> tuple[Data, ...] | None:
         """The parts that constants of queries are in, if members of several templates may be
         admitted together; None if each template is admitted by itself."""
@@ -127,6 +132,8 @@ class Exit:
     schema: Schema
     time_type: pa.DataType
     bounds: tuple[Bound, ...] = ()
+    #: The column of the channel that each attribute of the schema shows.
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

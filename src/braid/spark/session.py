@@ -186,9 +186,19 @@ class Session:
         call: Callable[..., Any],
         arguments: Sequence[pa.DataType | str],
         returns: pa.DataType | str,
+        *,
+        vectorized: bool = False,
+        cost: float = 1.0,
     ) -> None:
-        """Let queries call a Python function of scalars; types as `"DOUBLE"` or Arrow types."""
-        self._catalog.functions.register(name, call, arguments, returns)
+        """Let queries call a Python function, with types as `"DOUBLE"` or Arrow types.
+
+        `call` gets one value for each argument. If `vectorized`, it gets one Arrow array for each
+        argument and returns an array of as many values: one call for all events of a batch. The
+        conditions of a query without such functions come first, then those with the least `cost`.
+        """
+        self._catalog.functions.register(
+            name, call, arguments, returns, vectorized=vectorized, cost=cost
+        )
 
     def query(self, query_id: str, text: str, rows: Any = None, *, ids: str | None = None) -> None:
         """Register one query; or, with FOR EACH in the text, one for each of `rows`.
@@ -347,7 +357,7 @@ class Session:
         """The options with the functions and constraints of the catalog."""
         return ShardOptions(
             self.options,
-            functions={function.name: function.call for function in self._catalog.functions},
+            functions={function.name: function for function in self._catalog.functions},
             declared=tuple(self._catalog.constraints.values()),
             whole_streams=self._control is not None,
         )

@@ -22,7 +22,7 @@ OTHER = "SELECT id FROM FILTER{id > 1} B"
 
 def run(mode: str, together: bool, queries: list[str]) -> tuple[Any, Any]:
     """Results and what is told; some events are of A and of B, one is of A alone."""
-    running = braid.Engine(constraints=mode, aside_above=0)
+    running = braid.Engine(constraints=mode, spill_above=0)
     running.execute(STREAMS)
     for number, text in enumerate(queries):
         running.query(f"q{number}", text)

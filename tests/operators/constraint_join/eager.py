@@ -16,6 +16,7 @@ from braid.operators.constraint_join.spill import rows as constraint_aside
 from braid.operators.constraint_join.watch import cost_choice as constraint_choice
 from braid.operators.constraint_join.watch import cost_probe as constraint_look
 from braid.operators.constraint_join.watch import single_results as constraint_results
+from braid.operators.constraint_join.watch import value_tables
 from braid.operators.constraint_join.watch import watch as constraint_watch
 
 
@@ -37,7 +38,8 @@ def eager(*, fickle: bool = False) -> Iterator[None]:
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_results, "_JUDGED", judged),
         patch.object(constraint_results, "_OFTEN", 50),
-        patch.multiple(constraint_watch, _ROUND=2, _VALUES=4, _MOST_VALUES=16),
+        patch.object(constraint_watch, "_ROUND", 2),
+        patch.multiple(value_tables, _VALUES=4, _MOST_VALUES=16),
         patch.object(constraint_watch, "_WINDOW", dict.fromkeys(range(4), 3)),
         patch.object(constraint_choice, "_LEAST_THRESHOLD", 2),
         patch.object(constraint_watch, "_FIRST_THRESHOLD", 4),

@@ -47,7 +47,7 @@ class Join:
             engine._catalog.add_constraint(constraint)
         specs = (mop.spec for mop in engine._running().plan.mops.values())
         (self.spec,) = (spec for spec in specs if isinstance(spec, ConstraintJoinSpec))
-        context = Context(aside_above=0, watching=Watching(sample=0.0))
+        context = Context(spill_above=0, watching=Watching(sample=0.0))
         self.logic = ConstraintJoinLogic(self.spec, context)
         self.now = 0
         self.streams = [stream for stream, _ in self.spec.names]
@@ -230,3 +230,13 @@ def test_a_declared_key_that_is_broken_loses_nothing() -> None:
     assert join.held("S1") == set()
     assert join.take("S2", (6, 21)) == [(6, 5, 21, 3)]
     assert join.logic.describe()["broken_keys"]
+
+
+@pytest.mark.parametrize("rows", [3, 15, 16, 17, 32])
+def test_a_key_is_broken_whenever_its_second_row_comes(rows: int) -> None:
+    """Also when the index grows just then: it has 16 chains at first."""
+    join = Join(STAR, mode="exact")
+    join.take("S2", *((number, 0) for number in range(rows)))
+    assert join.logic.describe()["broken_keys"] == {}
+    join.take("S2", (0, 1))
+    assert join.logic.describe()["broken_keys"] == {"k2": rows + 1}

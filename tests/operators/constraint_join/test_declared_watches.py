@@ -126,9 +126,9 @@ def test_whatever_joins_the_streams_all_that_they_break_is_told_once(joins: str)
     assert not nothing
     expected = Counter((f"q{n}", name) for n in range(len(queries)) for name in DECLARED)
     for mode, above in (("exact", 0), ("exact", 64 << 20), ("off", 0)):
-        found, told = run(engine(queries, declared, constraints=mode, aside_above=above), 3, True)
+        found, told = run(engine(queries, declared, constraints=mode, spill_above=above), 3, True)
         assert (found, told) == (plain, expected), (mode, above)
-    found, told = run(engine(queries, declared, constraints="monitored", aside_above=0))
+    found, told = run(engine(queries, declared, constraints="monitored", spill_above=0))
     assert found <= plain
     assert told == expected
 
@@ -215,7 +215,7 @@ def test_what_a_join_remembers_for_longer_is_told_too() -> None:
 def test_a_constraint_that_its_stream_breaks_is_not_used_by_a_join_that_sees_less() -> None:
     """Of the items only those of a price come to the join, which keep what is declared of all."""
     query = QUERIES["a selection"]
-    running = engine(query, declare({"together": DECLARED["together"]}), aside_above=0)
+    running = engine(query, declare({"together": DECLARED["together"]}), spill_above=0)
     found, told = run(running)
     assert told == {("q0", "together"): 1}
     assert found == run(engine(query))[0]
@@ -232,7 +232,7 @@ def test_events_of_one_instant_do_not_make_a_partner_late(inputs: str) -> None:
     for window in ("[Range 9]", "[Rows 9]"):
         query = f"Istream(Select I.id From {inputs.format(window, window)} Where O.id = I.id)"
         said = "Items (id) REFERENCES Orders (id) WITHIN 1 ROWS"
-        running = engine([query], declare({"soon": said}), aside_above=0)
+        running = engine([query], declare({"soon": said}), spill_above=0)
         orders = {"id": [9, 1], "customer": ["c", "c"], "weight": [0.0, 0.0], "t": [1, 2]}
         running.process({"Items": {"id": [1], "price": [1], "t": [1]}, "Orders": orders})
         running.finish()

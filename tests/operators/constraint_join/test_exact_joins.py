@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import braid
 from braid.algebra.constraints import ConstraintMode
 from braid.jit.runtime import COMPILED
-from braid.operators.constraint_join.probes import KnownKeys
+from braid.operators.constraint_join.probes import AbsentKeyTable
 from braid.operators.constraint_join.watch import cost_probe as constraint_look
 from tests.operators.constraint_join.eager import eager
 
@@ -60,7 +60,7 @@ def results(running: braid.Engine) -> Counter[tuple[Any, ...]]:
 def run(
     mode: ConstraintMode, text: str, batches: list[list[Event]], restarts: set[int]
 ) -> Counter[tuple[Any, ...]]:
-    running = braid.Engine(constraints=mode, aside_above=0)
+    running = braid.Engine(constraints=mode, spill_above=0)
     running.execute(STREAMS)
     running.query("q", text)
     found: Counter[tuple[Any, ...]] = Counter()
@@ -129,7 +129,7 @@ def test_joins_may_use_constraints_and_give_them_up(
 
 
 def test_a_join_alone_in_its_shape_uses_constraints() -> None:
-    running = braid.Engine(aside_above=0)
+    running = braid.Engine(spill_above=0)
     running.execute(STREAMS)
     running.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
     assert "constraint join" in str(running.explain())
@@ -137,7 +137,7 @@ def test_a_join_alone_in_its_shape_uses_constraints() -> None:
     assert str(running.explain()).count("constraint join {") == 1, "it keeps what it has"
     again = braid.Engine.restore(running.snapshot())
     assert str(again.explain()).count("constraint join {") == 1, "also after a restart"
-    together = braid.Engine(aside_above=0)
+    together = braid.Engine(spill_above=0)
     together.execute(STREAMS)
     together.query("q", QUERIES[0].format("[Range 5]", "[Rows 9]"))
     together.query("r", QUERIES[0].format("[Range 7]", "[Rows 9]"))
@@ -171,9 +171,9 @@ def test_joins_of_changes_equal_plain_ones(case: tuple[str, list[list[Event]], s
 
 
 def test_a_small_join_keeps_what_it_has() -> None:
-    """Below `aside_above` memory is no matter: nothing is watched, and nothing goes to a file."""
+    """Below `spill_above` memory is no matter: nothing is watched, and nothing goes to a file."""
     for above, is_aside in ((1 << 30, False), (0, True)):
-        running = braid.Engine(idle_timeout=None, aside_above=above)
+        running = braid.Engine(idle_timeout=None, spill_above=above)
         running.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
         running.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
         running.query(
@@ -232,7 +232,7 @@ def test_constraints_are_used_where_they_are_worth_it() -> None:
         return detail
 
     def running(mode: str) -> braid.Engine:
-        made = braid.Engine(idle_timeout=None, constraints=mode, aside_above=0)
+        made = braid.Engine(idle_timeout=None, constraints=mode, spill_above=0)
         made.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
         made.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
         made.query("q", "SELECT v, w FROM A [Range 9000], B [Range 9000] WHERE A.k = B.k")
@@ -260,7 +260,7 @@ def test_constraints_are_used_where_they_are_worth_it() -> None:
 
 def test_a_join_by_itself_is_found_again_among_many() -> None:
     def running(mode: str) -> braid.Engine:
-        made = braid.Engine(idle_timeout=None, constraints=mode, aside_above=0)
+        made = braid.Engine(idle_timeout=None, constraints=mode, spill_above=0)
         made.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
         made.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
         made.query("q0", text(0))
@@ -301,7 +301,7 @@ def test_joins_that_rest_equal_plain_ones(
     """Until so much is held, and after a restart with another limit."""
     text, batches, restarts = case
     wanted = run(ConstraintMode.OFF, text, batches, set())
-    running = braid.Engine(aside_above=above)
+    running = braid.Engine(spill_above=above)
     running.execute(STREAMS)
     running.query("q", text)
     found: Counter[tuple[Any, ...]] = Counter()
@@ -348,12 +348,12 @@ def clustered_batches(keys: int, apart: int) -> list[dict[str, pa.Table]]:
     return batches
 
 
-@pytest.mark.parametrize("aside_above", [0, 1 << 16])
-def test_a_declared_constraint_loses_nothing_while_it_holds(aside_above: int) -> None:
+@pytest.mark.parametrize("spill_above", [0, 1 << 16])
+def test_a_declared_constraint_loses_nothing_while_it_holds(spill_above: int) -> None:
     """However many values are watched, and whenever the join goes over to constraints."""
     found = []
     for mode in ("off", "monitored"):
-        engine = braid.Engine(constraints=mode, aside_above=aside_above, idle_timeout=None)
+        engine = braid.Engine(constraints=mode, spill_above=spill_above, idle_timeout=None)
         engine.execute(
             "CREATE STREAM S (a BIGINT, t BIGINT) TIME t; CREATE STREAM T (a BIGINT, t BIGINT) TIME t;"
             "CREATE CONSTRAINT together ON S (a) CLUSTERED WITHIN 3000 ROWS;"
@@ -416,7 +416,7 @@ def test_exact_joins_lose_nothing_on_cycles() -> None:
 
 def test_a_row_that_waits_is_found_by_whoever_comes_while_another_input_is_empty() -> None:
     """V's row comes when there is nothing of Z; the one of Z asks for X's row by another key."""
-    engine = braid.Engine(idle_timeout=None, aside_above=0)
+    engine = braid.Engine(idle_timeout=None, spill_above=0)
     engine.execute("""
         CREATE STREAM V (k BIGINT, t BIGINT) TIME t; CREATE STREAM X (k BIGINT, j BIGINT, t BIGINT) TIME t;
         CREATE STREAM Z (j BIGINT, t BIGINT) TIME t;
@@ -434,15 +434,15 @@ def test_a_row_that_waits_is_found_by_whoever_comes_while_another_input_is_empty
 
 
 def test_what_an_event_has_asked_for_is_not_known_of_those_of_later_batches() -> None:
-    known = KnownKeys()
-    known.note(0, 17, (0, 0))
-    places = len(known.table)
-    known.begin()
-    known.table[1:] = 0  # put aside again
-    known.note(0, 18, (0, 0))
-    known.note(0, 17, (0, 0))
-    assert len(known.table) == places, "an event has asked for it once"
-    known.note(0, 18, (0, 0))
-    assert len(known.table) == 2 * places - 1
-    before = np.count_nonzero(known.table[1:])
+    absent = AbsentKeyTable()
+    absent.note(0, 17, (0, 0))
+    places = len(absent.entries)
+    absent.begin()
+    absent.entries[:] = 0  # rows are on disk again
+    absent.note(0, 18, (0, 0))
+    absent.note(0, 17, (0, 0))
+    assert len(absent.entries) == places, "an event has asked for it once"
+    absent.note(0, 18, (0, 0))
+    assert len(absent.entries) == 2 * places
+    before = np.count_nonzero(absent.entries)
     assert before == 2, "what this event has asked for, and nothing else"

@@ -163,7 +163,7 @@ def test_marks_are_counted_and_pages_too(kind: type[BoxTree]) -> None:
     tree.build(np.arange(500), boxes)
     for number in range(1, 4):
         tree.find(np.array([1, 2]))
-        assert tree._words[box_tree.MARK] == number
+        assert tree.tree.mark == number
     described = tree.describe()
     assert described["index"] == kind.name
     assert 0 < described["pages_looked_at"] <= 3 * described["pages"]

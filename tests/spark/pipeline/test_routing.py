@@ -10,7 +10,7 @@ import pytest
 
 from braid.distribution.distribution import distribute
 from braid.engine.io.ingest import Ingest, plain
-from braid.engine.io.results import Paired, ResultGroup
+from braid.engine.io.results import Paired, ResultGroup, Shown
 from braid.engine.options import ShardOptions
 from braid.lang import Catalog, compile_query, stream_from_schema
 from braid.spark.pipeline.envelopes import (
@@ -106,8 +106,8 @@ def test_large_results_are_cut_into_envelopes() -> None:
     table = pa.table({"x": pa.array(range(1_200_000))})
     at = np.repeat(np.arange(1_200_000), 4)
     queries = pa.array([f"q{i}" for i in range(4)])
-    paired = Paired(at, np.tile(np.arange(4), 1_200_000), queries)
-    group = ResultGroup("P", table, len(at), lambda: paired)
+    paired = Paired(at, np.tile(np.arange(4), 1_200_000), queries, np.zeros(4, np.int64))
+    group = ResultGroup("P", table, len(at), lambda: paired, [Shown(("x",), [0])])
     rows = Rows(PACKED)
     add_results(rows, group)
     batch = rows.batch()

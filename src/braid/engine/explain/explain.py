@@ -191,7 +191,7 @@ def _channel(view: ChannelView) -> str:
 def _exit_lines(found: Overview) -> list[str]:
     lines = ["", "exits"]
     for view in found.exits[:MOST_EXITS]:
-        columns = ", ".join(view.point.schema.names) or "only its time"
+        columns = ", ".join(view.point.names) or "only its time"
         lines.append(f"  {_exit_name(view)}: {columns}")
         come = f"from {channel_name(view.point.channel)}"
         lines.append(f"    {named(view.queries, 'query')}, {come}")
@@ -236,7 +236,7 @@ def _exit_dict(view: ExitView) -> dict[str, Any]:
     return {
         "stream": view.point.stream,
         "channel": view.point.channel,
-        "columns": list(view.point.schema.names),
+        "columns": list(view.point.names),
         "queries": view.queries.count,
         "some": view.queries.some,
     }

@@ -128,9 +128,7 @@ def _mop_box(signature: str, view: MopView) -> Box:
 def _exit_box(number: int, view: ExitView) -> Box:
     name = view.point.stream
     lines = [name or "not published", counted(view.queries.count, "query")]
-    return Box(
-        f"exit {number}", "exit", lines, view.queries.count, ", ".join(view.point.schema.names)
-    )
+    return Box(f"exit {number}", "exit", lines, view.queries.count, ", ".join(view.point.names))
 
 
 # ---- few enough to read ----

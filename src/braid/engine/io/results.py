@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,29 +22,46 @@ class Result:
     table: pa.Table
 
 
+class Shown(NamedTuple):
+    """What a query shows of a table that queries share: names, and which column each is."""
+
+    names: tuple[str, ...]
+    places: list[int]
+
+    def of(self, table: pa.Table) -> pa.Table:
+        return table.select(self.places).rename_columns(list(self.names))
+
+
 class Paired(NamedTuple):
-    """Results as pairs: the row of each, the number of its query, and the queries."""
+    """Results as pairs: the row of each, the number of its query; the queries, and the number of what
+    each shows."""
 
     rows: Words
     query: Words
     queries: pa.StringArray
+    forms: Words
 
 
 class ResultGroup:
-    """Results of many queries that have one form: a table of events, and for each result its row
-    there and its query.
+    """Results of many queries: a table of events, and for each result its row there and its query.
 
-    Which queries an event is for is worked out when somebody asks; that must be before queries
-    come or go (`settle`).
+    Queries may show different columns of the table: each has a form. Which queries an event is for is
+    worked out when somebody asks; that must be before queries come or go (`settle`).
     """
 
     def __init__(
-        self, stream: str | None, table: pa.Table, count: int, pairs: Callable[[], Paired]
+        self,
+        stream: str | None,
+        table: pa.Table,
+        count: int,
+        pairs: Callable[[], Paired] | Paired,
+        forms: Sequence[Shown],
     ) -> None:
         self.stream = stream
-        self.table = table
+        self._table = table
         self._count = count
-        self._pairs: Callable[[], Paired] | Paired = pairs
+        self._pairs = pairs
+        self._forms = forms
 
     def __len__(self) -> int:
         return self._count
@@ -54,6 +71,28 @@ class ResultGroup:
             self._pairs = self._pairs()
             self._count = len(self._pairs.rows)
         return self._pairs
+
+    def parts(self) -> Iterator[ResultGroup]:
+        """The same results in groups of one form each."""
+        if len(self._forms) == 1:
+            yield self
+            return
+        rows, query, queries, forms = self.settle()
+        asked = forms[query]
+        order = np.argsort(asked, kind="stable")
+        for own in np.split(order, np.flatnonzero(np.diff(asked[order])) + 1):
+            if len(own):
+                used, codes = np.unique(query[own], return_inverse=True)
+                form = int(asked[own[0]])
+                names = queries.take(pa.array(used))
+                pairs = Paired(rows[own], codes, names, np.zeros(len(used), np.int64))
+                yield ResultGroup(self.stream, self._table, len(own), pairs, [self._forms[form]])
+
+    @property
+    def table(self) -> pa.Table:
+        """The events as all queries show them, which have one form (see `parts`)."""
+        (form,) = self._forms
+        return form.of(self._table)
 
     @property
     def rows(self) -> Words:
@@ -69,21 +108,19 @@ class ResultGroup:
         return self.settle().queries
 
     def expanded(self) -> pa.Table:
-        """One row for each result."""
+        """One row for each result of a group of one form."""
         return self.table.take(pa.array(self.rows, pa.int64()))
 
-    def ids(self) -> pa.DictionaryArray:
-        """The query of each result."""
-        return pa.DictionaryArray.from_arrays(pa.array(self.query, pa.int32()), self.queries)
-
     def by_query(self) -> Iterator[Result]:
-        rows, query, queries = self.settle()
+        rows, query, queries, forms = self.settle()
+        tables = [form.of(self._table) for form in self._forms]
         order = np.argsort(query, kind="stable")
         ends = np.searchsorted(query[order], np.arange(len(queries) + 1))
         for number, name in enumerate(queries.to_pylist()):
             own = rows[order[ends[number] : ends[number + 1]]]
             if len(own):
-                yield Result(name, self.stream, self.table.take(pa.array(own, pa.int64())))
+                table = tables[forms[number]].take(pa.array(own, pa.int64()))
+                yield Result(name, self.stream, table)
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""Syntax tree -> algebra: every name, type and schema rule is checked here."""
+"""Syntax tree -> algebra, with all checks of names, types and schemas."""

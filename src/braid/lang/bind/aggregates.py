@@ -1,4 +1,4 @@
-"""Aggregates, of SAMETIME first of all: syntax -> `algebra.nodes.Aggregate`.
+"""Aggregates, mainly of SAMETIME: syntax -> `algebra.nodes.Aggregate`.
 
 `ARG_MAX(x)` alone stands for the whole event with the greatest x: one `max_by` for each
 attribute of the input.
@@ -78,7 +78,7 @@ def _whole_event(
 def bind_arguments(
     function: str, call: syntax.Apply, binder: Expressions
 ) -> tuple[tuple[Expression, ...], pa.DataType]:
-    """What an aggregate is applied to, and the type of its result."""
+    """The argument of an aggregate, and the type of its result."""
     if call.star or (function == "count" and not call.args):
         if function != "count":
             raise Problem("E117", f"{call.function.name}(*) has no meaning", call.at)

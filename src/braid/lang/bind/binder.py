@@ -1,4 +1,4 @@
-"""Streams: syntax -> algebra. Every name, type and schema rule of the operators is checked here."""
+"""Streams: syntax -> algebra, with all checks of the operators' names, types and schemas."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from braid.lang.parse import syntax
 from braid.lang.parse.problems import At, Gather, Problem, listing
 from braid.lang.parse.xml_syntax import Documents
 
-#: Finds the stream or view of a name, or raises the Problem that there is none.
+#: Returns the stream or view of a name, or raises the Problem that it doesn't exist.
 Lookup = Callable[[syntax.Ident], Bound | Table]
 
 
 class Binder:
-    """Binds one query; `outputs` collects the sub-queries that publish, in order.
+    """The binder of one query. `outputs` collects the sub-queries that publish, in order.
 
-    `warnings` are codes and messages for what will run, but should be known.
+    `warnings` are codes and messages about a valid query.
     """
 
     def __init__(self, lookup: Lookup, functions: Functions, constants: Constants) -> None:
@@ -52,7 +52,7 @@ class Binder:
         self._published: dict[str, nodes.Read] = {}
         self.outputs: list[Output] = []
         self.warnings: list[tuple[str, str]] = []
-        #: By its place in the text, what the names of each predicate mean and what it became.
+        #: For the place of each predicate, the scope of its names and its bound form.
         self.predicates: dict[At, tuple[Scope, Expression]] = {}
 
     def query(self, query: syntax.AnyQuery) -> tuple[Output, ...]:
@@ -65,14 +65,14 @@ class Binder:
         return (*self.outputs, Output(bound.node, name))
 
     def stream(self, node: syntax.Stream) -> Bound:
-        """A stream; a relation where one is asked for is Istream of it."""
+        """A stream. A relation becomes Istream of it."""
         return _as_stream(self.either(node))
 
     def either(self, node: syntax.Stream) -> Bound | Table:
         return _BINDERS[type(node)](self, node)
 
     def bound(self, query: syntax.AnyQuery) -> Bound | Table:
-        """What a query is, whether it publishes that or not."""
+        """The stream or relation of a query, whether or not the query publishes it."""
         if isinstance(query, syntax.Relational):
             return bind_relational(self, query)
         if isinstance(query, syntax.Detect):
@@ -103,7 +103,7 @@ class Binder:
         self.outputs.append(Output(bound.node, name))
         read = nodes.Read(name, bound.schema, bound.node.unit)
         self._published[name] = read
-        # What a relation publishes is Istream of it; the query around it reads the relation.
+        # The published stream is Istream of the relation; the outer query reads the relation.
         return found if isinstance(found, Table) else Bound(read, name, bound.aliases)
 
     def _select(self, query: syntax.Query, input_: Bound) -> Bound:
@@ -253,7 +253,7 @@ def _published_twice(name: syntax.Ident) -> Problem:
 
 
 def _check_one_source(expression: Expression, scope: Scope, at: At) -> None:
-    """Functions that build strings run over the rows of one stream, not inside the pattern."""
+    """Refuse functions that build strings from several streams: they run outside the pattern."""
     running = scope.updated if isinstance(scope, FoldScope) else frozenset()
     for part in walk(expression):
         if not isinstance(part, Call) or not is_vector(part):
@@ -302,7 +302,7 @@ def _named(items: tuple[syntax.Item | syntax.Everything, ...]) -> dict[str, synt
 
 
 def _last(first: Bound, second: Bound, items: dict[str, syntax.Item]) -> Schema:
-    """What `$.` can refer to, as `nodes.Iterate.last_schema` will have it."""
+    """The attributes that `$.` can refer to, as in `nodes.Iterate.last_schema`."""
     known = [
         Attribute(name, first.schema.type_of(name))
         for name in items
@@ -312,7 +312,7 @@ def _last(first: Bound, second: Bound, items: dict[str, syntax.Item]) -> Schema:
 
 
 def _check_fold_names(first: Bound, second: Bound, items: dict[str, syntax.Item], at: At) -> None:
-    """The result's names must be distinct after the common ones got their suffix."""
+    """The result's names must be distinct after the common ones receive their suffix."""
     renamed = {f"{a.name}_1" for a in second.schema}
     hint = "rename in a sub-query: (SELECT Price AS first_price, ... FROM ...)"
     clash = [name for name in first.schema.names if name in renamed]
@@ -325,7 +325,7 @@ def _check_fold_names(first: Bound, second: Bound, items: dict[str, syntax.Item]
 
 
 def _as_started(name: str, value: Expression, first: Schema, item: syntax.Item) -> Expression:
-    """An aggregate in the type that the attribute starts with in the first input."""
+    """An aggregate in the type of its start in the first input."""
     if name not in first or first.type_of(name) == value.type:
         return value
     type_ = first.type_of(name)

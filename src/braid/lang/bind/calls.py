@@ -1,4 +1,4 @@
-"""The functions of the language as users call them: names, arguments, and what they become."""
+"""The functions of the language: names, arguments, and their bound form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from braid.lang.bind.expressions import Expressions
 
 _OF_TEXT = ("upper", "lower", "trim", "ltrim", "rtrim", "reverse", "xml_escape")
-#: name: function of the algebra, the arguments' types, how many are needed, the result's type.
+#: name: function of the algebra, the arguments' types, the least number of them, the result's type.
 _PLAIN: dict[str, tuple[str, tuple[pa.DataType, ...], pa.DataType]] = {
     **{n: (n, (DOUBLE,), DOUBLE) for n in ("sqrt", "exp", "ln", "log10", "log2")},
     **{n: (n, (STRING,), STRING) for n in _OF_TEXT},
@@ -38,7 +38,7 @@ _PLAIN: dict[str, tuple[str, tuple[pa.DataType, ...], pa.DataType]] = {
     "regexp_like": ("regexp_like", (STRING, STRING), BOOLEAN),
     "rlike": ("regexp_like", (STRING, STRING), BOOLEAN),
 }
-#: Which arguments of these must be constants.
+#: The arguments that must be constants.
 _CONSTANT = {"replace": (1, 2), "regexp_like": (1,)}
 _PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "dayofweek")
 
@@ -46,7 +46,7 @@ _Handler = Callable[["Expressions", syntax.Apply], Expression]
 
 
 def bind_call(binder: Expressions, node: syntax.Apply) -> Expression:
-    """A function call; the arguments are cast to what the function takes."""
+    """A function call, with the arguments cast to the types of the function."""
     name = node.function.name
     lower = name.lower()
     registered = binder.functions.get(name)
@@ -58,7 +58,7 @@ def bind_call(binder: Expressions, node: syntax.Apply) -> Expression:
         raise Problem("E117", f"{name} takes no {what}", node.at)
     if registered is not None:
         args = typed(binder, node, registered.arguments)
-        return Call(UDF_PREFIX + name, args, registered.returns)
+        return Call(UDF_PREFIX + name, args, registered.returns, registered.cost)
     if lower in _PLAIN:
         return _plain(binder, node, *_PLAIN[lower])
     if lower in _HANDLERS:
@@ -98,7 +98,7 @@ def count_args(node: syntax.Apply, least: int, most: int | None = None) -> None:
 def typed(
     binder: Expressions, node: syntax.Apply, types: tuple[pa.DataType, ...]
 ) -> tuple[Expression, ...]:
-    """The arguments of a call, each cast to the type it must have."""
+    """The arguments of a call, each cast to its required type."""
     count_args(node, len(types))
     gather = Gather()
     args: list[Expression] = []
@@ -112,7 +112,7 @@ def typed(
 def argument(
     binder: Expressions, node: syntax.Apply, arg: syntax.Scalar, type_: pa.DataType
 ) -> Expression:
-    """One argument in the type that a function wants; only casts that lose nothing are implied."""
+    """One argument in the type of the function. Only casts without loss are implicit."""
     bound = binder.bind(arg)
     of, to = kind(bound.type), kind(type_)
     if isinstance(arg, syntax.Text) and to in TIMES:
@@ -175,7 +175,7 @@ def _same_type(binder: Expressions, node: syntax.Apply) -> Expression:
 
 
 def _to_whole(binder: Expressions, node: syntax.Apply) -> Expression:
-    """ceil and floor; a whole number stays as it is."""
+    """ceil and floor. A whole number stays as it is."""
     count_args(node, 1)
     arg = _number_argument(binder, node, node.args[0])
     if kind(arg.type) is Kind.INTEGER:
@@ -201,7 +201,7 @@ def _modulo(binder: Expressions, node: syntax.Apply) -> Expression:
 
 
 def _common(binder: Expressions, node: syntax.Apply) -> Expression:
-    """coalesce, greatest, least: all of one type."""
+    """coalesce, greatest, least: all arguments have one type."""
     count_args(node, 1, 1000)
     name = node.function.name.lower()
     function = "coalesce" if name in ("nvl", "ifnull") else name

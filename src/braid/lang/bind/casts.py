@@ -1,7 +1,7 @@
-"""Implicit and explicit casts: how an expression comes to have the type that a call needs.
+"""Implicit and explicit casts to the type that a call needs.
 
-Literals are converted here and not at run time, so that a predicate such as `Price > 83` is a
-comparison with the constant 83.0 and nothing more.
+The binder converts literals, so that a predicate such as `Price > 83` is a comparison with the
+constant 83.0.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _mismatch_hint(left: pa.DataType, right: pa.DataType) -> str | None:
 
 
 def number(node: syntax.Number) -> Literal:
-    """A number as it stands alone: whole ones are BIGINT, those with a point DOUBLE."""
+    """A number without context: BIGINT if it is whole, DOUBLE if it has a point."""
     text = node.text
     if "." in text or "e" in text or "E" in text:
         real = float(text)
@@ -77,7 +77,7 @@ def number(node: syntax.Number) -> Literal:
 
 
 def decimal_number(node: syntax.Number) -> Literal | None:
-    """A number beside a DECIMAL: exactly as written; None if it has too many digits for that."""
+    """A number beside a DECIMAL: exactly as written, or None if it has too many digits."""
     if "e" in node.text.lower():
         return None
     value = Decimal(node.text)
@@ -91,7 +91,7 @@ def decimal_number(node: syntax.Number) -> Literal | None:
 
 
 def coerce(expression: Expression, type_: pa.DataType) -> Expression:
-    """The expression in another type: a literal is converted, anything else is cast."""
+    """An expression in another type. A literal is converted, any other expression is cast."""
     if expression.type == type_:
         return expression
     if isinstance(expression, Literal):
@@ -108,14 +108,14 @@ def coerce(expression: Expression, type_: pa.DataType) -> Expression:
 
 
 def negated(literal: Literal) -> Literal | None:
-    """A constant with a minus before it; None if there is no such number."""
+    """A constant with a minus before it; None if the result is out of range."""
     fits = literal.value is not None and literal.value != -_INT64
     result = Literal(-literal.value, literal.type) if fits else None
     return derived(literal, "negate", None, result)
 
 
 def widen(expression: Expression) -> Expression:
-    """Numbers as arithmetic wants them: BIGINT, DOUBLE, or DECIMAL as it is."""
+    """A number in a type of arithmetic: BIGINT, DOUBLE, or its own DECIMAL."""
     match kind(expression.type):
         case Kind.INTEGER:
             return coerce(expression, BIGINT)
@@ -126,7 +126,8 @@ def widen(expression: Expression) -> Expression:
 
 
 def fold(literal: Literal, type_: pa.DataType) -> Literal | None:
-    """A constant in another type; None if it has no equal there, or only at run time."""
+    """A constant in another type. None if that type has no equal value, or the conversion needs run
+    time."""
     value = literal.value
     if value is None:
         return Literal(None, type_)
@@ -151,7 +152,7 @@ def _as_decimal(value: Decimal, type_: pa.DataType) -> Literal | None:
 
 
 def text_as(node: syntax.Text, type_: pa.DataType) -> Literal:
-    """A string beside a time, read as one."""
+    """A string beside a time, converted to a time."""
     try:
         match kind(type_):
             case Kind.DATE:
@@ -168,7 +169,7 @@ def text_as(node: syntax.Text, type_: pa.DataType) -> Literal:
 
 
 def time_literal(bound: Expression, node: syntax.Text, type_: pa.DataType) -> Expression:
-    """The string `node`, which was bound as one, read as a time instead."""
+    """The string `node`, already bound as one, as a time."""
     literal = text_as(node, type_)
     return read_again(bound, "time", type_, literal) or literal
 
@@ -176,7 +177,7 @@ def time_literal(bound: Expression, node: syntax.Text, type_: pa.DataType) -> Ex
 def read_again(
     bound: Expression, way: str, type_: pa.DataType | None, literal: Literal | None
 ) -> Literal | None:
-    """The constant `bound`, read from the text in another way, with its provenance kept."""
+    """The constant `bound`, read from its text in another way, with its provenance."""
     return derived(bound, way, type_, literal) if isinstance(bound, Literal) else literal
 
 
@@ -192,7 +193,7 @@ _SCALARS = NUMERIC | TIMES | {Kind.BOOLEAN, Kind.DURATION}
 
 
 def castable(of: pa.DataType, to: pa.DataType) -> bool:
-    """Whether CAST can be written between two types (a value that does not fit becomes NULL)."""
+    """Whether CAST allows these two types. A value that does not fit becomes NULL."""
     a = Kind.DECIMAL if pa.types.is_decimal(of) else kind(of)
     b = Kind.DECIMAL if pa.types.is_decimal(to) else kind(to)
     if of == to or a is Kind.NULL:

@@ -1,13 +1,12 @@
-"""What the binder did with the constants of a text, so that it can be done with others.
+"""A record of the binder's conversions of constants, to be repeated with other constants.
 
-A constant in a text is a token. What stands for it in the algebra went through a few steps: a
-number is read, converted to the type of the column beside it, perhaps negated. Each step is
-recorded with the type that came out of it, or that nothing did. A binder that gets another
-constant whose steps come out the same builds the same expression around it, because it looks
-at nothing else of a constant. `lang/templates/skeletons.py` replays the steps.
+A constant in a text is a token. The binder reads a number, converts it to the type of a column,
+perhaps negates it. It records each step with the type of the result, or with a failure. The binder
+depends on nothing else of a constant. So if all steps of another constant have the same outcomes,
+the binder builds the same expression around it. `lang/templates/skeletons.py` repeats the steps.
 
-A parameter of a prepared query has no value to convert: the conversions that always succeed are
-recorded in the parameter and done with its values; all others are done by the query.
+A parameter of a prepared query has no value yet. The parameter records the conversions that always
+succeed, and its values go through them. The query does all others.
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ from braid.lang.parse.problems import At
 class Step:
     """One operation on a constant.
 
-    `number`, `text` and `period` read the token, `rows`, `count` and `length` those of a window's
-    size, `decimal` and `time` read it again in another way; `fold` converts the result of step `start` to the type `wanted`, `negate` negates it.
-    `outcome` is the type of the result, None if it could not be done.
+    `number`, `text` and `period` read the token; `rows`, `count` and `length` read the size of a
+    window; `decimal` and `time` read the token in another way. `fold` converts the result of step
+    `start` to the type `wanted`, and `negate` negates it. `outcome` is the type of the result, or
+    None for a failure.
     """
 
     operation: str
@@ -37,7 +37,7 @@ class Step:
 
 
 class Trace:
-    """All steps of one constant, which stands at `at`; `negative` if that includes a minus."""
+    """The steps of one constant, at the place `at`; `negative` if the place includes a minus."""
 
     __slots__ = ("at", "negative", "steps")
 
@@ -47,7 +47,7 @@ class Trace:
         self.steps: list[Step] = []
 
     def path(self, step: int) -> tuple[Step, ...]:
-        """The steps that lead from the token to the result of a step."""
+        """The steps from the token to the result of a step."""
         found: list[Step] = []
         while step >= 0:
             found.append(self.steps[step])
@@ -57,21 +57,21 @@ class Trace:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Traced(Literal):
-    """A constant that knows where it comes from."""
+    """A constant with its provenance."""
 
     trace: Trace
     step: int
 
 
 def traced(trace: Trace, operation: str, literal: Literal) -> Literal:
-    """A constant as it was first read."""
+    """A constant with its first reading."""
     return _recorded(trace, Step(operation, -1, None, literal.type), literal)
 
 
 def derived(
     known: Literal, operation: str, wanted: pa.DataType | None, result: Literal | None
 ) -> Literal | None:
-    """What became of the constant `known`: the result, or that there is none, is recorded."""
+    """Record the result of a conversion of the constant `known`, or its failure."""
     if not isinstance(known, Traced):
         return result
     start = -1 if operation in ("decimal", "time") else known.step
@@ -88,23 +88,23 @@ def _recorded(trace: Trace, step: Step, literal: Literal) -> Literal:
 
 @dataclass(frozen=True)
 class Declared(Parameter):
-    """A parameter of FOR EACH, the one with this index, after the conversions in `chain`."""
+    """A parameter of FOR EACH by its index, after the conversions in `chain`."""
 
     chain: tuple[pa.DataType, ...] = ()
 
     def converted(self, type_: pa.DataType) -> Declared | None:
-        """In another type, if every value of its own type has one there."""
+        """The parameter in another type, if every value of its own type has an equal there."""
         if not _always_fits(self.type, type_):
             return None
         return replace(self, type=type_, chain=(*self.chain, type_))
 
 
-#: How many digits the integers of a width can have.
+#: The most digits of the integers of a width.
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def _always_fits(of: pa.DataType, to: pa.DataType) -> bool:
-    """Whether `casts.coerce` converts every constant of a type when a query is bound."""
+    """Whether `casts.coerce` converts every constant of a type."""
     a, b = kind_of(of), kind_of(to)
     counts = (Kind.INTEGER, Kind.DURATION)
     if a in counts and b in counts:

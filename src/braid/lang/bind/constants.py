@@ -1,4 +1,4 @@
-"""The constants of one query: those that stand in its text, and the parameters of FOR EACH."""
+"""The constants of one query, from its text and from the parameters of FOR EACH."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from braid.lang.parse.type_names import bind_type
 
 
 class Constants:
-    """Hands out the constants while a query is bound, and remembers what became of them.
+    """A source of constants while a query is bound, with a record of their conversions.
 
-    `traces` has every constant of the text as often as it was bound, also where the binder
-    then tried something else: what it did may depend on all of them.
+    `traces` has every reading of every constant of the text, including attempts that the binder
+    gave up, because the result may depend on all of them.
     """
 
     def __init__(self, declared: Sequence[tuple[syntax.Ident, syntax.TypeName]] = ()) -> None:
@@ -45,7 +45,7 @@ class Constants:
     def read(
         self, way: str, node: syntax.Number | syntax.Text | syntax.Period, literal: Literal
     ) -> Literal:
-        """A constant of the text, from now on followed."""
+        """A constant of the text, with a trace from here on."""
         negative = isinstance(node, syntax.Number) and node.text.startswith("-")
         trace = Trace(node.at, negative=negative)
         self.traces.append(trace)
@@ -64,7 +64,7 @@ class Constants:
         return Declared(index, self.types[index])
 
     def check_used(self) -> None:
-        """A parameter that stands nowhere is a mistake: its rows would differ in nothing."""
+        """Refuse a parameter without a use: its rows would not differ."""
         gather = Gather()
         for name, ident in self.names.items():
             with gather:

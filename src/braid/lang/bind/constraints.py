@@ -1,7 +1,7 @@
 """Declarations of constraints, from CREATE CONSTRAINT or from Python, checked against the streams.
 
-Declared streams have constraints, and those that queries publish. Views have none: what they are
-follows from their inputs, and is observed where it is joined.
+Declared and published streams can have constraints. Views cannot: their properties follow from
+their inputs, and joins observe them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Source:
-    """A stream, declared or published, as far as a constraint is about it."""
+    """The parts of a declared or published stream that constraints need."""
 
     name: str
     schema: Schema
@@ -44,7 +44,8 @@ _NOWHERE = (0, 0)
 def bind_constraint(
     node: syntax.CreateConstraint, catalog: Catalog, failed: Collection[str] = ()
 ) -> Constraint:
-    """CREATE CONSTRAINT; `failed` are streams whose absence is another statement's fault."""
+    """CREATE CONSTRAINT. `failed` are streams that are missing because of an error in another
+    statement."""
     gather = Gather()
     with gather:
         _check_name(node.name, catalog)
@@ -74,7 +75,8 @@ def declared_constraint(
     target_attributes: str | Sequence[str] = (),
     within: int | str | None = None,
 ) -> Constraint:
-    """The same from Python: `within` is a number of rows, or "100 rows", "10 minutes", "5 ticks"."""
+    """A constraint from Python: `within` is a number of rows, or "100 rows", "10 minutes", "5
+    ticks"."""
     word = kind.value if isinstance(kind, ConstraintKind) else kind.lower()
     kinds = [known.value for known in ConstraintKind]
     if word not in kinds:
@@ -223,11 +225,11 @@ def _whole(amount: syntax.Number) -> int:
     return k
 
 
-# --- what a query does with constraints ---
+# --- the mode of a query ---
 
 
 def bind_mode(name: syntax.Ident | None) -> ConstraintMode | None:
-    """What stands after CONSTRAINTS in CREATE QUERY."""
+    """The mode after CONSTRAINTS in CREATE QUERY."""
     if name is None:
         return None
     modes = [mode.name for mode in ConstraintMode]
@@ -240,7 +242,7 @@ def bind_mode(name: syntax.Ident | None) -> ConstraintMode | None:
 def settled_mode(
     mode: ConstraintMode | None, outputs: Sequence[Output]
 ) -> tuple[ConstraintMode | None, Warnings]:
-    """The mode that the query will have, with the warning that it is not the one it asked for."""
+    """The mode that the query gets, with a warning if it is not the requested one."""
     found = None if mode is None else safe_mode(mode, outputs)
     if found is mode:
         return mode, ()

@@ -1,4 +1,4 @@
-"""Which streams a query reads and publishes, by its syntax alone."""
+"""The streams that a query reads and publishes, from its syntax alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from braid.lang.parse.xml_syntax import Documents
 
 @dataclass
 class Dependencies:
-    """The names, each with the first place where it stands."""
+    """The names of streams, each with its first place."""
 
     reads: dict[str, At] = field(default_factory=dict)
     publishes: dict[str, At] = field(default_factory=dict)

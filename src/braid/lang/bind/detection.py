@@ -1,9 +1,8 @@
-"""DETECT: syntax -> algebra. Its inputs and WHERE are those of a join; the rest says how exactly
-it is to be answered.
+"""DETECT: syntax -> algebra. The inputs and WHERE are those of a join; the rest are settings.
 
-    DETECT name FROM inputs WHERE equalities
-      [PACKING p | VERIFY ALWAYS | VERIFY NEVER] [BATCH n [WITHIN time]]
-      [BUCKETS n {, n} | MEMORY n unit] [COUNTS | BITMAPS] [PARTITION BY attribute {, attribute}]
+DETECT name FROM inputs WHERE equalities
+  [PACKING p | VERIFY ALWAYS | VERIFY NEVER] [BATCH n [WITHIN time]]
+  [BUCKETS n {, n} | MEMORY n unit] [COUNTS | BITMAPS] [PARTITION BY attribute {, attribute}]
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ if TYPE_CHECKING:
     from braid.lang.bind.binder import Binder
 
 _BYTES = {"B": 1, "BYTES": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
-#: Settings of which only one can be given.
+#: Settings that exclude each other.
 _ALTERNATIVES = (("PACKING", "VERIFY"), ("BUCKETS", "MEMORY"), ("COUNTS", "BITMAPS"))
-#: More inputs than this are surely a mistake, and their paths are too many to look through.
+#: The most inputs. The number of paths through a join graph grows with them.
 _MOST_INPUTS = 16
-#: More events than this never come together, and no batch would ever end.
+#: The most events of a batch. No larger batch would ever be complete.
 MOST_IN_BATCH = 2**31 - 1
-#: In any unit; a MEMORY of so many bytes is larger than any machine's.
+#: The most bytes of MEMORY, more than any machine has.
 MOST_MEMORY = 2**40
 
 
@@ -98,7 +97,7 @@ def _check_windows(query: syntax.Detect, entries: list[Entry]) -> None:
 
 
 def _by_key(query: syntax.Detect, join: Join, partition: tuple[Part, ...]) -> Join:
-    """With PARTITION BY, all windows are of one key: one that says so itself says nothing new."""
+    """The windows of a PARTITION BY: all have its key. A window may state the same key."""
     inputs: list[Relation] = []
     for number, (input_, window) in enumerate(zip(query.inputs, join.inputs, strict=True)):
         assert isinstance(window, Window)
@@ -118,7 +117,8 @@ def _by_key(query: syntax.Detect, join: Join, partition: tuple[Part, ...]) -> Jo
 def _partition(
     keys: Sequence[syntax.Column], join: Join, scope: FromScope, labels: tuple[str, ...]
 ) -> tuple[Part, ...]:
-    """Attributes that WHERE equates over all inputs, so that no result is of two keys."""
+    """The attributes of PARTITION BY, which WHERE equates over all inputs, so that a result has one
+    key."""
     found: dict[str, Part] = {}
     for key in keys:
         ref = _attribute(key, scope)
@@ -151,7 +151,7 @@ def _attribute(key: syntax.Column, scope: FromScope) -> Ref:
 
 
 def _check_predicate(parts: JoinParts, labels: tuple[str, ...], at: At) -> None:
-    """Inputs are compared by equality only, and all of them are, with each other or by others."""
+    """Check that only equality relates inputs, and that it connects all of them."""
     other = [_shown(c, labels) for c in parts.comparisons]
     other += [_shown(c, labels) for c in parts.equalities if not _can_be_hashed(c)]
     other += [_with_labels(show(rest), labels) for rest in parts.rest]
@@ -207,7 +207,7 @@ def _warn(binder: Binder, labels: tuple[str, ...], inputs: tuple[Relation, ...])
 
 
 class _Reader:
-    """The settings of one DETECT, checked against its join graph."""
+    """A reader of the settings of one DETECT, which checks them against its join graph."""
 
     def __init__(self, given: tuple[syntax.Setting, ...], join: Join) -> None:
         self._graph = graph_of(join)
@@ -227,7 +227,7 @@ class _Reader:
 
     @property
     def keys(self) -> tuple[syntax.Column, ...]:
-        """What stands after PARTITION BY."""
+        """The attributes after PARTITION BY."""
         given = self._given.get("PARTITION BY")
         values = given.values if given is not None else ()
         return tuple(value for value in values if isinstance(value, syntax.Column))
@@ -241,12 +241,12 @@ class _Reader:
         return Settings(labels, batch, within, buckets, counts, packing, self._memory())
 
     def _rows(self) -> tuple[int | None, ...]:
-        """How many rows each window has, where it is known."""
+        """The number of rows of each window, if it is known."""
         found: list[int | None] = []
         for window in self._windows:
             by_rows = isinstance(window, Window) and window.kind is WindowKind.ROWS
             size = window.size if isinstance(window, Window) and by_rows else None
-            # By key each key has so many, and nobody knows how many keys there will be.
+            # Each key has as many rows, and the number of keys is unknown.
             found.append(size.value if isinstance(size, Literal) and not self.keys else None)
         return tuple(found)
 
@@ -333,7 +333,7 @@ class _Reader:
         return int(number * size)
 
     def _fitting(self, given: syntax.Setting, demand: Demand) -> int:
-        """The most buckets with which what is planned to be held takes no more than the limit."""
+        """The most buckets with which the planned memory stays within the limit."""
         limit = self._limit(given)
         found = fitting(self._graph, demand, limit)
         if found is None:

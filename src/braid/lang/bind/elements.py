@@ -1,7 +1,7 @@
-"""Element constructors: syntax -> algebra. What stands in braces becomes part of the document.
+"""Element constructors: syntax -> algebra. Expressions in braces become part of the document.
 
-A variable of a block, in the content of an element, is copied with all that is below it; everything
-else is text. Copies are columns that a query over documents puts out only if somebody asks for them.
+A variable of a block in the content of an element is copied with its subtree; every other value is
+text. Copies are columns that a query over documents produces only for a reader.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def bind_markup(binder: Expressions, node: syntax.Markup) -> Expression:
-    """The pieces of an element one after the other: well-formed whatever the values are."""
+    """The pieces of an element in order, well-formed for all values."""
     parts: list[Expression] = [Literal(node.texts[0], STRING)]
     gather = Gather()
     for value, inside, text in zip(node.values, node.inside, node.texts[1:], strict=True):
@@ -52,7 +52,7 @@ def _content(binder: Expressions, node: syntax.Scalar) -> Expression:
 
 
 def _text(binder: Expressions, node: syntax.Scalar) -> Expression:
-    """A value as text, as CAST would have it."""
+    """A value as text, as CAST converts it."""
     bound = binder.bind(node)
     if is_null(bound):
         return Literal(None, STRING)
@@ -66,7 +66,7 @@ def _text(binder: Expressions, node: syntax.Scalar) -> Expression:
 
 
 def _documents(binder: Expressions) -> Documents | None:
-    """The query over documents whose variables the names are, if SELECT stands right above it."""
+    """The query over documents that binds the names as variables, if it is directly below SELECT."""
     scope = binder.scope
     if not isinstance(scope, InputScope) or scope.place != "SELECT":
         return None
@@ -77,7 +77,7 @@ def _documents(binder: Expressions) -> Documents | None:
 
 
 def with_subtrees(node: Node, items: Iterable[Expression]) -> Node:
-    """The input of a SELECT, with the copies of nodes that its items ask for."""
+    """The input of a SELECT, with the subtrees that its items copy."""
     asked = {ref.name for item in items for ref in refs(item) if is_subtree(ref.name)}
     return _asked(node, asked) if asked else node
 

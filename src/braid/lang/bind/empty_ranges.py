@@ -1,7 +1,7 @@
-"""Ranges that nothing can be in: selection joins that would never have a result.
+"""Empty ranges: selection joins that never have a result.
 
-A row of a prepared query is refused for it. A query that is written out is taken, so that the others
-of its file are as well, and there is a notice.
+A row of a prepared query with an empty range is refused. Another query gets a notice, so that the
+other queries of its file are accepted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 def ranges_of(outputs: Sequence[Output]) -> tuple[Range, ...]:
-    """The ranges that queries ask of single inputs of their joins."""
+    """The ranges that queries require of single inputs of their joins."""
     joins = [
         relation
         for output in outputs
@@ -48,7 +48,7 @@ def ranges_of(outputs: Sequence[Output]) -> tuple[Range, ...]:
 
 
 def _ranges(clause: Clause) -> Iterator[Range]:
-    """Every lower end of an attribute with every upper one."""
+    """Each lower bound of an attribute with each upper one."""
     between = [atom for atom in clause if atom.kind == "between"]
     for low, high in product(between, between):
         if low.key == high.key and low.low is not None and high.high is not None:
@@ -58,7 +58,7 @@ def _ranges(clause: Clause) -> Iterator[Range]:
 
 
 def warnings_of(ranges: Sequence[Range], values: Sequence[Any] = ()) -> Warnings:
-    """What to say of a query that is written out; `values`: of its parameters."""
+    """The warnings for a query; `values` are those of its parameters."""
 
     def value(constant: Constant) -> Any:
         return constant.value if isinstance(constant, Literal) else values[constant.index]
@@ -74,7 +74,7 @@ def warnings_of(ranges: Sequence[Range], values: Sequence[Any] = ()) -> Warnings
 
 
 def _are_alike(low: Any, high: Any) -> bool:
-    """Whether two constants can be compared; NULL is no end of a range."""
+    """Whether two constants are comparable. NULL is not a bound."""
     numbers = (int, float, Decimal)
     if isinstance(low, numbers) and isinstance(high, numbers):
         return True
@@ -82,7 +82,7 @@ def _are_alike(low: Any, high: Any) -> bool:
 
 
 def empty_rows(range_: Range, column: Callable[[Parameter], pa.Array], rows: int) -> np.ndarray:
-    """The rows of parameters for which a range is empty; `column`: the values of a parameter."""
+    """The rows of parameters with an empty range; `column` returns the values of a parameter."""
 
     def values(constant: Constant) -> pa.Array | pa.Scalar:
         if isinstance(constant, Literal):

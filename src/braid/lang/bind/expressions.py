@@ -1,4 +1,4 @@
-"""Scalar expressions: syntax -> typed algebra, with every implicit cast written out."""
+"""Scalar expressions: syntax -> typed algebra, with all implicit casts."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _COMPARISONS = {
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "DIV": "int_div"}
 
 
-#: How many parts the expressions of one place may have.
+#: The most parts of the expressions of one place.
 MAX_SIZE = 50_000
 
 
 class Expressions:
-    """Binds the expressions of one place in a query, whose names `scope` knows."""
+    """A binder of the expressions of one place in a query, with the names of `scope`."""
 
     def __init__(self, scope: Scope, functions: Functions, constants: Constants) -> None:
         self.scope = scope
@@ -69,7 +69,7 @@ class Expressions:
         self._size = 0
 
     def bind(self, node: syntax.Scalar) -> Expression:
-        # BETWEEN, NULLIF and the like write their operand twice: nested, that would explode.
+        # BETWEEN, NULLIF and the like repeat their operand, so nested ones grow exponentially.
         self._size += 1
         if self._size > MAX_SIZE:
             raise Problem("E122", "this expression is too large when written out", node.at)
@@ -85,7 +85,7 @@ class Expressions:
         return bound
 
     def value(self, node: syntax.Scalar) -> Expression:
-        """A value that becomes an attribute: NULL alone has no type."""
+        """A value that becomes an attribute. NULL alone has no type."""
         bound = self.bind(node)
         if is_null(bound):
             hint = "write CAST(NULL AS STRING), or whatever type is meant"
@@ -168,7 +168,7 @@ class Expressions:
     def unified(
         self, left: syntax.Scalar, right: syntax.Scalar, at: At
     ) -> tuple[Expression, Expression]:
-        """Both sides of a comparison in the type in which they can be compared."""
+        """Both sides of a comparison in a common type."""
         a, b = self._adapted(left, right)
         return self.unify(a, b, at)
 
@@ -181,7 +181,7 @@ class Expressions:
         return coerce(a, type_), coerce(b, type_)
 
     def _adapted(self, left: syntax.Scalar, right: syntax.Scalar) -> tuple[Expression, Expression]:
-        """Both sides bound, literals read as what stands on the other side."""
+        """Both sides, with literals read in the type of the other side."""
         gather = Gather()
         with gather:
             a = self.bind(left)
@@ -197,7 +197,7 @@ class Expressions:
         if isinstance(node, syntax.Number) and of is Kind.DECIMAL:
             return read_again(bound, "decimal", None, decimal_number(node)) or bound
         if isinstance(node, syntax.Number) and of is Kind.INTEGER and bound.type == BIGINT:
-            # A literal that fits the column's own type saves the column a cast.
+            # A literal that fits the column's type saves a cast of the column.
             fitted = coerce(bound, other.type)
             return fitted if isinstance(fitted, Literal) else bound
         if isinstance(node, syntax.Text) and (of in TIMES or of is Kind.DURATION):
@@ -348,7 +348,7 @@ def _comparable(a: Expression, b: Expression) -> pa.DataType | None:
 
 
 def arithmetic(function: str, a: Expression, b: Expression) -> Expression | None:
-    """`a function b` with the casts it needs; None if there is no such operation."""
+    """`a function b` with its casts; None if the operation doesn't exist."""
     timed = _time_arithmetic(function, a, b)
     if timed is not None:
         return timed
@@ -373,7 +373,8 @@ def _in(type_: pa.DataType, function: str, a: Expression, b: Expression) -> Expr
 
 
 def _time_arithmetic(function: str, a: Expression, b: Expression) -> Expression | None:
-    """Times and durations; a duration with a plain number counts ticks and is not meant here."""
+    """Arithmetic of times and durations. A duration with a plain number counts ticks; it is not
+    handled here."""
     if function not in ("add", "sub"):
         return None
     left, right = kind(a.type), kind(b.type)
@@ -391,7 +392,7 @@ def _time_arithmetic(function: str, a: Expression, b: Expression) -> Expression 
 
 
 def _decimal(function: str, a: Expression, b: Expression) -> Expression | None:
-    """Exact up to 18 digits: sums in the common scale, products in the sum of the scales."""
+    """Exact up to 18 digits: sums have the common scale, products the sum of the scales."""
     (p1, s1), (p2, s2) = decimal_shape(a.type), decimal_shape(b.type)
     if function == "mul":
         precision, scale = p1 + p2, s1 + s2

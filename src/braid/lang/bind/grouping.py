@@ -1,4 +1,4 @@
-"""SELECT and HAVING over groups: every column is a key of GROUP BY, or inside an aggregate."""
+"""SELECT and HAVING over groups: every column is a key of GROUP BY or inside an aggregate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = ("count", "sum", "avg", "min", "max")
 
 
 class GroupedExpressions(QualifiedExpressions):
-    """Binds expressions over groups; `aggregates` collects what they compute of each group."""
+    """A binder of expressions over groups; `aggregates` collects the aggregates of each group."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class GroupedExpressions(QualifiedExpressions):
         return None
 
     def _computed_key(self, node: syntax.Scalar) -> Expression | None:
-        """A key that is an expression, written again as it stands in GROUP BY."""
+        """A key that is an expression, repeated as in GROUP BY."""
         if not self._computed or isinstance(node, syntax.Number | syntax.Text | syntax.Constant):
             return None
         try:
             return self._key(self._rows.bind(node))
         except (Problem, Problems):
-            return None  # what is wrong with it is found when its parts are bound
+            return None  # the binder of its parts reports the error
 
     def _not_grouped(self, node: syntax.Scalar) -> Expression:
         match node:
@@ -81,7 +81,7 @@ class GroupedExpressions(QualifiedExpressions):
         return self._shared(made)
 
     def _shared(self, made: Aggregate) -> Expression:
-        """The same aggregate twice is one, unless a constant in it may differ in another text."""
+        """The same aggregate twice is one, unless another text can have a different constant in it."""
         for known in self.aggregates:
             same = (known.function, known.args, known.distinct) == (
                 made.function,
@@ -114,6 +114,6 @@ def bind_keys(
 
 
 def check_groupable(type_: object, place: str, at: At) -> None:
-    """Values of some types can be carried, but not be told to be equal."""
+    """Refuse types that have no equality."""
     if kind(type_) is Kind.OPAQUE:
         raise Problem("E110", f"{place} cannot compare values of {sql_name(type_)}", at)

@@ -1,4 +1,4 @@
-"""Where the streams that a query names come from."""
+"""The lookup of the streams that a query names."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from braid.lang.parse.problems import Problem, alternatives
 if TYPE_CHECKING:
     from braid.lang.catalog.catalog import Catalog
 
-#: What the names in a text stand for.
+#: The stream or view of each name in a text.
 Sources = dict[str, Read | View]
 
 
 def lookup_in(
     catalog: Catalog, own: str | None, failed: Collection[str], sources: Sources
 ) -> Lookup:
-    """Finds streams and views of a catalog, and notes in `sources` which.
+    """A lookup in a catalog that collects the results in `sources`.
 
-    `own` is the name that is being made, which cannot be read for it; `failed` are streams whose
-    absence is somebody else's fault.
+    `own` is the stream that the query makes, which it cannot read. `failed` are streams that are
+    missing because of an error in another statement.
     """
 
     def lookup(ident: syntax.Ident) -> Bound | Table:

@@ -1,4 +1,4 @@
-"""The names of results that the user did not name."""
+"""The names of results without AS."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from braid.lang.parse import syntax
 def default_name(expression: syntax.Scalar, position: int) -> str:
     """The name of a result without AS.
 
-    An attribute keeps its name as written, a field its own; a call is named after the function
-    and its attribute (`max(Price)` is `max_Price`, `count(*)` is `count`); an element is
-    `result`, which is what blocks read; anything else is called by its place (`col3`).
+    An attribute keeps its name as written, a field its own. The name of a call is the function and
+    its attribute (`max(Price)` is `max_Price`, `count(*)` is `count`). An element is `result`, the
+    name that blocks read. Any other result is named after its position (`col3`).
     """
     match expression:
         case syntax.Name(name=name):
@@ -31,7 +31,7 @@ def default_name(expression: syntax.Scalar, position: int) -> str:
 
 
 def relational_name(expression: syntax.Scalar, position: int) -> str:
-    """The same where names may have the input before them: `sum(C.size)` is `sum_size`."""
+    """The same where names may have a prefix of the input: `sum(C.size)` is `sum_size`."""
     match expression:
         case syntax.Apply(function=function, args=(syntax.Field(name=ident), *_)):
             return f"{function.name.lower()}_{ident.name}"

@@ -1,4 +1,4 @@
-"""Relational queries: syntax -> algebra. Windows, joins, groups, and the streams made of them."""
+"""Relational queries: syntax -> algebra. Windows, joins, groups, and streams of relations."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ Items = tuple[tuple[str, Expression], ...]
 def bind_relational(
     binder: Binder, query: syntax.Relational, bound: Bound | Table | None = None
 ) -> Bound | Table:
-    """What a query is: a relation, or a stream if it says Istream, Dstream or Rstream.
+    """The relation of a query, or its stream if it has Istream, Dstream or Rstream.
 
-    `bound` is its only input, if that has been bound already.
+    `bound` is its only input, if that is already bound.
     """
     return _RelationalBinder(binder, query, bound).bind()
 
 
 def bind_join(binder: Binder, query: syntax.Relational) -> tuple[list[Entry], Expression]:
-    """The inputs of FROM, and what WHERE asks of their combinations."""
+    """The inputs of FROM, and the conditions of WHERE on their combinations."""
     return _RelationalBinder(binder, query, None).inputs_and_predicate()
 
 
 def as_relational(query: syntax.Query) -> syntax.Relational:
-    """`SELECT items FROM x` where x turned out to be a relation."""
+    """`SELECT items FROM x` where x is a relation."""
     only = syntax.Input(query.stream, None, None, query.stream.at)
     return syntax.Relational(
         query.items, False, None, (only,), None, (), None, query.publish, query.at
@@ -71,7 +71,7 @@ def windowed(binder: Binder, node: syntax.Windowed) -> Table:
 
 
 def _table(binder: Binder, input_: syntax.Input, bound: Bound | Table) -> Table:
-    """An input as a relation: a stream by its window; all of it without one."""
+    """An input as a relation: the window of a stream, or all of the stream."""
     window = input_.window
     if isinstance(bound, Table):
         if window is not None:
@@ -97,7 +97,7 @@ def _window(binder: Binder, input_: syntax.Input, stream: Bound) -> Window:
 
 
 def _partition_key(key: syntax.Column, input_: syntax.Input, stream: Bound) -> str:
-    """An attribute of the stream, which may be called by the alias that comes after the window."""
+    """An attribute of the stream; its prefix may be the alias that follows the window."""
     label = _label(input_)
     if key.qualifier is not None and key.qualifier.name != label:
         known = [label] if label is not None else []
@@ -109,7 +109,7 @@ def _partition_key(key: syntax.Column, input_: syntax.Input, stream: Bound) -> s
 
 
 def _label(input_: syntax.Input) -> str | None:
-    """What an input is called: its alias, else its own name if it has one."""
+    """The label of an input: its alias, otherwise its own name."""
     if input_.alias is not None:
         return input_.alias.name
     stream = input_.stream
@@ -132,7 +132,7 @@ def _count(binder: Binder, window: syntax.Window) -> Expression:
 
 
 def _length(binder: Binder, window: syntax.Window, stream: Bound) -> Expression:
-    """The size of a window of time, in what the stream's clock counts."""
+    """The size of a window of time, in the units of the stream's clock."""
     counts_ticks = stream.node.unit == TICKS
     type_ = BIGINT if counts_ticks else DURATION
     match window.size:
@@ -175,7 +175,7 @@ def _whole_parameter(binder: Binder, node: syntax.Parameter, what: str) -> Expre
 
 
 class _RelationalBinder:
-    """Binds one query: its inputs, then its clauses, whose errors are shown together."""
+    """A binder of one query: its inputs, then its clauses. It reports the errors of all clauses."""
 
     def __init__(
         self, binder: Binder, query: syntax.Relational, bound: Bound | Table | None
@@ -315,7 +315,7 @@ class _RelationalBinder:
         return entry
 
     def _all(self, entry: Entry) -> list[tuple[str, Ref]]:
-        """The columns of one input in `*`: a name that others have too gets the input's before it."""
+        """The columns of one input in `*`. An ambiguous name gets the input's name as a prefix."""
         others = [other.table.schema for other in self._entries if other is not entry]
         found = []
         for name, ref in entry.columns():
@@ -323,7 +323,7 @@ class _RelationalBinder:
             found.append((f"{entry.label}_{name}" if shared and entry.label else name, ref))
         return found
 
-    # --- what comes of it ---
+    # --- the result ---
 
     def _finished(self, relation: Relation) -> Bound | Table:
         query = self._query
@@ -336,7 +336,7 @@ class _RelationalBinder:
         return Bound(ToStream(relation, kind_), "the sub-query")
 
     def _warn(self, kind_: StreamKind | None) -> None:
-        """What grows for ever: the rows that a join must keep, or Rstream show again and again."""
+        """Warn of unbounded state: the rows that a join keeps, or that Rstream repeats."""
         if len(self._entries) == 1 and kind_ is not StreamKind.RSTREAM:
             return
         endless = [e for e in self._entries if keeps_everything(e.table.relation)]

@@ -1,8 +1,8 @@
-"""What names mean: decorators, suffixes, and which of the inputs has an attribute.
+"""The meaning of names: decorators, suffixes, and the input that has an attribute.
 
-A stream's attributes have the names of its schema. Where NEXT gave *all* attributes of its
-first input the suffix `_1`, one that only that input had can also be called without it: such
-other names are `aliases`, and a real name always wins over them.
+A stream's attributes have the names of its schema. If NEXT gives *all* attributes of its first
+input the suffix `_1`, then those that only that input has also keep the name without it. These
+names are `aliases`, and a schema's name takes precedence over them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NO_ALIASES: Aliases = {}
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound stream: its node, what to call it in messages, the other names it answers to.
+    """A bound stream: its node, its label for messages, and its aliases.
 
-    `times` are the time columns of a declared stream: not attributes, but asked for as such;
-    `sequence` is its sequence column, `documents` those of a document type and `json` which of
-    these are JSON.
+    `times` are the time columns of a declared stream, which are not attributes; they only serve
+    messages. `sequence` is its sequence column, `documents` those of a document type and `json` the
+    JSON ones of these.
     """
 
     node: Node
@@ -47,7 +47,7 @@ class Bound:
         return name in self.node.schema or name in self.aliases
 
     def real(self, name: syntax.Name) -> str | None:
-        """The schema's name for a name as written; None if there is none."""
+        """The schema's name for a name as written; None if it doesn't exist."""
         if name.name in self.node.schema:
             return name.name
         targets = self.aliases.get(name.name, ())
@@ -72,7 +72,7 @@ def duration_of(unit: str) -> Duration:
 
 
 class Scope(Protocol):
-    """What the names of one expression mean."""
+    """The meaning of the names of one expression."""
 
     @property
     def unit(self) -> str: ...
@@ -157,7 +157,7 @@ class NextScope:
 class FoldScope:
     """The two inputs of FOLD and the values of its last iteration.
 
-    `last` is what `$.` can refer to; `updated` are the names of the aggregates.
+    `last` are the attributes of `$.`; `updated` are the names of the aggregates.
     """
 
     first: Bound
@@ -230,7 +230,7 @@ def _in_neither(place: str, name: syntax.Name, first: Bound, second: Bound) -> P
 
 
 def next_names(first: Bound, second: Bound, at: At) -> tuple[tuple[str, ...], Aliases]:
-    """The output names of NEXT: if any collide, all of the first input's get `_1`."""
+    """The output names of NEXT. If any collide, all of the first input's get `_1`."""
     ours, theirs = first.schema.names, second.schema
     if not any(name in theirs for name in ours):
         names = (*ours, *theirs.names)
@@ -245,7 +245,7 @@ def next_names(first: Bound, second: Bound, at: At) -> tuple[tuple[str, ...], Al
 
 
 def fold_aliases(first: Bound, second: Bound, names: Iterable[str]) -> Aliases:
-    """In FOLD only common names get `_1`, so no new other names come up."""
+    """In FOLD only common names get `_1`, so it adds no aliases."""
     if not first.aliases and not second.aliases:
         return _NO_ALIASES
     renamed = {n: f"{n}_1" if n in second.schema else n for n in first.schema.names}

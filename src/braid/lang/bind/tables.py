@@ -1,8 +1,8 @@
-"""The inputs of FROM: what they are, and what names mean where there are several.
+"""The inputs of FROM, and the meaning of names over several inputs.
 
-`A.x` is column x of the input called A: by its alias, else by the name of the stream or view. A
-bare `x` is the column of the one input that has it. Several may have it if WHERE says that they
-are equal (`A.x = B.x`): then it is one value, and the first input's column is meant.
+`A.x` is column x of the input called A by its alias, or else by the name of the stream or view. A
+bare `x` is the column of the one input that has it. If WHERE equates the columns of several inputs
+(`A.x = B.x`), then a bare `x` is the first input's column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from braid.lang.parse.problems import At, Problem, alternatives, listing, simila
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A bound relation. `stream` is what it is where a stream is asked for: Istream of it."""
+    """A bound relation. `stream` is Istream of it, for readers of streams."""
 
     relation: Relation
     stream: Bound
@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An input of FROM, in its place; `label` is what it is called, if anything."""
+    """An input of FROM at its place; `label` is its name, if it has one."""
 
     number: int
     label: str | None
@@ -63,7 +63,7 @@ class Entry:
 
 
 class FromScope:
-    """What names mean in the clauses of a query over these inputs."""
+    """The meaning of names in the clauses of a query over these inputs."""
 
     def __init__(self, entries: Sequence[Entry], where: syntax.Scalar | None) -> None:
         self.entries = entries
@@ -142,7 +142,7 @@ def is_aggregate(node: syntax.Scalar, functions: Functions) -> bool:
 
 
 class QualifiedExpressions(Expressions):
-    """Binds the expressions of one clause, `place`, in which no aggregate can stand."""
+    """A binder of the expressions of one clause, `place`, that allows no aggregate."""
 
     def __init__(
         self, scope: FromScope, functions: Functions, constants: Constants, place: str

@@ -1,30 +1,23 @@
-"""User-defined functions: only what was registered from Python can be called."""
+"""User-defined functions. Queries can call only functions that were registered from Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
 
 from braid.algebra.types import canonical, type_named, type_names
+from braid.algebra.user_functions import Function
 from braid.errors import ConfigError
 from braid.lang.parse.problems import alternatives
 
-
-@dataclass(frozen=True)
-class Function:
-    """A function of scalars; `call` gets one Python value for each argument."""
-
-    name: str
-    call: Callable[..., Any]
-    arguments: tuple[pa.DataType, ...]
-    returns: pa.DataType
+__all__ = ["Function", "Functions"]
 
 
 class Functions:
-    """The registered functions, by name. Names are case-sensitive, like all identifiers."""
+    """The registered functions by name. Names are case-sensitive, like all identifiers."""
 
     def __init__(self) -> None:
         self._known: dict[str, Function] = {}
@@ -35,15 +28,24 @@ class Functions:
         call: Callable[..., Any],
         arguments: Sequence[pa.DataType | str],
         returns: pa.DataType | str,
+        *,
+        vectorized: bool = False,
+        cost: float = 1.0,
     ) -> Function:
-        """Make `call` known to queries; types are Arrow types or names such as "DOUBLE"."""
+        """Register `call` for queries. Types are Arrow types or names such as "DOUBLE"."""
         from braid.lang.bind.calls import is_builtin
 
         if not name.isidentifier():
             raise ConfigError("E156", f"{name!r} cannot be the name of a function")
         if is_builtin(name) or name in self._known:
             raise ConfigError("E155", f"there is a function {name!r} already")
-        function = Function(name, call, tuple(map(_type, arguments)), _type(returns))
+        if vectorized and not arguments:
+            hint = "leave out vectorized=True"
+            raise ConfigError("E157", f"{name}: a vectorized function needs an argument", hint)
+        if not (isfinite(cost) and cost > 0):
+            raise ConfigError("E157", f"{name}: cost must be a positive number, not {cost}")
+        types = tuple(map(_type, arguments))
+        function = Function(name, call, types, _type(returns), vectorized, float(cost))
         self._known[name] = function
         return function
 

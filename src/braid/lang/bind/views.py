@@ -1,8 +1,8 @@
-"""Views: a name for a query that is written into whatever reads it.
+"""Views: named queries whose expression is inlined into their readers.
 
-A view is a stream if its query is one (a pattern, a plain SELECT, or Istream, Dstream, Rstream of
-something), and a relation otherwise. It is bound once; a query that reads it has the view's own
-expression in its own, so that nothing but the catalog knows of views.
+A view is a stream if its query is one (a pattern, a plain SELECT, or Istream, Dstream or Rstream),
+and otherwise a relation. It is bound once. A reader contains the view's own expression, so only the
+catalog knows of views.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class View:
 
 
 def bind_view(binder: Binder, statement: syntax.CreateView) -> Bound | Table:
-    """What a view is, under its own name and with the columns that it was given."""
+    """The view of a statement, under its own name and with its column names."""
     published = dependencies(statement.query).publishes
     if published:
         name, at = next(iter(published.items()))
@@ -71,7 +71,8 @@ def bind_view(binder: Binder, statement: syntax.CreateView) -> Bound | Table:
 
 
 def _named(statement: syntax.CreateView) -> tuple[syntax.AnyQuery, bool]:
-    """The query with the view's names in its SELECT; or that they have to be given afterwards."""
+    """The query with the view's names in its SELECT, and whether they must be set afterwards
+    instead."""
     query, columns = statement.query, statement.columns
     if isinstance(query, syntax.Detect):
         return query, bool(columns)
@@ -109,5 +110,5 @@ def _check_count(statement: syntax.CreateView, count: int) -> None:
 
 
 def view_names(found: Collection[tuple[str, object]]) -> tuple[str, ...]:
-    """Which of the things that a query looked up are views."""
+    """The views among the names that a query looked up."""
     return tuple(name for name, thing in found if isinstance(thing, View))

@@ -1,4 +1,4 @@
-"""What a user should know about a query that is not wrong."""
+"""Warnings about valid queries."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from braid.algebra.templates import Output
 #: Codes and messages.
 Warnings = tuple[tuple[str, str], ...]
 
-#: Windows that rows leave while time passes or others come.
+#: Windows that rows leave as time passes or other rows come.
 _SLIDING = (WindowKind.RANGE, WindowKind.ROWS)
 
 
 def warnings_about(outputs: Sequence[Output]) -> Warnings:
-    """Everything that the outputs of a query deserve to be warned of."""
+    """All warnings about the outputs of a query."""
     return (*unbounded(outputs), *repeating(outputs))
 
 
 def unbounded(outputs: Sequence[Output]) -> Warnings:
-    """The warning for patterns that may hold events for ever."""
+    """The warning about patterns that may hold events forever."""
     endless = [n for o in outputs for n in walk_nodes(o.node) if is_unbounded(n)]
     if not endless:
         return ()
@@ -49,11 +49,11 @@ def unbounded(outputs: Sequence[Output]) -> Warnings:
 
 
 def repeating(outputs: Sequence[Output]) -> Warnings:
-    """The warning for a result that shows an aggregate: each change of the aggregate repeats it.
+    """The warning about a result that shows an aggregate and repeats it with each change.
 
     A user who writes HAVING count(*) >= 5 wants one alarm. Istream gives one for each new count,
-    also for those that fall because rows leave the window. Only what leaves a query is warned of:
-    a relation that the query itself reads changes as often as it has to.
+    and also when rows leave the window. The warning concerns only the results of a query: a
+    relation that the query itself reads may change as often as necessary.
     """
     for output in outputs:
         node = output.node
@@ -78,8 +78,8 @@ def _repeated(relation: Relation, shown: Sequence[str]) -> str:
 
 
 def _slides(relation: Relation) -> bool:
-    """Whether rows leave it at instants without an event. A join with [Now] of a stream has rows
-    only at the instants of that stream's events."""
+    """Whether rows leave a relation at instants without an event. A join with [Now] of a stream has
+    rows only at the instants of that stream's events."""
     if isinstance(relation, Join):
         kinds = [[window.kind for window in windows(below)] for below in relation.inputs]
         if [WindowKind.NOW] in kinds:
@@ -109,7 +109,7 @@ def _aggregates(relation: Relation) -> tuple[str, ...]:
 
 
 def _is_condition(relation: Relation) -> bool:
-    """Whether rows are kept by the value of an aggregate, as HAVING does it."""
+    """Whether a condition keeps rows by the value of an aggregate, as HAVING does."""
     if isinstance(relation, KeepRows):
         if _refers(relation.predicate, set(_aggregates(relation.input))):
             return True

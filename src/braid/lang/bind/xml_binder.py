@@ -1,9 +1,8 @@
 """Query blocks: syntax -> algebra.
 
-XPath inside the predicate of a join becomes part of the blocks (value-join normal form): in
-`x1/author = x5` the author is a node of the pattern that nobody has named, and what is compared
-with a constant is a test of its node. What is left are comparisons between a node of one block
-and a node of the other.
+The predicate of a join takes value-join normal form. Its XPath becomes part of the blocks: in
+`x1/author = x5` the author is an unnamed node of the pattern. A comparison with a constant becomes
+a test of its node. Only comparisons between a node of one block and a node of the other remain.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _MOST_NODES = 60
 
 
 def bind_documents(binder: Binder, node: xml_syntax.Documents) -> Bound:
-    """The stream that an expression of blocks is."""
+    """The stream of an expression of blocks."""
     streams = [_stream(binder, block) for block in node.blocks]
     patterns = [_Pattern(binder) for _ in node.blocks]
     columns = tuple(_document_column(s, b) for s, b in zip(streams, node.blocks, strict=True))
@@ -77,7 +76,7 @@ def _kind(join: xml_syntax.Join) -> str:
 
 
 def _warn(binder: Binder, node: xml_syntax.Documents, number: int) -> None:
-    """Say what grows if the join with a block has no window."""
+    """Warn of the documents that a join without a window keeps."""
     join = node.joins[number - 1]
     if join.window.amount is not None or join.window.parameter is not None:
         return
@@ -99,7 +98,7 @@ def _stream(binder: Binder, block: xml_syntax.Block) -> Bound:
 
 
 def _document_column(stream: Bound, block: xml_syntax.Block) -> str:
-    """Where the documents of a stream are: its only text, or what a query puts out as one."""
+    """The column of a stream's documents: its only text, or an element that a query builds."""
     column = _only_text(stream, block)
     if block.steps and column in stream.documents and (column in stream.json) != block.json:
         raise _other_language(stream, block)
@@ -146,7 +145,7 @@ def _window(binder: Binder, window: xml_syntax.Window, unit: str) -> Expression:
 
 @dataclass
 class _Pattern:
-    """A block while it is read; `root` is the last step of its path."""
+    """A block in progress; `root` is the last step of its path."""
 
     binder: Binder
     nodes: list[PatternNode] = field(default_factory=list)
@@ -161,7 +160,7 @@ class _Pattern:
         self.root = self.path(-1, block.steps) if block.steps else 0
 
     def path(self, above: int, steps: tuple[xml_syntax.Step, ...]) -> int:
-        """Add the steps below a node; the last of them."""
+        """Add the steps below a node; returns the last of them."""
         for step in steps:
             if above >= 0 and self.nodes[above].axis >= Axis.ATTRIBUTE:
                 raise Problem("E221", "an attribute has nothing below it", step.at, SUPPORTED)
@@ -184,7 +183,7 @@ class _Pattern:
         return number
 
     def ask(self, number: int, predicates: tuple[xml_syntax.Predicate, ...]) -> None:
-        """What stands in brackets behind a node."""
+        """Add the predicates in brackets after a node."""
         for predicate in predicates:
             leaf = self.path(number, predicate.steps)
             if predicate.operator is not None and predicate.literal is not None:

@@ -1,1 +1,1 @@
-"""What is declared and registered: streams, queries, prepared queries, query files."""
+"""The catalog: declared streams, views, queries, prepared queries and query files."""

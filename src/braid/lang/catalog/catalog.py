@@ -1,4 +1,5 @@
-"""What exists: declared streams, registered queries and what they publish, user functions."""
+"""The catalog of declared streams, registered queries, the streams they publish, and user
+functions."""
 
 from __future__ import annotations
 
@@ -24,21 +25,22 @@ if TYPE_CHECKING:
     from braid.lang.catalog.prepared import Prepared
 
 
-#: Raises if a query or a constraint cannot be run.
+#: Raises if a query or a constraint cannot run.
 Check = Callable[[Template | Constraint], None]
-#: What was added: "stream", "view", "constraint", "query" or "rows", its name, how many members of how many rows.
+#: One addition: "stream", "view", "constraint", "query" or "rows", the name, and for rows the
+#: numbers of members and rows.
 _Change = tuple[str, str, int, int]
 
 
 class Catalog:
-    """A mutable registry. Every change is checked before anything is changed.
+    """A mutable registry. It checks every change before it makes it.
 
-    `queries` answers for the members of prepared queries too. `skeletons` remembers the shapes
-    of the texts that have been bound.
+    `queries` includes the members of prepared queries. `skeletons` caches the shapes of bound
+    texts.
     """
 
     def __init__(self, check: Check | None = None) -> None:
-        """`check`: raises if what is registered cannot be run."""
+        """`check` raises if a registered query or constraint cannot run."""
         self._check = check
         self.streams: dict[str, Stream] = {}
         self.views: dict[str, View] = {}
@@ -47,7 +49,7 @@ class Catalog:
         self.functions = Functions()
         self.skeletons = Skeletons()
         self.document_templates = DocumentTemplates()
-        #: When queries end, of those that were told to.
+        #: The end times of queries that are scheduled to end.
         self.ending: dict[str, int] = {}
         self._publishers: dict[str, str] = {}
         self._readers: dict[str, set[str]] = {}
@@ -67,20 +69,20 @@ class Catalog:
         self._changed(("stream", stream.name, 0, 0))
 
     def publisher(self, name: str) -> Query | None:
-        """The query that publishes the stream of this name, unless it is a prepared one."""
+        """The query that publishes a stream, unless it is a prepared one."""
         query_id = self._publishers.get(name)
         return self.queries.single.get(query_id) if query_id is not None else None
 
     def source(self, name: str) -> Read | None:
-        """How a query reads the stream of this name, declared or published."""
+        """A declared or published stream, as queries read it."""
         return self._sources.get(name)
 
     def source_names(self) -> tuple[str, ...]:
-        """All that a query can read: streams and views."""
+        """The names of all streams and views."""
         return (*self._sources, *self.views)
 
     def taken(self, name: str) -> str | None:
-        """Who has the name of a stream: None if it is free."""
+        """A phrase for the owner of a stream's name; None if the name is free."""
         if name in self.streams:
             return "it is declared"
         if name in self.views:
@@ -140,7 +142,7 @@ class Catalog:
         self._changed(("query", query.id, 0, 0))
 
     def add_prepared(self, prepared: Prepared) -> None:
-        """Register a prepared query, or more rows of one that is there."""
+        """Register a prepared query, or more rows of a registered one."""
         name, statement = prepared.name, prepared.statement
         roster = self.queries.prepared.get(name)
         if roster is None:
@@ -156,11 +158,11 @@ class Catalog:
 
     @property
     def prepared(self) -> Mapping[str, Roster]:
-        """The prepared queries by name, with the members that each has."""
+        """The prepared queries by name, with their members."""
         return self.queries.prepared
 
     def remove_query(self, query_id: str) -> None:
-        """Remove a query; a prepared one with all its members; or one member of it."""
+        """Remove a query, a prepared query with all its members, or one member."""
         self.removable(query_id)
         self._before_removal()
         self.ending.pop(query_id, None)
@@ -177,8 +179,8 @@ class Catalog:
         self._members = None
 
     def removable(self, query_id: str) -> Template:
-        """The template of a query, or of the prepared one that it is a member of; raises if it
-        is not there or is read by others."""
+        """The template of a query or of the prepared query of a member. Raises if the query does
+        not exist or has readers."""
         template = self._template(query_id)
         if template is None:
             return self._template_of_member(query_id)
@@ -198,16 +200,16 @@ class Catalog:
         return roster.template
 
     def end_query(self, query_id: str, at: int) -> None:
-        """A query is to end at a time: until then it is there, but nobody else may begin to
-        read it. The earliest time counts."""
+        """Schedule the end of a query. Until then it exists, but no new query may read it. The
+        earliest time counts."""
         self.removable(query_id)
         self._before_removal()
         self.ending[query_id] = min(at, self.ending.get(query_id, at))
 
     def members(self) -> list[Members]:
-        """All queries by template, each after those that publish what it reads.
+        """All queries by template, each after the queries that it reads.
 
-        A prepared query is there even without any row: others may read what it will publish.
+        A prepared query without rows is included, because others may read its stream.
         """
         if self._members is None:
             groups = members_of(self.queries.single.values())
@@ -215,11 +217,11 @@ class Catalog:
             self._members = _ordered(groups)
         return list(self._members)
 
-    # --- all or nothing ---
+    # --- transactions ---
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """If what is done inside raises, the catalog becomes what it was before."""
+        """A block of changes that are undone if it raises."""
         assert self._undo is None, "attempts do not nest"
         self._undo = []
         try:
@@ -253,7 +255,7 @@ class Catalog:
                 del self._sources[name]
 
     def _before_removal(self) -> None:
-        """What is removed would come back in another order: from here on, keep a copy instead."""
+        """Switch the undo log to a copy, because undone removals would come back in another order."""
         if self._undo is not None and self._kept is None:
             self._kept = self.copy()
 
@@ -266,7 +268,7 @@ class Catalog:
         other.queries = self.queries.copy()
         other.functions = self.functions.copy()
         other.document_templates = self.document_templates
-        other.skeletons = self.skeletons  # what it says is checked against the catalog that asks
+        other.skeletons = self.skeletons  # checked against the catalog of the caller
         other._publishers = dict(self._publishers)
         other._readers = {name: set(ids) for name, ids in self._readers.items()}
         other._sources = dict(self._sources)
@@ -278,7 +280,7 @@ class Catalog:
         for name in ("_publishers", "_readers", "_sources"):
             setattr(self, name, getattr(other, name))
 
-    # --- what is linked to what ---
+    # --- dependencies ---
 
     def _template(self, query_id: str) -> Template | None:
         query = self.queries.single.get(query_id) or self.queries.prepared.get(query_id)
@@ -301,7 +303,7 @@ class Catalog:
             raise BraidError("E133", f"queries read each other in a cycle: {' -> '.join(cycle)}")
 
     def check_sources(self, reader: str, names: Iterable[str]) -> None:
-        """What ends cannot be read: the reader would have to end with it."""
+        """Refuse to read a stream that is scheduled to end: the reader would end with it."""
         for name in names:
             at = self.ending.get(self._publishers.get(name, ""))
             if at is not None:
@@ -318,7 +320,8 @@ class Catalog:
 
     def _note_reader(self, reader: str, names: Iterable[str]) -> None:
         for name in names:
-            if name not in self.streams:  # a declared stream stays: nobody asks who reads it
+            if name not in self.streams:  # a declared stream is permanent and needs no record of
+                # readers
                 self._readers.setdefault(name, set()).add(reader)
 
     def _forget_reader(self, reader: str, names: Iterable[str]) -> None:
@@ -337,7 +340,7 @@ class Catalog:
         self._forget_reader(query_id, (*template.reads, *template.views))
 
     def _cycle(self, query_id: str, template: Template) -> tuple[str, ...] | None:
-        """The way from what the query publishes back to what it reads, through other queries."""
+        """The path from the streams that the query publishes back to one that it reads."""
         if not template.publishes:
             return None
         own = set(template.publishes)
@@ -366,7 +369,7 @@ class Catalog:
 
 
 def _reads_itself(template: Template) -> bool:
-    """Whether an output reads one that is not before it."""
+    """Whether an output reads an output that is not before it."""
     later = set(template.publishes)
     for output in template.outputs:
         if not later.isdisjoint(reads(output.node)):
@@ -376,7 +379,7 @@ def _reads_itself(template: Template) -> bool:
 
 
 def _ordered(groups: list[Members]) -> list[Members]:
-    """What publishes before what reads; otherwise as they came."""
+    """The outputs with publishers before readers, otherwise in the given order."""
     makers = {name: i for i, g in enumerate(groups) for name in g.template.publishes}
     needs = {
         i: [makers[n] for n in g.template.reads if n in makers and makers[n] != i]

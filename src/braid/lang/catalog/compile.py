@@ -1,4 +1,4 @@
-"""One query: text -> bound query, with the warnings it deserves."""
+"""One query: text -> bound query, with its warnings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from braid.lang.templates.xml_templates import has_documents
 
 @dataclass(frozen=True)
 class Registered:
-    """A bound query and what the user should know about it."""
+    """A bound query and its warnings."""
 
     query: Query
     notices: tuple[Notice, ...]
@@ -48,7 +48,7 @@ def compile_query(
     query_id: str | None = None,
     origin: Origin | None = None,
 ) -> Registered:
-    """Bind a bare query or one CREATE QUERY against what exists; the catalog stays as it is.
+    """Bind a bare query or one CREATE QUERY against the catalog, without a change to the catalog.
 
     The id is the one given, or CREATE QUERY's, or derived from the text.
     """
@@ -71,7 +71,7 @@ def compile_query(
 
 
 def together(errors: Sequence[BraidError]) -> BraidError:
-    """One error as itself, several as `QueryErrors`."""
+    """A single error as itself, several as `QueryErrors`."""
     return errors[0] if len(errors) == 1 else QueryErrors(errors)
 
 
@@ -87,7 +87,7 @@ def query_errors(error: Problem | Problems, text: str, origin: Origin) -> list[B
 
 
 def derived_id(text: str) -> str:
-    """The same text has the same id, in every process."""
+    """An id derived from the text, the same in every process."""
     digest = hashlib.blake2b(text.strip().encode(), digest_size=4)
     return f"q_{digest.hexdigest()}"
 
@@ -107,7 +107,8 @@ def bind_query(
     catalog: Catalog,
     failed: Collection[str] = (),
 ) -> Registered:
-    """Bind a parsed query; `failed` are streams whose absence is another statement's fault."""
+    """Bind a parsed query. `failed` are streams that are missing because of an error in another
+    statement."""
     if isinstance(statement, syntax.CreateQuery) and statement.parameters:
         hint = "give them to prepare(), or load the statement and give them later"
         message = "this is a prepared query: it needs rows of parameters"
@@ -139,7 +140,7 @@ def bind_query(
 
 
 def registered(known: Known, query_id: str, text: str) -> Registered:
-    """A query whose template is known."""
+    """A query with a known template."""
     query = Query.of(query_id, text, known.template, known.values)
     return Registered(query, notices(query_id, known.warnings))
 
@@ -151,7 +152,7 @@ def bind_outputs(
     failed: Collection[str],
     sources: Sources,
 ) -> tuple[tuple[Output, ...], Warnings]:
-    """What a query produces; what of the catalog it looked up is put into `sources`."""
+    """The outputs of a query. `sources` collects the names that the query looked up."""
     own = query.publish.name if query.publish else None
     lookup = lookup_in(catalog, own, failed, sources)
     binder = Binder(lookup, catalog.functions, constants)
@@ -164,7 +165,7 @@ def bind_outputs(
 def compile_view(
     statement: syntax.CreateView, text: str, catalog: Catalog, failed: Collection[str]
 ) -> tuple[View, tuple[Notice, ...]]:
-    """Bind a view; the catalog stays as it is."""
+    """Bind a view, without a change to the catalog."""
     sources: Sources = {}
     name = statement.name.name
     binder = Binder(lookup_in(catalog, name, failed, sources), catalog.functions, Constants())
@@ -180,7 +181,7 @@ def compile_view(
 
 
 def _settled(bound: BoundStream | Table) -> BoundStream | Table:
-    """A view's constants are its own: they are no constants of the texts that read it."""
+    """A view with its constants detached from the texts that read it."""
     if isinstance(bound, Table):
         stream = bound.stream
         relation = rebuilt(bound.relation, untraced, _plain_node)

@@ -1,4 +1,4 @@
-"""Which streams a text declares itself, so that a caller need not declare them for it."""
+"""The streams that a text declares itself, which a caller need not declare for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from braid.lang.parse.tokens import pieces
 
 
 def declared_streams(text: str) -> set[str]:
-    """The names of all CREATE STREAM statements; what does not parse is left to `load` to report."""
+    """The names of all CREATE STREAM statements. `load` reports errors of the others."""
     found: set[str] = set()
     if "create" not in text.lower():
         return found

@@ -1,4 +1,4 @@
-"""Query files: which ones a path, a folder or a pattern means, and loading them in any order."""
+"""Query files: the files of a path, a folder or a pattern, and loading in any order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from braid.errors import BraidError, ConfigError, QueryErrors
 from braid.lang.catalog.catalog import Catalog
 from braid.lang.catalog.load import load
 
-#: What files of a folder hold queries.
+#: The suffixes of query files in a folder.
 SUFFIXES = (".cel", ".cql", ".sql")
 
 
 def query_files(pattern: str | Path, base: Path | None = None) -> list[Path]:
-    """The files in order of their names: a file itself, those of a folder and of the folders in
-    it, or what a pattern matches (`**` stands for any folders). None if nothing is there."""
+    """The files in order of their names: one file, the files of a folder and its sub-folders, or
+    the matches of a pattern (`**` stands for any folders). None if there is no file."""
     path = (base or Path()) / pattern
     if path.is_file():
         return [path]
@@ -41,10 +41,10 @@ def read_file(path: Path) -> str:
 def load_in_turns(
     files: Sequence[Path], load_one: Callable[[str, Path], object]
 ) -> dict[Path, list[BraidError]]:
-    """Load files, whatever their order; returns the errors of those that cannot be loaded.
+    """Load files in any order; returns the errors of those that cannot be loaded.
 
-    A file may read what any other publishes, so one that fails gets another turn. Each turn loads
-    what it can; when a turn loads nothing more, the errors of the files that are left stand.
+    A file may read streams that another file publishes, so a file that fails is tried again. The
+    rounds end when one of them loads no file; the errors of that round are the result.
     """
     errors: dict[Path, list[BraidError]] = {}
     left = list(files)
@@ -64,9 +64,9 @@ def load_in_turns(
 def loadable(
     pattern: str | Path, catalog: Catalog, *, missing: str = "E456"
 ) -> list[tuple[str, Path]]:
-    """Files with their texts, in an order in which they can be loaded into a catalog.
+    """Files with their texts, in an order in which a catalog can load them.
 
-    The catalog stays as it is. What is wrong with any of the files is raised, all of it.
+    The catalog does not change. Raises all errors of all files.
     """
     files = query_files(pattern)
     if not files:
@@ -89,5 +89,5 @@ def loadable(
 
 
 def flatten(error: BraidError) -> list[BraidError]:
-    """The single errors of one that holds several."""
+    """The single errors in an error."""
     return list(error.errors) if isinstance(error, QueryErrors) else [error]

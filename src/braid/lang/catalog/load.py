@@ -1,11 +1,11 @@
-"""A file of statements: all of it takes effect, or all of its errors are shown.
+"""Loading a file of statements: either all of it takes effect, or Braid shows all its errors.
 
-Streams come first; queries and views are bound in the order of what they read from each other, so
-one may read what a later one makes. DROP takes effect where it stands: the statements before it
-are bound before it.
+Streams come first. Queries and views are bound in the order of their reads, so one may read the
+stream of a later one. DROP takes effect at its position: Braid binds the statements before it
+first.
 
-A statement whose shape is known is not parsed: its outline says what it reads and publishes, and
-its constants which query of the shape it is.
+A statement of a known shape is not parsed. Its outline determines what it reads and publishes, and
+its constants determine which query of the shape it is.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Drop = syntax.DropQuery | syntax.DropView | syntax.DropConstraint
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file brought: new streams, queries and views, the ids of what it dropped, warnings.
+    """The result of a file: new streams, queries and views, the ids of dropped queries, warnings.
 
     `prepared` are the prepared queries, which have no rows yet.
     """
@@ -64,9 +64,10 @@ class Loaded:
 
 
 class _Job:
-    """A query or view of the file: its id and where that stands, which streams it needs and makes.
+    """A query or view of the file: its id and the id's place, the streams that it reads and
+    publishes.
 
-    One of a known shape is parsed only if there is something to say about its syntax.
+    One of a known shape is parsed only if an error needs its syntax.
     """
 
     __slots__ = ("_file", "_parsed", "at", "id", "outline", "publishes", "reads")
@@ -97,7 +98,7 @@ class _Job:
         return self._parsed
 
     def places(self) -> Dependencies:
-        """Where the names of streams stand."""
+        """The places of the names of streams."""
         return _dependencies(self.parsed()[0])
 
     @property
@@ -119,12 +120,12 @@ class _Job:
         return (piece.start, piece.end)
 
 
-#: Views have names of their own: before the id of one stands a word that no query's has.
+#: The prefix of the ids of views. No id of a query begins with it.
 _VIEW = "view "
 
 
 def _dependencies(statement: _QueryStatement) -> Dependencies:
-    """What a statement reads, and what it makes: a view itself."""
+    """The streams that a statement reads, and those that it makes. A view makes itself."""
     if isinstance(statement, syntax.AnyQuery):
         return dependencies(statement)
     found = dependencies(statement.query)
@@ -161,12 +162,12 @@ class _File:
 
     @property
     def full(self) -> bool:
-        """Whether there are more errors than anybody reads."""
+        """Whether the limit of errors is reached."""
         return len(self.errors) >= MAX_ERRORS
 
 
 def load(text: str, catalog: Catalog, *, name: str | None = None) -> Loaded:
-    """Run a file of statements; with any error the catalog stays as it was."""
+    """Run a file of statements. With any error, the catalog does not change."""
     with catalog.attempt():
         return _load(_File(text, name, catalog))
 
@@ -178,7 +179,7 @@ def _load(file: _File) -> Loaded:
             _create_stream(file, statement)
     for segment in _segments(statements):
         _bind_jobs(file, [s for s in segment if isinstance(s, _Job)])
-        # After the queries: what these publish has constraints as well.
+        # After the queries, because published streams can have constraints too.
         for statement in segment:
             if isinstance(statement, syntax.CreateConstraint):
                 _create_constraint(file, statement)
@@ -209,7 +210,8 @@ _Parsed = syntax.CreateStream | syntax.CreateConstraint | _Drop | _Job
 
 
 def _statements(file: _File) -> Iterator[_Parsed]:
-    """Everything that parses; the errors of the rest are noted, and what it would have made."""
+    """The statements that parse. Notes the errors of the others and the streams that they would
+    publish."""
     ids = _Ids(file)
     skeletons = file.catalog.skeletons
     for found in outlines(file.text):
@@ -260,7 +262,7 @@ def _id_in(piece: Piece) -> str | None:
 
 
 class _Ids:
-    """Ids of bare queries: by their number in a named file, else from their text."""
+    """Ids of bare queries: from their number in a named file, otherwise from their text."""
 
     def __init__(self, file: _File) -> None:
         self._stem = PurePath(file.name).stem if file.name else None
@@ -284,7 +286,7 @@ def _job(
     parsed: tuple[_QueryStatement, Piece] | None,
     names: Shape | Dependencies,
 ) -> _Job:
-    """A query under its own name, or under the next one for a bare query."""
+    """A query under its own name; a bare query under the next id."""
     if outline is not None:
         name, at = outline.name, outline.named
         span = (outline.start, outline.end)
@@ -359,7 +361,7 @@ def _drop(file: _File, node: _Drop) -> None:
     file.notices.pop(name, None)
 
 
-# --- queries in the order of what they read ---
+# --- queries in the order of their reads ---
 
 
 def _bind_jobs(file: _File, jobs: Sequence[_Job]) -> None:
@@ -440,7 +442,7 @@ def _check_sources(catalog: Catalog, job: _Job) -> None:
 
 
 def _ordered(file: _File, jobs: Mapping[str, _Job], makers: Mapping[str, _Job]) -> Iterator[_Job]:
-    """Each query after those whose streams it reads; the queries of a cycle are left out."""
+    """Each query after the publishers of its streams, without the queries of a cycle."""
     left = dict(jobs)
     if not any(name in makers for job in left.values() for name in job.reads):
         yield from left.values()
@@ -463,7 +465,8 @@ def _ordered(file: _File, jobs: Mapping[str, _Job], makers: Mapping[str, _Job]) 
 
 
 def _note_cycle(file: _File, cycle: Sequence[_Job]) -> None:
-    """`cycle` goes from each query to one that reads what it publishes, and ends where it began."""
+    """Note a cycle. Each query of `cycle` publishes a stream that the next one reads; the last is
+    the first."""
     start = min(range(len(cycle) - 1), key=lambda i: cycle[i].at)
     way = [*cycle[start:-1], *cycle[: start + 1]]
     first, before = way[0], way[-2]

@@ -3,7 +3,7 @@
     CREATE QUERY big FOR EACH (who STRING, floor DOUBLE) AS
       SELECT * FROM FILTER{Name = :who AND Price > :floor}(Stock) PUBLISH Big;
 
-The text is parsed and bound once. A row that does not fit is refused, with the reason; the others
+The text is parsed and bound once. A row that does not fit is refused with a reason; the others
 become members. All members publish into the same stream.
 """
 
@@ -47,14 +47,14 @@ from braid.lang.templates.lifting import plain
 from braid.lang.templates.parameter_columns import converted, derived
 from braid.lang.templates.parameter_rows import Column, Rows, read_rows
 
-#: Which column a parameter's constants come from, and the types it is converted to in turn.
+#: The column with a parameter's constants, and the types of its conversions in order.
 Way = tuple[int, tuple[pa.DataType, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class Statement:
     """A prepared query without its rows. `ways` has one entry for each parameter of the template,
-    `smallest` the least value of those that are lengths of windows."""
+    `smallest` the least value of each length of a window."""
 
     name: str
     text: str
@@ -67,7 +67,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that did not become a member; rows are counted from 0."""
+    """A refused row. Rows count from 0."""
 
     row: int
     reason: str
@@ -80,7 +80,7 @@ class Refused:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A prepared query with the members that some rows gave it; `rows` is how many were read."""
+    """A prepared query with the members from some rows; `rows` is the number of rows."""
 
     statement: Statement
     members: Members
@@ -109,13 +109,12 @@ def prepare(
     ids: str | None = None,
     origin: Origin | None = None,
 ) -> Prepared:
-    """Bind `CREATE QUERY ... FOR EACH ...` and give it rows; the catalog stays as it is.
+    """Bind `CREATE QUERY ... FOR EACH ...` and give it rows, without a change to the catalog.
 
-    `rows` is an Arrow table, a DataFrame, a dict of columns, a list of dicts or the path of a
-    CSV file; parameters are found by the names of columns. `ids` names the column that tells the
-    members apart: `name/id` is what they are called. It is `id` if there is such a column that is
-    no parameter, else rows are counted. Without a text, the query that the catalog knows by
-    `name` gets more rows.
+    `rows` is an Arrow table, a DataFrame, a dict of columns, a list of dicts or the path of a CSV
+    file. Columns have the names of the parameters. `ids` names the column of ids; a member is
+    called `name/id`. The default is the column `id` if it is not a parameter, otherwise the number
+    of the row. Without a text, the query of the catalog called `name` gets more rows.
     """
     roster = catalog.prepared.get(name or "")
     if text is None:
@@ -132,7 +131,7 @@ def prepare(
 
 
 def restored(text: str, members: pa.Table, catalog: Catalog, *, name: str) -> Prepared:
-    """A prepared query with members as they were: ids, and the constants of the template."""
+    """A prepared query with restored members: their ids, and the constants of the template."""
     statement = _compiled(text, catalog, name, None)
     ids, *columns = (column.combine_chunks() for column in members.columns)
     made = Members(statement.template, ids, tuple(columns))
@@ -155,7 +154,7 @@ def _compiled(text: str, catalog: Catalog, name: str | None, origin: Origin | No
 def bind_prepared(
     statement: syntax.CreateQuery, text: str, catalog: Catalog, failed: Collection[str]
 ) -> Prepared:
-    """A prepared query that has no rows yet."""
+    """A prepared query without rows."""
     bound = bind_statement(statement, text, catalog, failed=failed)
     return Prepared(bound, Members.of(bound.template, [], []), [], 0)
 
@@ -195,7 +194,7 @@ def bind_statement(
 
 
 def _smallest(template: Template, ways: Mapping[Way, int]) -> tuple[tuple[int, int], ...]:
-    """The parameters that are lengths of windows, by their place in FOR EACH, and the least of each."""
+    """The index of each parameter that is the length of a window, and its least value."""
     places = {number: index for (index, _), number in ways.items()}
     found: dict[int, int] = {}
     for output in template.outputs:
@@ -209,7 +208,7 @@ def _smallest(template: Template, ways: Mapping[Way, int]) -> tuple[tuple[int, i
 
 
 def _some(type_: pa.DataType) -> Any:
-    """Any constant of a type, for what holds whatever the constants are."""
+    """An arbitrary constant of a type, for checks that do not depend on the value."""
     return {Kind.STRING: "", Kind.BOOLEAN: False, Kind.FLOAT: 1.0}.get(kind_of(type_), 1)
 
 
@@ -217,7 +216,7 @@ def _some(type_: pa.DataType) -> Any:
 
 
 class _Refusals:
-    """The rows that are refused, each for the first thing that is wrong with it."""
+    """The refused rows, each with its first error."""
 
     def __init__(self, rows: Rows, names: list[str]) -> None:
         self._rows = rows
@@ -265,7 +264,7 @@ def _with_rows(statement: Statement, rows: Rows, ids: str | None, catalog: Catal
 def _refuse_empty_ranges(
     statement: Statement, columns: list[pa.Array], refusals: _Refusals
 ) -> None:
-    """Rows whose join asks for a range that nothing can be in."""
+    """Refuse rows with an empty range in their join."""
 
     def column(parameter: Parameter) -> pa.Array:
         index, chain = statement.ways[parameter.index]
@@ -342,7 +341,7 @@ def _as_text(column: Column) -> pa.Array:
 
 
 def _repeated(ids: pa.Array, good: np.ndarray) -> np.ndarray:
-    """The rows whose id a good row before them has."""
+    """The rows with the id of an earlier accepted row."""
     codes = np.asarray(ids.dictionary_encode().indices.fill_null(-1))
     rows = np.flatnonzero(good)
     _, first = np.unique(codes[rows], return_index=True)

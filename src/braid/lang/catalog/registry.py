@@ -1,7 +1,7 @@
-"""Registered queries by id: those that exist one by one, and the members of prepared ones.
+"""Registered queries by id: single queries, and members of prepared queries.
 
-A prepared query may have a million members. They are kept as columns; a `Query` of one of them is
-made when somebody asks for it.
+A prepared query may have a million members. They are columns; a member becomes a `Query` only on
+request.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Roster:
-    """The members of one prepared query. Their ids start with its name and a slash."""
+    """The members of one prepared query. Their ids are its name, a slash and an id."""
 
     def __init__(self, statement: Statement) -> None:
         self.statement = statement
         self._members = Members.of(statement.template, [], [])
         self._dropped: set[int] = set()
         self._order: np.ndarray | None = None
-        self.rows = 0  # that were ever given, refused ones included
+        self.rows = 0  # that it ever received, including refused ones
 
     @property
     def template(self) -> Template:
@@ -50,7 +50,7 @@ class Roster:
         self.rows += rows
 
     def take_back(self, count: int, rows: int) -> None:
-        """Undo the last `add`, which brought so many members of so many rows."""
+        """Undo the last `add`, which added the given numbers of members and rows."""
         self.rows -= rows
         kept = len(self._members) - count
         old = self._members
@@ -64,12 +64,12 @@ class Roster:
         self._dropped.add(row)
 
     def find(self, member: str) -> int | None:
-        """The row of a member; None if there is none of this id."""
+        """The row of a member; None if no member has this id."""
         if self._order is None:
             self._order = np.asarray(pa.compute.sort_indices(self._members.ids))
         ids, order = self._members.ids, self._order
         low, high = 0, len(order)
-        while low < high:  # the last of this id: one that was dropped may have come back
+        while low < high:  # the last one, because a member may return after a drop
             middle = (low + high) // 2
             if ids[order[middle]].as_py().encode() <= member.encode():
                 low = middle + 1
@@ -85,7 +85,7 @@ class Roster:
         return Query.of(member, self.statement.text, self.template, self._members.row(row))
 
     def members(self) -> Members:
-        """Those that have not been dropped."""
+        """The members that have not been dropped."""
         if not self._dropped:
             return self._members
         kept = np.ones(len(self._members), dtype=bool)
@@ -106,7 +106,7 @@ class Roster:
 
 
 class Queries(Mapping[str, Query]):
-    """Every query by its id: first those that were registered one by one."""
+    """Every query by its id, single queries first."""
 
     def __init__(self) -> None:
         self.single: dict[str, Query] = {}
@@ -169,7 +169,7 @@ class Queries(Mapping[str, Query]):
 
 
 class _Values(ValuesView[Query]):
-    """In one pass: looking every member up by its id would be a search for each."""
+    """All values in one pass; a lookup for each id would be a search for each member."""
 
     def __init__(self, queries: Queries) -> None:
         super().__init__(queries)

@@ -19,7 +19,7 @@ from braid.lang.parse.limits import quoted, whole_number
 from braid.lang.parse.problems import At, Gather, Problem, alternatives
 from braid.lang.parse.type_names import bind_type
 
-#: Times are 64 bits, and so is a time less a lateness.
+#: The range of times, in 64 bits. A time minus a lateness has the same range.
 _LATEST = 2**62
 _TIME_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.INTEGER})
 
@@ -44,7 +44,7 @@ def stream_from_schema(
 
 
 def schema_of(name: str, given: Any) -> pa.Schema:
-    """The columns of what was given to declare a stream: a schema, or a table that has one."""
+    """The schema of a declaration: a schema, or a table that has one."""
     if isinstance(given, pa.Schema):
         return given
     if isinstance(schema := getattr(given, "schema", None), pa.Schema):
@@ -136,7 +136,7 @@ def _ticks(stream: Stream, lateness: str | int) -> int:
 
 
 def bind_stream(node: syntax.CreateStream) -> Stream:
-    """CREATE STREAM; what is wrong with it is shown where it stands."""
+    """CREATE STREAM; errors point at the clause."""
     fields: dict[str, pa.DataType] = {}
     gather = Gather()
     for ident, type_ in node.columns:

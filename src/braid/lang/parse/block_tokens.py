@@ -1,4 +1,4 @@
-"""What blocks in XPath and in JSONPath are made of: words, constants, variables."""
+"""The tokens of blocks in XPath and in JSONPath: words, constants, variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from braid.lang.parse.xml_syntax import Literal, Word
 
 OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">"}
 OPERATORS |= {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">="}
-#: What paths, or the rest of the language, have behind a predicate elsewhere, and blocks have not.
+#: What can follow a predicate in XPath or in the rest of the language, but not in blocks.
 LEFT_OUT = {
     "OR": "OR",
     "IN": "IN",
@@ -28,18 +28,18 @@ LEFT_OUT = {
     "DIV": "arithmetic (div)",
     "MOD": "arithmetic (mod)",
 }
-#: Kinds of tokens that are no words.
+#: Kinds of tokens that are not words.
 _NAME_PART = re.compile(r"[\w.-]+")
 _MARKS = frozenset({"NUMBER", "STRING", "DOLLAR", "QUOTED", "UNKNOWN", "COMPARE", "MARKUP"})
 
 
 def is_word(token: Token) -> bool:
-    """Whether a token is a word, whatever it means elsewhere."""
+    """Whether a token is a word, including a keyword of the language."""
     return bool(token) and (token[0].isalpha() or token[0] == "_") and token.type not in _MARKS
 
 
 class BlockTokens:
-    """A place in the tokens of a statement."""
+    """A position in the tokens of a statement."""
 
     def __init__(self, tokens: Sequence[Token], position: int) -> None:
         self._tokens = tokens
@@ -141,7 +141,7 @@ class BlockTokens:
         return Word(name, False, self._since(start))
 
     def _rest_of_name(self, word: Word) -> Word:
-        """With what stands right behind it: names of elements may have dots and digits in them."""
+        """The rest of a name after its first token. Names of elements may contain dots and digits."""
         name, start = word.name, word.at
         while not word.parameter and self._adjacent(0) and _NAME_PART.fullmatch(self._now):
             ends = self._now[-1] in "-." and not (self._adjacent(1) and self._peek()[:1].isalnum())

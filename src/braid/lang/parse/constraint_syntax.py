@@ -1,4 +1,4 @@
-"""The grammar's alternatives for constraints, and where their words are keywords.
+"""The grammar's alternatives for constraints, and the places where their words are keywords.
 
     CREATE CONSTRAINT order ON Quotes (day) ASCENDING WITHIN 100 ROWS
     DROP CONSTRAINT order

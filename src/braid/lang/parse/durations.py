@@ -22,7 +22,7 @@ _UNITS = {
 }
 _MICROSECONDS = {name: size for size, names in _UNITS.items() for name in names}
 
-#: Not units, because they have no fixed length or could be two of them.
+#: Words that are not units, because they have no fixed length or are ambiguous.
 _REFUSED = {
     "m": "write min for minutes",
     "month": "a month has no fixed length: write days",
@@ -31,7 +31,7 @@ _REFUSED = {
     "years": "a year has no fixed length: write days or weeks",
 }
 
-#: In microseconds, which are 64 bits.
+#: The limit in microseconds: a signed 64-bit integer.
 LONGEST = 2**63 - 1
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([^\W\d]+)\s*")
 
@@ -58,7 +58,8 @@ def in_all(parts: Iterable[int], at: At) -> int:
 
 
 def parse_duration(text: str | int) -> int:
-    """A duration in microseconds: `parse_duration("1h 30min")` is 5400000000; a number is itself."""
+    """A duration in microseconds. `parse_duration("1h 30min")` is 5400000000; a number stays as it
+    is."""
     if isinstance(text, int):
         return text
     parts: list[int] = []

@@ -1,9 +1,9 @@
-"""Element constructors in SELECT: `<pair id="{x1}">text {x2}</pair>`, character by character.
+"""Element constructors in SELECT: `<pair id="{x1}">text {x2}</pair>`, read by character.
 
-As in XQuery, an element is written as it will look, with expressions in braces. The lexer hands a
-constructor over from its first `<`: text and tags have other characters than the language. What comes
-back are *pieces*, the text before, between and behind the expressions, well-formed and with every
-character escaped that has to be; the expressions themselves are tokens like any others.
+As in XQuery, an element is written as it will look, with expressions in braces. The lexer hands
+over at the first `<`, because text and tags have other characters than the language. The result is
+*pieces*: the text between the expressions, well-formed and escaped. The expressions are ordinary
+tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(NAME)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _REFERENCE = re.compile(r"&(?:#([0-9]+)|#x([0-9a-fA-F]+)|(\w+));")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-#: What XML has and constructors have not, by how it begins.
+#: The parts of XML that constructors don't support, by their first characters.
 _LEFT_OUT = {"<!--": "a comment", "<![CDATA[": "a CDATA section", "<?": "a processing instruction"}
 _BAD_CHARACTER = re.compile(NOT_IN_XML)
 _SPACES = frozenset("\t\n\r")
@@ -29,9 +29,9 @@ _LARGEST_CHARACTER = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a constructor between expressions; `text` is what it puts into the document.
+    """The text of a constructor between two expressions.
 
-    `in_attribute`: the expression behind it stands in the value of an attribute.
+    `in_attribute`: the next expression is part of an attribute's value.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Piece:
 
 
 class MarkupReader:
-    """Reads one constructor; between its pieces the caller reads expressions."""
+    """A reader of one constructor. The caller reads the expressions between its pieces."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text
@@ -49,7 +49,8 @@ class MarkupReader:
         self._open: list[tuple[str, int]] = []
 
     def pieces(self, skip: Callable[[int], int]) -> Iterator[Piece]:
-        """The pieces; raises `Problem`. `skip`: where an expression ends that begins here, at `}`."""
+        """The pieces; raises `Problem`. `skip` returns the end of the expression that begins at a
+        place."""
         found: list[str] = []
         begin = self.position
         for part in self._parts():
@@ -62,7 +63,7 @@ class MarkupReader:
         yield Piece("".join(found), (begin, self.position))
 
     def _parts(self) -> Iterator[str | bool]:
-        """Texts, and for each expression whether it stands in an attribute."""
+        """The texts, and for each expression whether it is part of an attribute."""
         yield from self._tag()
         while self._open:
             yield from self._content()
@@ -70,7 +71,7 @@ class MarkupReader:
     # ---- content ----
 
     def _content(self) -> Iterator[str | bool]:
-        """Text up to the next tag or expression, and that."""
+        """The text up to the next tag or expression, and that tag or expression."""
         text, kept = self._run("<{")
         if kept:
             yield escaped_text(text)
@@ -145,7 +146,7 @@ class MarkupReader:
     # ---- tags ----
 
     def _tag(self) -> Iterator[str | bool]:
-        """A tag that begins an element, with its attributes."""
+        """The start tag of an element, with its attributes."""
         here = self.position
         self.position += 1
         name = self._name("the name of an element")
@@ -232,7 +233,7 @@ class MarkupReader:
 
 
 def begins_markup(text: str, position: int) -> bool:
-    """Whether an element constructor begins at a `<`, where an item of SELECT can."""
+    """Whether the `<` at a place begins an element constructor, as an item of SELECT can."""
     return _NAME.match(text, position + 1) is not None
 
 

@@ -1,8 +1,8 @@
-"""Blocks in JSONPath: `S$.book->x1[.author->x2]`. They become the steps that blocks in XPath have.
+"""Blocks in JSONPath: `S$.book->x1[.author->x2]`. They have the same steps as blocks in XPath.
 
-The document, `$`, is the first step; members are children, and `..` leads to descendants. What of
-JSONPath is left out is told by its name: the elements of an array are what its name stands for, so
-nothing is reached by its place.
+The document, `$`, is the first step. Members are children, and `..` leads to descendants. The name
+of an array refers to its elements, so no step uses an index. Errors name the parts of JSONPath that
+blocks don't support.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _EACH = "the name of an array stands for each of its elements; "
 
 
 class JsonPaths(BlockTokens):
-    """Reads paths of members."""
+    """A parser of paths of members."""
 
     def _document(self) -> tuple[Step, ...]:
-        """A path from `$` on."""
+        """A path from `$`."""
         start = self._at()
         self.position += 1
         first = self._rest(Axis.CHILD, Word(DOCUMENT, False, self._since(start)), start[0])
         return (first, *self._members())
 
     def _members(self) -> tuple[Step, ...]:
-        """A path from a node on; nothing if none begins here."""
+        """The steps from a node; empty if no step begins here."""
         steps: list[Step] = []
         while True:
             if self._now == "[" and not self._is_name_in_brackets():
@@ -43,7 +43,7 @@ class JsonPaths(BlockTokens):
             steps.append(self._rest(axis, name, start[0]))
 
     def _rest(self, axis: Axis, name: Word | None, start: int) -> Step:
-        """A step, with what belongs to it."""
+        """The rest of a step."""
         variable = self._variable()
         predicates: list[Predicate] = []
         while self._now in ("[", "[?") and not self._is_name_in_brackets():
@@ -65,7 +65,7 @@ class JsonPaths(BlockTokens):
         )
 
     def _member(self) -> tuple[Axis, Word | None]:
-        """`.name`, `..name`, `.*`, `['name']`; dots may stand before brackets."""
+        """`.name`, `..name`, `.*`, `['name']`. A dot may precede brackets."""
         axis = Axis.CHILD
         if self._take(".") and self._now == "." and self._adjacent(0):
             axis = Axis.DESCENDANT
@@ -86,7 +86,7 @@ class JsonPaths(BlockTokens):
     # --- predicates ---
 
     def _conditions(self) -> list[Predicate]:
-        """What stands in brackets behind a step."""
+        """The predicate in brackets after a step."""
         if self._now == "[?" or self._peek() not in (".", ""):
             raise self._problem()
         self.position += 1
@@ -116,14 +116,14 @@ class JsonPaths(BlockTokens):
                 raise self._outside("comparing two paths in a predicate")
         return Predicate(steps, operator, literal, self._since(start))
 
-    # --- what is left out ---
+    # --- unsupported parts ---
 
     def _outside(self, what: str, hint: str = "") -> Problem:
         message = f"{what} is not supported in a block"
         return Problem("E231", message, self._at(), hint + SUPPORTED)
 
     def _problem(self) -> Problem:
-        """What brackets hold that are neither a name nor a predicate."""
+        """The error for brackets that contain neither a name nor a predicate."""
         if self._now == "[?":
             return self._outside("a filter ?()", "write [.price > 10] for [?(@.price > 10)]; ")
         self.position += 1

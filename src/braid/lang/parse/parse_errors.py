@@ -1,4 +1,4 @@
-"""What to tell a user whose text does not parse: what stood there, and what could have."""
+"""The messages for texts that do not parse: what was found and what was expected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from braid.lang.parse.tokens import KEYWORDS, SYMBOLS
 
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
-#: The terminals that start an expression and those that continue one, each said in one word.
+#: The terminals that start an expression and those that continue one, each with one phrase.
 _STARTS = frozenset({"NUMBER", "STRING", "DOLLAR", "DUR", "CASE", "CAST", "TRUE", "NULL", "COLON"})
 _CONTINUES = {
     "an operator": {
@@ -43,7 +43,7 @@ _SOFT_TERMINALS = frozenset(
 
 
 def explain(error: UnexpectedToken, tokens: Sequence[Token]) -> Problem:
-    """The one message for a text that does not parse."""
+    """The message for a text that does not parse."""
     token = error.token
     at_end = token.type == "$END"
     index = len(tokens) if at_end else _index(tokens, token)
@@ -64,7 +64,7 @@ def _at(token: Token) -> At:
 
 
 def _bracket(tokens: Sequence[Token], index: int) -> Problem | None:
-    """A bracket that was never closed, or closed by another kind, up to where parsing stopped."""
+    """The error of a bracket that is unclosed, or closed by another kind, before parsing stopped."""
     open_: list[Token] = []
     for token in tokens[: index + 1]:
         if token in _CLOSING:
@@ -118,7 +118,7 @@ def _only_a_name(accepted: set[str]) -> bool:
 
 
 def _after_number(tokens: Sequence[Token], token: Token) -> bool:
-    """A name may follow a number, but only as a unit of time: not worth mentioning."""
+    """Whether a token follows a number, where a name could only be a unit of time."""
     index = _index(tokens, token)
     return index > 0 and tokens[index - 1].type == "NUMBER"
 
@@ -129,7 +129,7 @@ KEYWORDS_BY_TERMINAL = {
 
 
 def _expected(terminals: set[str]) -> str:
-    """Terminals in human words: an expression instead of the thirty things it can start with."""
+    """Terminals as phrases: "an expression" instead of the thirty terminals that can start one."""
     left = set(terminals)
     words: list[str] = []
     if left >= _STARTS:

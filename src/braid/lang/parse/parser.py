@@ -1,6 +1,6 @@
 """Tokens -> syntax tree.
 
-The LALR tables are made or loaded when the first text is parsed: importing this costs nothing.
+The LALR tables are made or loaded when the first text is parsed, so that the import is cheap.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from braid.lang.parse.xml_tokens import DocumentsToken, with_documents
 
 
 class _Feed(Lexer):
-    """Hands the tokens that the lexer has already made to the parser, as long as it does not hold
-    more than nesting can need: NOT NOT NOT ... has no brackets."""
+    """The lexer's tokens for the parser, with a limit on the parser's stack: NOT NOT NOT ... nests
+    without brackets."""
 
     __future_interface__ = 1
 
@@ -63,7 +63,7 @@ def _given(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @v_args(inline=True)
 class _Builder(ConstraintBuilder):
-    """One method for each alternative of the grammar, called with what it kept."""
+    """One method for each alternative of the grammar, called with the parts that it keeps."""
 
     # --- names and types ---
 
@@ -407,7 +407,7 @@ class _Builder(ConstraintBuilder):
 
 
 class _Select(NamedTuple):
-    """What stands between SELECT and FROM."""
+    """The words between SELECT and FROM."""
 
     items: tuple[syntax.Item | syntax.Everything, ...] | None
     distinct: bool
@@ -423,7 +423,7 @@ def _is_plain(items: tuple[syntax.Item | syntax.Everything, ...] | None) -> bool
 
 
 def has_aggregate(part: Any) -> bool:
-    """Whether an aggregate is called anywhere in a part of a syntax tree, however deep it is."""
+    """Whether a part of a syntax tree calls an aggregate, at any depth."""
     todo = [part]
     while todo:
         part = todo.pop()
@@ -440,7 +440,7 @@ def has_aggregate(part: Any) -> bool:
 def _to_stream(
     kind: syntax.Ident, query: syntax.AnyQuery, publish: syntax.Ident | None
 ) -> syntax.Relational:
-    """`Istream(query)`: said of the query itself."""
+    """The query in `Istream(query)`, with the function as its property."""
     if isinstance(query, syntax.Query):
         only = syntax.Input(query.stream, None, None, query.stream.at)
         query = syntax.Relational(
@@ -466,8 +466,8 @@ def _junction(operator: str, parts: tuple[syntax.Scalar, ...]) -> syntax.Junctio
 
 @cache
 def _parser() -> Lark:
-    """Its tables are kept where compiled code is: to make them takes longer than all the rest of
-    a query's way through here."""
+    """The parser, with its tables in the kernel cache: making them takes longer than registering a
+    query."""
     grammar = (
         resources.files("braid.lang.parse").joinpath("grammar.lark").read_text(encoding="utf-8")
     )
@@ -482,8 +482,8 @@ def _parser() -> Lark:
 
 
 def _tables() -> str | None:
-    """The file with the tables of the grammar; none where there is none and nothing can be written.
-    It says itself which grammar it is of, and is made anew for another one."""
+    """The file with the tables of the grammar, or None if there is none and none can be written. A
+    file that was made from another grammar is replaced."""
     file = Path(__file__).parent / "__pycache__" / "grammar.tables"
     with suppress(OSError):
         file.parent.mkdir(exist_ok=True)
@@ -491,7 +491,7 @@ def _tables() -> str | None:
 
 
 def parse(piece: Piece) -> syntax.Statement:
-    """One statement; raises `Problem` or `Problems` with everything that is known to be wrong."""
+    """One statement; raises `Problem` or `Problems` with all known errors."""
     if piece.problems:
         raise Problems(piece.problems)
     tokens = with_relational_words(with_documents(piece.tokens))
@@ -504,13 +504,13 @@ def parse(piece: Piece) -> syntax.Statement:
     return statement
 
 
-#: An expression between these is a statement: the tables of one grammar do for both.
+#: The frame that makes a statement of an expression, so that one grammar's tables parse both.
 _BEFORE = [Token("_FROM", "FROM"), Token("FILTER", "FILTER"), Token("_LBRACE", "{")]
 _AFTER = [Token("_RBRACE", "}"), Token("NAME", "S")]
 
 
 def parse_expression(tokens: Sequence[Token]) -> syntax.Scalar | None:
-    """The expression that tokens are; None if they are none."""
+    """The expression in the tokens, or None if they are not an expression."""
     try:
         statement = _parser().parse(cast(Any, [*_BEFORE, *tokens, *_AFTER]))
     except UnexpectedToken:
@@ -522,7 +522,8 @@ def parse_expression(tokens: Sequence[Token]) -> syntax.Scalar | None:
 
 
 def _check_depth(statement: syntax.Statement) -> None:
-    """Refuse what recursion could not walk. Depth costs at least a token, so few need a look."""
+    """Refuse nesting that recursion could not walk. Each level takes at least one token, so the
+    check of few tokens is quick."""
     deepest, part = depth_of(statement)
     if deepest > MAX_DEPTH:
         raise _too_deep(part.at)
@@ -533,7 +534,7 @@ def _too_deep(at: At) -> Problem:
 
 
 def depth_of(whole: Any) -> tuple[int, Any]:
-    """How many levels a syntax tree has, and a part at the first level that is too deep."""
+    """The number of levels of a syntax tree, and a part at the first level that is too deep."""
     todo: list[tuple[Any, int]] = [(whole, 0)]
     deepest, found = 0, whole
     while todo:

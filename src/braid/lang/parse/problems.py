@@ -1,4 +1,4 @@
-"""What is wrong with a text, while it is still a matter of offsets in it."""
+"""Errors in a text, located by offsets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from braid.lang.parse.limits import MAX_PROBLEMS
 
-#: With how many names a misspelt one is compared: of a million queries, not all.
+#: The most names to compare a misspelt name with. A catalog can have a million queries.
 _COMPARED = 2_000
-#: A longer name is no misspelling; comparing takes the square of its length.
+#: The longest misspelt name. The comparison takes quadratic time.
 _MISSPELT = 100
-#: A message or a hint is cut here: names in it may be as long as the text.
+#: The length at which a message or a hint is cut: names in it may be as long as the text.
 _LONGEST = 1_000
 
 #: From which to which character of the text.
@@ -19,10 +19,10 @@ At = tuple[int, int]
 
 
 class Problem(Exception):
-    """One thing wrong; becomes a `QueryError` once the text and its origin are known.
+    """One error; becomes a `QueryError` when the text and its origin are known.
 
-    `silent` marks a consequence of an error that is reported elsewhere: a query that reads
-    what a broken query would publish is not itself wrong.
+    `silent` marks a consequence of an error that is reported elsewhere, such as a query that reads
+    the stream of a broken query.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Problem(Exception):
 
 
 class Problems(Exception):
-    """Several at once."""
+    """Several errors."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(p.message for p in problems))
@@ -46,7 +46,7 @@ class Problems(Exception):
 
 
 class Gather:
-    """Collects the problems of parts that are independent, so that all are shown at once."""
+    """A collector of the errors of independent parts, so that Braid shows all of them."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
@@ -59,11 +59,11 @@ class Gather:
             return False
         self._found.extend(error.problems if isinstance(error, Problems) else (error,))
         if len(self._found) >= MAX_PROBLEMS:
-            raise Problems(self._found[:MAX_PROBLEMS]) from None  # nobody reads more of them
+            raise Problems(self._found[:MAX_PROBLEMS]) from None  # more would only repeat them
         return True
 
     def check(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise the collected errors, if there are any."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:
@@ -75,7 +75,7 @@ def _cut(text: str) -> str:
 
 
 def similar(name: str, known: Iterable[str]) -> str | None:
-    """The one known name that was probably meant."""
+    """The known name that is most similar to a misspelt one."""
     if len(name) > _MISSPELT:
         return None
     choices = list(known)
@@ -87,7 +87,7 @@ def similar(name: str, known: Iterable[str]) -> str | None:
 
 
 def listing(names: Iterable[str], *, most: int = 20) -> str:
-    """Names for a message; a long list is cut and says how much is left out."""
+    """Names for a message. A long list is cut, with the number of the names left out."""
     known = list(names)
     if not known:
         return "none"
@@ -96,7 +96,7 @@ def listing(names: Iterable[str], *, most: int = 20) -> str:
 
 
 def alternatives(what: str, name: str, known: Iterable[str]) -> str:
-    """The hint of an unknown name: did you mean, and what there is."""
+    """The hint for an unknown name: a similar name and the known names."""
     names = list(known)
     guess = similar(name, names)
     listed = f"{what}: {listing(names)}"

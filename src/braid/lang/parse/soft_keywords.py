@@ -1,9 +1,9 @@
-"""Words that are keywords only where they stand: those of windows, relations, views and DETECT.
+"""Soft keywords: words of windows, relations, views and DETECT that are keywords only in place.
 
-WHERE, GROUP, ROWS and the like may be names of streams and attributes, in patterns as well. A
-word becomes a keyword here, between lexer and parser, only where no name could stand: WHERE after
-the inputs of FROM, ROWS in the brackets of a window. So does the alias of an input that is given
-without AS. A text without relations has none of these places.
+WHERE, GROUP, ROWS and the like may be names of streams and attributes, in patterns as well. Between
+lexer and parser, a word becomes a keyword only where no name can be: WHERE after the inputs of
+FROM, ROWS in the brackets of a window. The alias of an input without AS is found in the same way. A
+text without relations has none of these places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RELATIONAL = {
     "ROWS": "_ROWS", "PARTITION": "_PARTITION", "NOW": "_NOW", "UNBOUNDED": "_UNBOUNDED",
     "VIEW": "_VIEW", **CONSTRAINT_WORDS,
 }  # fmt: skip
-#: The words of DETECT, which stand after its inputs and its WHERE.
+#: The words of DETECT, which follow its inputs and its WHERE.
 SETTINGS = {
     "PACKING": "PACKING", "BATCH": "BATCH", "BUCKETS": "BUCKETS", "MEMORY": "MEMORY",
     "VERIFY": "VERIFY", "COUNTS": "COUNTS", "BITMAPS": "BITMAPS",
@@ -31,7 +31,7 @@ DETECTION = {"DETECT": "DETECT", "WITHIN": "_WITHIN", "ALWAYS": "ALWAYS", "NEVER
 TO_STREAM = frozenset({"ISTREAM", "DSTREAM", "RSTREAM"})
 
 _NAMES = frozenset({"NAME", "QUOTED", "ALIAS"} | {KEYWORDS[word] for word in SOFT})
-#: What the last token of an input of FROM, and of an expression, can be.
+#: The possible last tokens of an input of FROM, and of an expression.
 _ENDS_INPUT = _NAMES | {"RPAR", "RBRACKET"}
 _ENDS_EXPRESSION = _ENDS_INPUT | {"NUMBER", "STRING", "NULL", "TRUE", "FALSE", "DUR"}
 _CLOSING = frozenset({"RPAR", "_RBRACE", "RBRACKET"})
@@ -39,7 +39,7 @@ _OPENING = frozenset({"_LPAR", "_LBRACE", "_LBRACKET"})
 
 
 class _Place(Enum):
-    """Where in a query a token stands, since the last bracket that was opened."""
+    """The state of the search since the last open bracket."""
 
     ELSEWHERE = 0
     FROM = 1
@@ -49,7 +49,7 @@ class _Place(Enum):
 
 
 def with_relational_words(tokens: Sequence[Token]) -> list[Token]:
-    """The same tokens, those that are keywords where they stand with the type of one."""
+    """The same tokens, with the type of a keyword where a word is one."""
     return _Words(tokens).run()
 
 
@@ -58,9 +58,9 @@ class _Words:
         self._tokens = tokens
         self._done: list[Token] = []
         self._places = [_Place.ELSEWHERE]
-        #: How many brackets are open where a DETECT is under way.
+        #: The number of open brackets at each DETECT that is not complete.
         self._detects: set[int] = set()
-        #: Whether a SELECT or FROM has been seen.
+        #: Whether a SELECT or FROM came before.
         self._in_query = False
 
     def run(self) -> list[Token]:
@@ -73,7 +73,7 @@ class _Words:
     # --- what is around a token ---
 
     def _type(self, index: int) -> str:
-        """The type of a token, with what is known of it so far; of one beyond the ends: nothing."""
+        """The type of a token as known so far; empty beyond the ends."""
         known = self._done if index < len(self._done) else self._tokens
         return str(known[index].type) if 0 <= index < len(known) else ""
 
@@ -131,7 +131,7 @@ class _Words:
         return constraint_word(self._tokens, index) if token.type == "NAME" else None
 
     def _makes_stream(self, index: int) -> bool:
-        """Istream(Select ...), or Select Istream(...); anything else is a function's name."""
+        """Whether this is Istream(Select ...) or Select Istream(...), and not a function's name."""
         if self._type(index + 1) != "_LPAR":
             return False
         inner = self._word(index + 2)
@@ -141,7 +141,7 @@ class _Words:
         return before == "_SELECT" or (before == "DISTINCT" and self._type(index - 2) == "_SELECT")
 
     def _detects_here(self, index: int) -> bool:
-        """DETECT begins a query: FROM comes next, or a name and then FROM."""
+        """Whether DETECT begins a query: FROM follows, directly or after a name."""
         named = self._type(index + 1) in _NAMES and self._type(index + 2) == "_FROM"
         if not named and self._type(index + 1) != "_FROM":
             return False
@@ -149,7 +149,7 @@ class _Words:
         return index == 0 or after_create or self._type(index - 1) == "_LPAR"
 
     def _setting(self, index: int, word: str) -> str | None:
-        """How a DETECT is to be answered: after its inputs, its WHERE, or another setting."""
+        """Whether a setting of DETECT begins: after its inputs, its WHERE, or another setting."""
         if len(self._places) not in self._detects:
             return None
         before, place = self._type(index - 1), self._places[-1]

@@ -1,4 +1,4 @@
-"""JOIN, LEFT JOIN and ON as SQL has them: an error that shows what to write instead."""
+"""The error for JOIN, LEFT JOIN and ON of SQL, which shows the valid form."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from braid.lang.parse.problems import Problem
 
 _KINDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL"})
 _OUTER = frozenset({"LEFT", "RIGHT", "FULL", "OUTER"})
-#: What ends an input or a condition, besides a bracket that was opened before it.
+#: The words that end an input or a condition. A bracket that was opened before it ends it too.
 _ENDS = _KINDS | {"JOIN", "ON", "USING", "WHERE", "GROUP", "HAVING", "PUBLISH", "FROM", ",", ";"}
 _NESTING = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
-#: No input or condition that is worth showing has more tokens.
+#: The most tokens of an input or a condition that the error shows.
 _MOST = 40
 
 
 def sql_join(tokens: Sequence[Token], index: int) -> Problem | None:
-    """The error of a text that does not parse at a token; None if no join is to blame."""
+    """The error of a text that does not parse at a token; None if no SQL join is the cause."""
     first = last = index
     while last < len(tokens) and tokens[last].upper() in _KINDS:
         last += 1
@@ -64,7 +64,7 @@ def _at(tokens: Sequence[Token], first: int, last: int) -> tuple[int, int]:
 
 
 def _before(tokens: Sequence[Token], end: int) -> str:
-    """The input that stands before a token, as it could be written."""
+    """The text of the input that ends before a token."""
     start, depth = end, 0
     while start > 0 and end - start < _MOST:
         token = tokens[start - 1]
@@ -76,7 +76,7 @@ def _before(tokens: Sequence[Token], end: int) -> str:
 
 
 def _after(tokens: Sequence[Token], start: int) -> str:
-    """The input or the condition that begins at a token."""
+    """The text of the input or condition that begins at a token."""
     end, depth = start, 0
     while end < len(tokens) and end - start < _MOST:
         depth += _NESTING.get(tokens[end], 0)
@@ -87,7 +87,7 @@ def _after(tokens: Sequence[Token], start: int) -> str:
 
 
 def _written(tokens: Sequence[Token]) -> str:
-    """Tokens as a text; nothing if it is too long to be shown."""
+    """Tokens as a text; empty if it is too long to show."""
     text = ""
     for token in tokens:
         close = token in (".", ")", "]", "}", "{") or text.endswith((".", "(", "[", "{"))

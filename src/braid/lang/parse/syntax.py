@@ -1,7 +1,7 @@
-"""The syntax tree: what a text says, before any name has a meaning.
+"""The syntax tree: a text as parsed, before names have a meaning.
 
-Immutable; `at` is where in the text each part stands, as character offsets (lines and columns
-are computed only when there is an error to show).
+Immutable. `at` is the place of each part in the text, as character offsets. Lines and columns are
+computed only for an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from braid.lang.parse.xml_syntax import Documents
 
 @dataclass(frozen=True, slots=True)
 class Ident:
-    """A name as written: of a stream, an attribute, a query, a type."""
+    """The name of a stream, an attribute, a query or a type, as written."""
 
     name: str
     at: At
@@ -48,7 +48,7 @@ class Text:
 class Markup:
     """`<a id="{x}">text {y}</a>`: texts, and the values between them.
 
-    `inside`: of each value, whether it stands in an attribute.
+    `inside`: for each value, whether it is part of an attribute.
     """
 
     texts: tuple[str, ...]
@@ -73,7 +73,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`:name`, a constant that each member of a prepared query has its own of."""
+    """`:name`, a constant for which each member of a prepared query has its own value."""
 
     name: str
     at: At
@@ -249,7 +249,7 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """`at` is the word FOLD: what is wrong with it as a whole is shown there."""
+    """`at` is the place of the word FOLD, where errors of the whole are shown."""
 
     first: Stream
     second: Stream
@@ -288,7 +288,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute in PARTITION BY, perhaps with the name of the input before it."""
+    """An attribute in PARTITION BY, with the name of the input before it if one is given."""
 
     qualifier: Ident | None
     name: Ident
@@ -297,7 +297,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, rows, now or unbounded; `size` is there for the first two."""
+    """`kind` is range, rows, now or unbounded; the first two have a `size`."""
 
     kind: str
     size: Period | Number | Parameter | None
@@ -316,7 +316,7 @@ class Windowed:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One of those that FROM lists: `stream [window] [AS alias]`."""
+    """An input of FROM: `stream [window] [AS alias]`."""
 
     stream: Stream
     window: Window | None
@@ -326,10 +326,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Relational:
-    """A query that says more than `SELECT items FROM stream`: CQL.
+    """A CQL query: it has more than `SELECT items FROM stream`.
 
-    `items` is None without SELECT. `to_stream` is Istream, Dstream or Rstream, wherever it was
-    written; `at` is where the query starts to be about its inputs.
+    `items` is None without SELECT. `to_stream` is Istream, Dstream or Rstream, in either form. `at`
+    is the place of its first relational word.
     """
 
     items: tuple[Item | Everything, ...] | None
@@ -345,7 +345,7 @@ class Relational:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A clause of DETECT: `word` as in the language, what stands after it, a length of time."""
+    """A clause of DETECT: its word, its operands, and a length of time."""
 
     word: str
     values: tuple[Number | Ident | Column, ...]
@@ -355,7 +355,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Detect:
-    """`DETECT name FROM inputs WHERE predicate`, and how it is to be answered."""
+    """`DETECT name FROM inputs WHERE predicate`, with its settings."""
 
     inputs: tuple[Input, ...]
     where: Scalar | None
@@ -413,8 +413,8 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """`parameters` are those of FOR EACH: with any, the query is a prepared one. `mode` is what
-    stands after CONSTRAINTS."""
+    """`parameters` are those of FOR EACH; a query with parameters is a prepared one. `mode` follows
+    CONSTRAINTS."""
 
     name: Ident
     parameters: tuple[tuple[Ident, TypeName], ...]
@@ -425,7 +425,7 @@ class CreateQuery:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """`columns` are the names that the results get, if any are given."""
+    """`columns` are the names of the results, if the statement has any."""
 
     name: Ident
     columns: tuple[Ident, ...]
@@ -447,7 +447,7 @@ class DropQuery:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """How far a constraint may be missed; `unit` is rows, ticks or time."""
+    """The slack of a constraint; `unit` is rows, ticks or time."""
 
     amount: Number | Period
     unit: str
@@ -456,7 +456,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class CreateConstraint:
-    """`kind` is the word that says what is kept: key, references, clustered, ..."""
+    """`kind` is the word for the property: key, references, clustered, ..."""
 
     name: Ident
     kind: str

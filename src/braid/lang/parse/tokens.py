@@ -1,7 +1,7 @@
-"""Text -> tokens, and where statements end.
+"""Text -> tokens, and the ends of statements.
 
-One regular expression for all tokens. The file is cut into statements here and not by the
-grammar, so that an error in one statement cannot hide those of the next.
+One regular expression finds all tokens. The lexer and not the grammar cuts a file into statements,
+so that an error in one statement cannot hide those of the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from braid.lang.parse.element_parser import MarkupReader, begins_markup
 from braid.lang.parse.limits import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS, MAX_PROBLEMS, MAX_TOKENS
 from braid.lang.parse.problems import Problem
 
-#: Words with a meaning of their own; a terminal with an underscore is dropped from the tree.
+#: Reserved words. A terminal with an underscore is dropped from the tree.
 KEYWORDS = {
     "SELECT": "_SELECT", "FROM": "_FROM", "PUBLISH": "_PUBLISH", "AS": "_AS",
     "NEXT": "NEXT", "FOLD": "FOLD", "UNION": "UNION", "FILTER": "FILTER", "SAMETIME": "SAMETIME",
@@ -31,7 +31,7 @@ KEYWORDS = {
     "WITH": "_WITH", "FOR": "_FOR", "EACH": "_EACH", "END": "_END", "DIV": "DIV",
 }  # fmt: skip
 
-#: Keywords that are names wherever a name can stand.
+#: Keywords that are names wherever a name can be.
 SOFT = frozenset(
     {"CREATE", "DROP", "STREAM", "QUERY", "TIME", "SEQUENCE", "LATENESS", "SHARABLE", "WITH"}
     | {"FOR", "EACH", "END", "DIV"}
@@ -45,7 +45,7 @@ SYMBOLS = {
     **dict.fromkeys(("=", "==", "<=", ">=", "<>", "!=", "<=>", "≤", "≥", "≠"), "COMPARE"),
 }  # fmt: skip
 
-#: Words after which a quote begins a string; after any other word it is a prime: `x5'`.
+#: Words after which a quote begins a string. After any other word, it is a prime: `x5'`.
 _BEFORE_STRING = "|".join(KEYWORDS)
 
 _TOKEN = re.compile(
@@ -64,14 +64,14 @@ _TOKEN = re.compile(
 )
 
 
-#: After these an item of SELECT begins, and with it perhaps an element constructor.
+#: Tokens after which an item of SELECT begins, and so perhaps an element constructor.
 _BEFORE_MARKUP = frozenset({"_SELECT", "DISTINCT", "_COMMA"})
-#: Where a statement surely ends whose element constructor is wrong.
+#: The end of a statement that has a malformed element constructor.
 _LAST_LINE = re.compile(r";[ \t]*(?:\n|\Z)")
 
 
 class MarkupToken(Token):
-    """A piece of an element constructor: what it puts into the document is `text`."""
+    """A piece of an element constructor; `text` is its content in the document."""
 
     text: str
     in_attribute: bool
@@ -79,7 +79,7 @@ class MarkupToken(Token):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The tokens of one statement, its place in the text, and what the lexer found wrong in it."""
+    """The tokens of one statement, its place in the text, and the errors of the lexer in it."""
 
     tokens: list[Token]
     start: int
@@ -88,7 +88,7 @@ class Piece:
 
 
 def pieces(text: str) -> list[Piece]:
-    """The statements of a text; those without any token are left out."""
+    """The statements of a text, without empty ones."""
     found: list[Piece] = []
     position = 0
     while position < len(text):
@@ -99,7 +99,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def piece_at(text: str, start: int) -> tuple[Piece | None, int]:
-    """The statement that begins here, None if there is no token in it, and where it ends."""
+    """The statement that begins here (None if it has no token), and its end."""
     tokens: list[Token] = []
     problems: list[Problem] = []
     size = _Size(problems)
@@ -118,7 +118,7 @@ def piece_at(text: str, start: int) -> tuple[Piece | None, int]:
 
 
 class _Size:
-    """Whether a statement is still one that is looked at: of others only the end is found."""
+    """The size of a statement. Of a statement that is too large, only the end is found."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
@@ -164,7 +164,7 @@ _TOO_LONG = (
 
 
 def _scan(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
-    """All tokens from a place on; element constructors are read as what they are."""
+    """All tokens from a place on, with element constructors."""
     while begin < len(text):
         before = ""
         for token in _plain_tokens(text, begin, problems):
@@ -183,15 +183,15 @@ def _scan(text: str, begin: int, problems: list[Problem]) -> Iterator[Token]:
 
 
 def _markup(text: str, start: int, problems: list[Problem]) -> tuple[list[Token], int]:
-    """The tokens of an element constructor, and where it ends.
+    """The tokens of an element constructor, and its end.
 
-    What is behind one that is wrong is left out, up to where a statement surely ends.
+    After an error, the rest is skipped up to the certain end of the statement.
     """
     reader = MarkupReader(text, start)
     made: list[Token] = []
 
     def skip(begin: int) -> int:
-        """Where the expression that begins here ends; its tokens are among those that are made."""
+        """The end of the expression that begins here. Its tokens are added."""
         made.append(Token("_LBRACE", "{", begin - 1, None, None, None, None, begin))
         for token in _plain_tokens(text, begin, problems):
             at = (token.start_pos or 0, token.end_pos or 0)
@@ -237,7 +237,7 @@ def _plain_tokens(text: str, begin: int, problems: list[Problem]) -> Iterator[To
 
 
 def _note_lexical(problems: list[Problem], kind: str, value: str, start: int, end: int) -> None:
-    """One problem for a run of characters, and no more of them than anybody reads."""
+    """Note one problem for a run of characters, up to the limit of errors."""
     last = problems[-1] if problems else None
     if kind == "bad" and last is not None and last.code == "E104" and last.at[1] == start:
         last.at = (last.at[0], end)
@@ -263,7 +263,7 @@ def unquote(value: str) -> str:
 
 
 def span_of(text: str, at: tuple[int, int]) -> Span:
-    """Offsets as line and column; what goes over several lines is shown to the end of the first."""
+    """Offsets as line and column. A span of several lines ends with the first line."""
     start, end = at
     starts = line_starts(text)
     line = bisect_right(starts, start)
@@ -277,7 +277,7 @@ def _is_view(token: Token, tokens: Sequence[Token]) -> bool:
 
 
 def published_by(tokens: Sequence[Token]) -> Iterator[str]:
-    """The streams that a statement would make, read off its tokens: it may not parse."""
+    """The streams that a statement would publish, from its tokens: it may not parse."""
     for before, token in pairwise(tokens):
         makes = before.type in ("_PUBLISH", "_STREAM") or _is_view(before, tokens)
         makes = makes or (before.type == "NAME" and before.upper() == "DETECT")

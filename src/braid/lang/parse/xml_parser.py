@@ -1,8 +1,9 @@
-"""Query blocks, and joins between them: tokens -> syntax tree; blocks in JSONPath: `json_parser.py`.
+"""Query blocks, and joins between them: tokens -> syntax tree; blocks in JSONPath:
+`json_parser.py`.
 
-Blocks are read here and not by the grammar: XPath has its own names (`item-url`, `select`), its own
-use of `/`, `*` and `.`, and what lies outside the supported part of it should be told by its name.
-The main parser sees a whole expression of blocks and joins as one token.
+The grammar doesn't read blocks: XPath has its own names (`item-url`, `select`) and its own use of
+`/`, `*` and `.`, and errors name the unsupported parts of it. The main parser sees a whole
+expression of blocks and joins as one token.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def joins_at(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _joined(first: Documents, join: Join, second: Documents) -> Documents:
-    """Two sides of a join as one list: that which has joins itself comes first."""
+    """The two sides of a join as one list. A side that is a join comes first."""
     if first.joins and second.joins:
         hint = "publish one of them, and join the other with what it publishes"
         raise Problem("E229", "both sides of this join are joins", join.at, hint)
@@ -70,15 +71,15 @@ def _joined(first: Documents, join: Join, second: Documents) -> Documents:
 
 
 class XmlParser(JsonPaths):
-    """Reads one expression of blocks from a place in the tokens on."""
+    """A parser of one expression of blocks, from a place in the tokens on."""
 
-    #: How many blocks have been read.
+    #: The number of blocks so far.
     _blocks = 0
 
     # --- the whole ---
 
     def documents(self) -> Documents:
-        """Blocks that are joined from the left; either side may be joins in parentheses."""
+        """Blocks that are joined from the left. Either side may be a join in parentheses."""
         start = self._at()
         found = self._part()
         while joins_at(self._tokens, self.position):
@@ -91,7 +92,7 @@ class XmlParser(JsonPaths):
         return replace(found, at=self._since(start))
 
     def _part(self) -> Documents:
-        """What stands on one side of a join."""
+        """One side of a join."""
         if self._now != "(":
             self._blocks += 1
             block = self._block()
@@ -156,7 +157,7 @@ class XmlParser(JsonPaths):
             raise Problem("E223", "this window is too long; write unbounded", self._since(start))
         return Window(total, ticks, None, self._since(start))
 
-    # --- what is compared ---
+    # --- comparisons ---
 
     def _comparison(self) -> Comparison:
         start = self._at()

@@ -9,7 +9,7 @@ from braid.lang.parse.problems import At
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """The name of an element or of a variable, or a `:parameter` in place of one."""
+    """The name of an element or of a variable, or a `:parameter` in its place."""
 
     name: str
     parameter: bool
@@ -18,7 +18,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A string or a number that a value is compared with, or a `:parameter`."""
+    """A string or a number in a comparison, or a `:parameter`."""
 
     value: str | float
     parameter: bool
@@ -38,9 +38,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """What stands in brackets, or one part of it: a path that exists, perhaps with a value.
+    """A predicate in brackets, or a part of it: an existing path, optionally compared with a value.
 
-    No steps: the node itself.
+    Without steps, it is about the node itself.
     """
 
     steps: tuple[Step, ...]
@@ -51,9 +51,9 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`S//book->x1[./author->x2]`; no steps: the documents of a stream as they are.
+    """`S//book->x1[./author->x2]`; without steps, the whole documents of a stream.
 
-    `json`: it was written in JSONPath, and the first step is `$`.
+    `json`: it is in JSONPath, and the first step is `$`.
     """
 
     stream: Word
@@ -64,9 +64,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side of a comparison in a join: a variable, perhaps with a path from it, or a constant.
+    """One side of a comparison in a join: a variable, optionally with a path, or a constant.
 
-    `predicates`: what stands in brackets right behind the variable.
+    `predicates`: the predicates in brackets after the variable.
     """
 
     variable: Word | None
@@ -87,7 +87,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far apart in time: microseconds or ticks, endless, or a `:parameter`."""
+    """The longest distance in time: microseconds or ticks, unbounded, or a `:parameter`."""
 
     amount: int | None
     ticks: bool
@@ -97,7 +97,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """FOLLOWED BY or JOIN of a block and others. `exchanged`: it stands to the left of these."""
+    """FOLLOWED BY or JOIN of a block and others. `exchanged`: the block is to the left of these."""
 
     kind: str
     comparisons: tuple[Comparison, ...]
@@ -110,7 +110,7 @@ class Join:
 class Documents:
     """Blocks, and the join of each but the first with those before it.
 
-    What is joined first comes first; `places`: where each block stands in the text.
+    The blocks are in the order of the joins; `places`: the position of each block in the text.
     """
 
     blocks: tuple[Block, ...]

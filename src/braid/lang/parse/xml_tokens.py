@@ -1,7 +1,7 @@
 """XML blocks in the tokens of a statement: each expression of them becomes one token.
 
-A block can stand where a stream can. A statement may also be nothing but a block, a join of blocks
-or the name of a stream, without FROM.
+A block can replace a stream. Without FROM, a statement may also be only a block, a join of blocks
+or the name of a stream.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _BEFORE_STREAM = frozenset({"_FROM", "NEXT", "UNION", "_RBRACE"})
 
 
 class DocumentsToken(Token):
-    """A token that stands for a whole expression of blocks."""
+    """A token for a whole expression of blocks."""
 
     documents: Documents
 
 
 def with_documents(tokens: Sequence[Token]) -> list[Token]:
-    """The same tokens, with one for each expression of blocks; FROM where it was left out."""
+    """The same tokens, with one for each expression of blocks, and with FROM where it was left out."""
     done: list[Token] = []
     place = 0
     body = _body(tokens)
     closing: dict[int, int] | None = None
-    may_start = False  # whether a stream can stand here
+    may_start = False  # whether a stream can be here
     while place < len(tokens):
         if place == body and _is_bare(tokens, place):
             done.append(Token("_FROM", "FROM", tokens[place].start_pos))
@@ -46,7 +46,7 @@ def with_documents(tokens: Sequence[Token]) -> list[Token]:
             may_start = False
             continue
         done.append(tokens[place])
-        # In parentheses of a stream another one can stand.
+        # A stream in parentheses may contain another one.
         may_start = tokens[place].type in (
             _BEFORE_STREAM | {"_LPAR"} if may_start else _BEFORE_STREAM
         )
@@ -55,7 +55,7 @@ def with_documents(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _check_end(tokens: Sequence[Token], place: int) -> None:
-    """Blocks are a stream, not one of the tables behind FROM."""
+    """Refuse a relational clause after blocks: blocks are a stream, not a table of FROM."""
     if place < len(tokens) and tokens[place].upper() in ("WHERE", "GROUP", "HAVING"):
         token = tokens[place]
         message = f"{token.upper()} cannot stand behind blocks"
@@ -72,7 +72,7 @@ def _token(documents: Documents, first: Token, last: Token) -> Token:
 
 
 def _body(tokens: Sequence[Token]) -> int:
-    """Where the query of a statement begins."""
+    """The start of the query of a statement."""
     if len(tokens) > 3 and [t.type for t in tokens[:2]] == ["_CREATE", "_QUERY"]:
         depth = 0
         for place, token in enumerate(tokens):
@@ -83,7 +83,7 @@ def _body(tokens: Sequence[Token]) -> int:
 
 
 def _is_bare(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a block, or a stream by itself, stands where SELECT or FROM could."""
+    """Whether a block or a stream without SELECT and FROM is here."""
     if place >= len(tokens):
         return False
     if starts_block(tokens, _inner(tokens, place)):
@@ -94,7 +94,7 @@ def _is_bare(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _closing(tokens: Sequence[Token]) -> dict[int, int]:
-    """Where the parenthesis that opens at each place is closed."""
+    """The closing parenthesis for each opening one."""
     found: dict[int, int] = {}
     opened: list[int] = []
     for place, token in enumerate(tokens):
@@ -106,7 +106,7 @@ def _closing(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def _first_block(tokens: Sequence[Token], place: int, closing: Mapping[int, int]) -> int:
-    """Where the first block of an expression would be: inside parentheses only if these are joined."""
+    """The possible first block of an expression; in parentheses only if a join follows them."""
     if tokens[place] != "(":
         return place
     end = closing.get(place, len(tokens))
@@ -114,7 +114,7 @@ def _first_block(tokens: Sequence[Token], place: int, closing: Mapping[int, int]
 
 
 def _inner(tokens: Sequence[Token], place: int) -> int:
-    """The first token that is no parenthesis, if a block in parentheses is joined."""
+    """The first token that is not an opening parenthesis."""
     inner = place
     while inner < len(tokens) and tokens[inner] == "(":
         inner += 1

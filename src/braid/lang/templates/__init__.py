@@ -1,1 +1,1 @@
-"""Queries that differ in their constants only are one template."""
+"""Templates: queries that differ only in their constants share one."""

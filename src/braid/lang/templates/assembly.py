@@ -1,6 +1,6 @@
-"""Queries put together from parts that are known: see `fragments.py`.
+"""Assembly of queries from known parts (`fragments.py`).
 
-The result is the template that the whole text would give if it were bound by itself.
+The result is the template that the whole text would have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from braid.algebra.bounds import bound_durations
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read
 from braid.algebra.templates import Output, map_expressions
-from braid.lang.bind.user_functions import Function
+from braid.algebra.user_functions import Function
 from braid.lang.bind.warnings import Warnings, warnings_about
 from braid.lang.parse.limits import MAX_DEPTH
 from braid.lang.templates.constant_replay import Replay
@@ -34,12 +34,12 @@ from braid.lang.templates.outlines import Outline
 if TYPE_CHECKING:
     from braid.lang.catalog.catalog import Catalog
 
-#: How many frames are remembered before starting anew.
+#: The most frames in the cache.
 _MOST = 10_000
 
 
 class Known(NamedTuple):
-    """What can be said of a text before it is bound; `periods` are places in it."""
+    """The dependencies of a text before it is bound; `periods` are places in it."""
 
     reads: tuple[str, ...]
     publishes: tuple[str, ...]
@@ -65,13 +65,13 @@ _Chosen = tuple[Variant, tuple[Any, ...], tuple[int, ...]]
 
 
 class Assembler:
-    """The frames that have been seen; one that comes again is worth knowing."""
+    """The frames of earlier texts. A frame that comes again is bound."""
 
     def __init__(self) -> None:
         self._frames: dict[str, Frame | None] = {}
 
     def known(self, outline: Outline) -> Known | None:
-        """What a text depends on, if all parts of it have been seen."""
+        """The dependencies of a text, if all of its parts are known."""
         parts = cut(outline.key)
         frame = self._frames.get(parts.frame) if parts is not None else None
         if parts is None or frame is None:
@@ -88,8 +88,8 @@ class Assembler:
         return _known(frame, found, parts)
 
     def assemble(self, outline: Outline, catalog: Catalog) -> Assembled | None:
-        """A text from its parts, of which those that are new are bound; None if that is not
-        possible, or the frame has never been seen before."""
+        """Assemble a text from its parts, and bind the new ones. None if that is impossible, or if
+        the frame is new."""
         parts = cut(outline.key)
         if parts is None:
             return None
@@ -145,7 +145,8 @@ def _known(frame: Frame, fragments: Sequence[Fragments], parts: Cut) -> Known | 
 
 
 def _together(known: Known, frame: BoundFrame, chosen: Sequence[_Chosen]) -> Assembled:
-    """Parameters are in the order of the text, as if it had been bound as a whole."""
+    """The parts as one query, with parameters in the order of the text, as if it were bound as a
+    whole."""
     fragments = [variant for variant, _, _ in chosen if isinstance(variant, BoundFragment)]
     entries = [
         (places[start], part, number)
@@ -183,7 +184,7 @@ def _filled(outputs: Outputs, predicates: Sequence[Expression]) -> Outputs:
 
 
 def _warnings(frame: BoundFrame, fragments: Sequence[BoundFragment]) -> Warnings:
-    """The warnings that it deserves: whether there are bounds is the same for all constants."""
+    """The warnings about the query. Whether bounds exist does not depend on the constants."""
     said = tuple([f.says for f in fragments])
     if said not in frame.endless:
         frame.endless[said] = warnings_about(_filled(frame.outputs, [f.example for f in fragments]))

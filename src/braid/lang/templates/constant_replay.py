@@ -1,8 +1,8 @@
-"""The steps that a constant went through when a query was bound, done with another constant.
+"""Replay of the binder's conversions with another constant.
 
-Each recorded path (`lang/bind/constant_traces.py`) becomes a function from the constants of a text to a value. It
-raises `Misfit` where a step comes out otherwise than it did then: the binder might go another
-way, so that text has to be bound from the start.
+Each recorded path (`lang/bind/constant_traces.py`) becomes a function from the constants of a text
+to a value. It raises `Misfit` if the outcome of a step differs from the recorded one. The binder
+might then build another query, so the text has to be bound from the start.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _INT64 = 2**63
 
 
 class Misfit(Exception):
-    """A step with this constant does not come out as it did with the first one."""
+    """A step whose outcome differs from that of the first constant."""
 
 
 def replay(
     trace: Trace, path: Sequence[Step], places: Sequence[int], units: Sequence[str]
 ) -> Replay:
-    """Do the steps of a path; `places` say which constants of the text are read.
+    """Replay the steps of a path; `places` are the constants of the text that it reads.
 
-    A path that ends in a step without a result gives nothing, and must give nothing again.
+    If the last recorded step failed, it must fail again.
     """
     read = _read(trace, path[0], places, units)
     for before, step in pairwise(path):
@@ -153,7 +153,7 @@ def _length(places: Sequence[int], units: Sequence[str]) -> Replay:
 
 
 def _joined(numbers: Sequence[str]) -> str:
-    """A number as written, without its commas; those stand before three digits each."""
+    """A number as written, without its commas, which must separate groups of three digits."""
     first, *groups = numbers
     if groups and not (len(first) <= 3 and all(len(group) == 3 for group in groups)):
         raise Misfit
@@ -174,7 +174,7 @@ def _checked(convert: Callable[[str], Literal | None], place: int, step: Step) -
 
 
 def _then(before: Replay, step: Step, type_: pa.DataType) -> Replay:
-    """One more step after what has been read."""
+    """One more step after a reading."""
     if step.operation == "negate":
         return lambda texts: _same(negated(Literal(before(texts), type_)), step)
     if step.outcome == DOUBLE and kind_of(type_) in (Kind.INTEGER, Kind.DECIMAL, Kind.DURATION):
@@ -183,7 +183,7 @@ def _then(before: Replay, step: Step, type_: pa.DataType) -> Replay:
 
 
 def _same(found: Literal | None, step: Step) -> Any:
-    """The value of a result that has the type it had."""
+    """The value of a result, if the result has the recorded type."""
     if found is None or step.outcome is None:
         if found is not None or step.outcome is not None:
             raise Misfit

@@ -1,8 +1,8 @@
-"""What the parts of a query's text have become: frames and fragments, bound and lifted.
+"""The cache of frames and fragments, bound and lifted.
 
-A part is bound like a whole text, and like one it is remembered for the texts that differ from it
-only in constants (`skeletons.py`); what it became is then numbered and placed for each query that
-it is a part of (`assembly.py`).
+A part is bound like a whole text, and cached for texts that differ from it only in constants
+(`skeletons.py`). For each query that contains the part, its parameters are renumbered and its
+constants relocated (`assembly.py`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.relations import ToStream
 from braid.algebra.templates import Output, map_expressions
 from braid.algebra.types import BOOLEAN
+from braid.algebra.user_functions import Function
 from braid.lang.bind.binder import Binder
 from braid.lang.bind.constant_traces import Trace
 from braid.lang.bind.constants import Constants
 from braid.lang.bind.dependencies import dependencies
 from braid.lang.bind.lookups import Sources, lookup_in
 from braid.lang.bind.scopes import Bound, Scope
-from braid.lang.bind.user_functions import Function, Functions
+from braid.lang.bind.user_functions import Functions
 from braid.lang.bind.warnings import Warnings
 from braid.lang.parse import syntax
 from braid.lang.parse.parser import depth_of, parse, parse_expression
@@ -46,7 +47,7 @@ from braid.lang.templates.lifting import (
 if TYPE_CHECKING:
     from braid.lang.catalog.catalog import Catalog
 
-#: How many texts that differ in pinned constants, and ways of binding one, are remembered.
+#: The most texts that differ in pinned constants, and the most variants of one text, in the cache.
 _MOST, _WAYS = 10_000, 8
 
 Named = tuple[tuple[str, Function], ...]
@@ -55,7 +56,7 @@ Named = tuple[tuple[str, Function], ...]
 class Variant:
     """One way in which the texts of a part were bound: how constants become its parameters.
 
-    Places of constants and numbers of parameters are counted within the part.
+    Places of constants and indexes of parameters count within the part.
     """
 
     def __init__(self, found: Found, functions: Named) -> None:
@@ -68,7 +69,7 @@ class Variant:
         self._placed: dict[tuple[int, ...], tuple[tuple[Replay, ...], tuple[Replay, ...]]] = {}
 
     def holds(self, catalog: Catalog) -> bool:
-        """Whether the names in it still mean what they meant."""
+        """Whether the names still have the same meaning."""
         return all(catalog.functions.get(name) is f for name, f in self._functions)
 
     @property
@@ -76,7 +77,7 @@ class Variant:
         return self._functions
 
     def values(self, texts: Sequence[str]) -> tuple[Any, ...] | None:
-        """The constants of a text; None if one of them does not fit."""
+        """The parameters' values from the constants of a text; None if a constant does not fit."""
         try:
             for guard in self._guards:
                 guard(texts)
@@ -87,8 +88,8 @@ class Variant:
     def placed(
         self, places: tuple[int, ...] | None
     ) -> tuple[tuple[Replay, ...], tuple[Replay, ...]]:
-        """How constants, and what else there is to check, are read from a text that has those of
-        this part at these places."""
+        """The readings and checks of constants, for a text that has those of this part at these
+        places."""
         known = None if places is None else self._placed.get(places)
         if known is None:
             ways, _, guards, _, _ = self._found
@@ -102,21 +103,21 @@ class Variant:
 
 
 class BoundFragment(Variant):
-    """`example` has the constants that it was bound with: what holds for it holds for all."""
+    """A bound predicate. `example` has its first constants; what it shows holds for all constants."""
 
     def __init__(
         self, found: Found, functions: Named, predicate: Expression, example: Expression
     ) -> None:
         super().__init__(found, functions)
         self.example = example
-        #: Whether it bounds how long a result may last, and whether it says nothing.
+        #: Whether it bounds the duration of a result, and whether it is always true.
         self.says = (longest(example) is not None, is_true(example))
         self._predicate = predicate
         self._numbered: dict[tuple[int, ...], Expression] = {}
 
     def numbered(self, numbers: tuple[int, ...]) -> Expression:
-        """With these parameters: the same object each time, so that what is worked out about it
-        need not be worked out again."""
+        """The fragment with these parameters: the same object each time, so that caches for it
+        work."""
         known = self._numbered.get(numbers)
         if known is None:
             known = self._numbered[numbers] = transform(self._predicate, _renumber(numbers))
@@ -124,7 +125,8 @@ class BoundFragment(Variant):
 
 
 class BoundFrame(Variant):
-    """`outputs` have holes where predicates belong, whose names `scopes` know."""
+    """A bound frame. `outputs` have holes in place of predicates; `scopes` has the meaning of names
+    in them."""
 
     def __init__(
         self,
@@ -137,9 +139,9 @@ class BoundFrame(Variant):
         super().__init__(found, functions)
         self.outputs = outputs
         self.sources = sources
-        #: The fragments that have stood in each hole, by their keys.
+        #: The bound fragments of each hole, by their keys.
         self.fragments: tuple[dict[str, Fragments], ...] = tuple({} for _ in scopes)
-        #: Whether it may hold events for ever, by what its fragments say about it.
+        #: The warnings of unbounded state, by the bounds in its fragments.
         self.endless: dict[tuple[tuple[bool, bool], ...], Warnings] = {}
         self._scopes = scopes
 
@@ -184,8 +186,8 @@ _V = TypeVar("_V", bound=Variant)
 class Part(Generic[_V]):
     """All texts of one key, which differ only in constants.
 
-    `pinned` are the constants that decide which variant a text is, `periods` those that are
-    followed by a word which may be a unit of time; `depth` is how deep it is nested.
+    `pinned` are the constants that select the variant. `periods` are those before a word that may
+    be a unit of time. `depth` is the depth of its nesting.
     """
 
     key: str
@@ -223,7 +225,7 @@ class Fragments(Part[BoundFragment]):
         self._scope = scope
 
     def bind(self, texts: Sequence[str], catalog: Catalog) -> None:
-        """Learn what it is with these constants, unless something is wrong with it."""
+        """Bind it with these constants, unless it has an error."""
         found = pieces(written(self.key, texts))
         if len(found) != 1 or found[0].problems:
             return
@@ -246,13 +248,13 @@ class Fragments(Part[BoundFragment]):
 
 
 class Frame(Part[BoundFrame]):
-    """`reads` and `publishes` are names of streams, without that of the query itself."""
+    """`reads` and `publishes` are names of streams, without the name of the query itself."""
 
     reads: tuple[str, ...] = ()
     publishes: tuple[str, ...] = ()
 
     def bind(self, texts: Sequence[str], catalog: Catalog) -> None:
-        """Learn what it is with these constants, unless something is wrong with it."""
+        """Bind it with these constants, unless it has an error."""
         text, holes = _with_nothing_in_it(self.key, texts)
         found = pieces(text)
         if len(found) != 1 or found[0].problems:
@@ -310,13 +312,13 @@ def _has_relations(outputs: Outputs) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Hole(Literal):
-    """Where a predicate belongs in a frame."""
+    """The place of a predicate in a frame."""
 
     number: int
 
 
 def _with_nothing_in_it(key: str, texts: Sequence[str]) -> tuple[str, list[At]]:
-    """A frame whose predicates are all TRUE, and where they stand."""
+    """A frame with TRUE for each predicate, and the places of the predicates."""
     each = iter(texts)
     text, holes = "", []
     first, *rest = key.replace(NAME, "").split(HOLE)
@@ -328,7 +330,7 @@ def _with_nothing_in_it(key: str, texts: Sequence[str]) -> tuple[str, list[At]]:
 
 
 def _nothing(places: Places) -> Found:
-    """No parameters at all: every constant is pinned."""
+    """No parameters: every constant is pinned."""
     return Found((), (), (), frozenset(range(len(places.texts))), ())
 
 
@@ -352,7 +354,7 @@ def _filled_outputs(outputs: Outputs, lifted: Found) -> Outputs:
 def functions_in(
     expressions: Iterable[Expression], known: Functions
 ) -> Iterator[tuple[str, Function]]:
-    """The user's functions that are called."""
+    """The user functions that an expression calls."""
     for expression in expressions:
         for part in walk(expression):
             if isinstance(part, Call) and part.function.startswith(UDF_PREFIX):
@@ -361,5 +363,5 @@ def functions_in(
                 yield function.name, function
 
 
-#: What may be wrong with a part. Those who look at the whole text will say it.
+#: Errors in a part. The binder of the whole text reports them.
 WRONG = (Problem, Problems, RecursionError)

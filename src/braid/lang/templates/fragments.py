@@ -1,4 +1,4 @@
-"""Outlines in parts: the predicates of a query, and the frame that they stand in.
+"""Outlines in parts: the predicates of a query, and the frame around them.
 
 Where queries ask about different attributes, each has an outline of its own, but the same few
 predicates stand in them again and again:
@@ -25,12 +25,12 @@ from typing import NamedTuple
 
 _HELD = re.compile(r"(?<!\w)(?:(?i:(FOLD))|(?i:FILTER|NEXT))\s*\{([^{}]*)\}")
 _MARK = re.compile("\0[ifs]")
-#: What stands for a predicate in a frame, and for the name that a query publishes.
+#: The placeholders in a frame for a predicate and for the name of the published stream.
 HOLE, NAME = "\0h", "\0p"
 
 
 class Fragment(NamedTuple):
-    """A predicate: its key, and which constants of the text it has."""
+    """A predicate: its key, and its constants of the text."""
 
     key: str
     first: int
@@ -46,7 +46,7 @@ class Cut(NamedTuple):
 
 
 def cut(key: str) -> Cut | None:
-    """The parts of an outline; None if it has no predicate, or cannot be told where one ends."""
+    """The parts of an outline; None if it has no predicate, or if the end of one is unclear."""
     if "`" in key:
         return None
     frame: list[str] = []
@@ -74,7 +74,7 @@ def cut(key: str) -> Cut | None:
 
 
 def _predicates(key: str) -> Iterator[tuple[int, int]]:
-    """Where predicates stand, without the blanks around them."""
+    """The places of predicates, without the blanks around them."""
     for match in _HELD.finditer(key):
         start, end = match.span(2)
         sides = [(start, end)] if match[1] is None else _first_two(key, start, end)
@@ -87,7 +87,7 @@ def _predicates(key: str) -> Iterator[tuple[int, int]]:
 
 
 def _first_two(key: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The two predicates of FOLD: what follows its second comma are aggregates."""
+    """The two predicates of FOLD. Aggregates follow its second comma."""
     depth, begin, found = 0, start, 0
     for position in range(start, end):
         character = key[position]
@@ -104,6 +104,6 @@ def _first_two(key: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def written(key: str, texts: Iterable[str]) -> str:
-    """A part as it would be written, with these constants."""
+    """The text of a part with these constants."""
     each = iter(texts)
     return _MARK.sub(lambda _: next(each), key)

@@ -1,10 +1,9 @@
-"""A bound query -> its template: constants out, parameters in.
+"""A bound query -> its template: parameters replace constants.
 
-Not every constant can differ between the queries of a template. Some decide what is computed and
-not what it is compared with (a regular expression, the digits of round, the key of a map, what
-a string is built from); some decide types (`DECIMAL(10, 2)`); a fraction beside DUR may or may
-not bound it. These are *pinned*: they stay in the template, and queries that differ in them have
-different templates.
+Some constants must be the same in all queries of a template. Some decide what is computed (a
+regular expression, the digits of round, the key of a map, the parts of a string). Some decide types
+(`DECIMAL(10, 2)`). A fraction beside DUR may or may not bound it. These constants are *pinned*:
+they stay in the template.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from braid.lang.bind.constant_traces import Step, Trace, Traced
 from braid.lang.parse.problems import At
 from braid.lang.templates.constant_replay import Misfit, Replay, replay
 
-#: Arguments that must be the same for all queries of a template, by function.
+#: The arguments that are pinned, by function.
 _PINNED = {"round": (1,), "regexp_like": (1,), "replace": (1, 2), "get_item": (1,)}
 
 Outputs = tuple[Output, ...]
@@ -46,9 +45,9 @@ Outputs = tuple[Output, ...]
 
 @dataclass(frozen=True)
 class Lifted:
-    """A template, how the constants of a text become those of its parameters, and what to check.
+    """A template, the conversions from constants of a text to its parameters, and the checks.
 
-    `pinned` are the constants, by their place in the text, that the template holds for.
+    `pinned` are the constants in the template, by their place in the text.
     """
 
     template: Template
@@ -59,7 +58,7 @@ class Lifted:
 
 
 def plain(outputs: Outputs) -> Outputs:
-    """The outputs without any trace of the text."""
+    """The outputs without traces of the text."""
     return tuple(Output(map_expressions(o.node, untraced), o.publish) for o in outputs)
 
 
@@ -74,10 +73,10 @@ def _forget(part: Expression) -> Expression | None:
 def lift(
     outputs: Outputs, bound: Outputs, traces: Sequence[Trace], text: Places, pinned: Collection[int]
 ) -> Lifted:
-    """The template of a query whose text has these constants; at least `pinned` stay in it.
+    """The template of a query with these constants; at least `pinned` stay in it.
 
-    `outputs` are as the binder made them, `bound` is what the query must be in the end. If the
-    template does not give exactly that back for the query's own constants, nothing is lifted.
+    `outputs` come from the binder, `bound` is the final query. Nothing is lifted unless the
+    template gives exactly `bound` for the query's own constants.
     """
     lifter = Lifter(text, pinned)
     walked = [node for o in outputs for node in walk_nodes(o.node)]
@@ -103,9 +102,9 @@ def lift(
 
 
 class Places:
-    """Where the constants of a text stand, and the units of time after them.
+    """The places of the constants of a text, and the units of time after them.
 
-    `periods` are the constants that are followed by a word, which may be such a unit.
+    `periods` are the constants before a word that may be such a unit.
     """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -123,7 +122,7 @@ class Places:
                 self._units.append("" if after is None else str(after))
 
     def of(self, trace: Trace) -> tuple[int, ...]:
-        """Which constants of the text a bound constant was read from."""
+        """The constants of the text from which a bound constant was read."""
         start, end = trace.at
         first = bisect_left(self._spans, (start, -1))
         last = bisect_right(self._spans, end, lo=first, key=lambda span: span[1])
@@ -135,7 +134,7 @@ class Places:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Way:
-    """How a constant is read: the steps, which constants of the text, the units after them."""
+    """The reading of a constant: the steps, the constants of the text, the units after them."""
 
     trace: Trace
     path: tuple[Step, ...]
@@ -143,13 +142,13 @@ class Way:
     units: tuple[str, ...]
 
     def replay(self, at: Sequence[int] | None = None) -> Replay:
-        """Read it; `at`: where the constants of this text stand in the one that is read."""
+        """Read it; `at` are the places of this text's constants in the given text."""
         places = self.places if at is None else [at[place] for place in self.places]
         return replay(self.trace, self.path, places, self.units)
 
 
 class Found(NamedTuple):
-    """The parameters that constants have become, in the order of the text."""
+    """The parameters of the constants, in the order of the text."""
 
     ways: tuple[Way, ...]
     types: tuple[pa.DataType, ...]
@@ -162,7 +161,7 @@ _Key = tuple[tuple[int, ...], bool, tuple[Step, ...]]
 
 
 class Lifter:
-    """Makes parameters of constants: first it looks at all expressions, then it changes them."""
+    """A lifter of constants. It first looks at all expressions, then changes them."""
 
     def __init__(self, text: Places, pinned: Collection[int]) -> None:
         self._text = text
@@ -171,12 +170,12 @@ class Lifter:
         self._index: dict[_Key, int] = {}
         self._places: dict[Trace, tuple[int, ...]] = {}
 
-    # --- what stays ---
+    # --- pinned constants ---
 
     def look_at(self, expressions: Iterable[Expression], fixed: Iterable[Expression] = ()) -> None:
-        """Find the constants that cannot be lifted; a token that is none of any is one too.
+        """Find the constants that are pinned; so is a token that became no constant.
 
-        Those of `fixed` expressions stay what they are.
+        Constants of `fixed` expressions are pinned.
         """
         seen: set[int] = set()
         for expression in expressions:
@@ -212,7 +211,7 @@ class Lifter:
     def _key(self, part: Traced) -> _Key:
         return (self._of(part.trace), part.trace.negative, part.trace.path(part.step))
 
-    # --- what does not ---
+    # --- lifted constants ---
 
     def change(self, expression: Expression) -> Expression:
         return transform(expression, self._change)
@@ -224,7 +223,7 @@ class Lifter:
         return Literal(part.value, part.type) if index is None else Parameter(index, part.type)
 
     def found(self, traces: Sequence[Trace]) -> Found | None:
-        """The parameters with the values that the text has; None if reading these again fails."""
+        """The parameters with the text's values; None if a second reading of them fails."""
         parts = [self._literals[key] for key in self._index]
         ways = tuple(self._way(p.trace, p.trace.path(p.step)) for p in parts)
         guards = tuple(self._guards(traces))
@@ -242,7 +241,7 @@ class Lifter:
         return Way(trace, path, places, tuple(self._text.units(places)))
 
     def _guards(self, traces: Sequence[Trace]) -> Iterator[Way]:
-        """Everything else that the binder saw of the lifted constants has to come out the same."""
+        """The checks: all other conversions of the lifted constants must have the same outcome."""
         known = {
             (places, negative, path[:length])
             for places, negative, path in self._index
@@ -261,14 +260,15 @@ class Lifter:
 
 
 def _is_certain(path: Sequence[Step]) -> bool:
-    """Whether the last step comes out the same with every constant: strings are never converted."""
+    """Whether the outcome of the last step is the same for every constant. Strings are never
+    converted."""
     return path[-1].operation == "text" or (
         path[-1].operation == "fold" and path[0].operation == "text"
     )
 
 
 def _measures_fraction(call: Call) -> bool:
-    """A comparison of DUR with a DOUBLE: whether it bounds DUR depends on the number."""
+    """Whether this compares DUR with a DOUBLE: the number decides whether it bounds DUR."""
     if call.function not in COMPARISONS:
         return False
     fraction = any(
@@ -278,7 +278,7 @@ def _measures_fraction(call: Call) -> bool:
 
 
 def _keys(node: Node) -> Iterator[Expression]:
-    """The keys of groups: SELECT has them again, so a constant in one stands at two places."""
+    """The keys of groups. SELECT repeats them, so a constant in one has two places."""
     if isinstance(node, ToStream):
         for part in walk_rows(node.relation):
             if isinstance(part, GroupRows):

@@ -1,12 +1,12 @@
-"""Outlines: a statement without its constants, found without parsing it.
+"""Outlines: statements without their constants, found without a parse.
 
-One regular expression cuts a text at its numbers, strings and comments. What is left between
-them, with the kinds of what was cut out, is the outline's key: texts of one key have the same
-tokens except for their constants, because the cuts are where the lexer has them. The name in
-`CREATE QUERY name AS` and that of a last `PUBLISH name` are cut out too.
+One regular expression cuts a text at its numbers, strings and comments. The text between them, with
+the kinds of the cuts, is the outline's key. The cuts are where the lexer has them, so texts with
+the same key have the same tokens except for constants. The name in `CREATE QUERY name AS` and that
+of a last `PUBLISH name` are cut out too.
 
-Nothing here decides whether a text is right: a key is of use only once a text that has it has
-been parsed and bound.
+An outline doesn't decide whether a text is valid. A key is useful after a text with the key was
+parsed and bound.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MODE = r"(?i:CONSTRAINTS)\s+(?i:(EXACT|MONITORED|OFF))\s+"
 _HEAD = re.compile(rf"(?i:CREATE)\s+(?i:QUERY)\s+({_NAME})\s+(?:{_MODE})?(?i:AS)\b\s*+")
 _TAIL = re.compile(rf"(?<!\w)(?i:PUBLISH)\s+({_NAME})\Z")
 
-#: A quote right after a word is a prime of it (`x5'`), unless that is one that a string can follow.
+#: A quote right after a word is a prime of it (`x5'`), unless a string can follow the word.
 _PRIME = r"(?<=\w)" + "".join(rf"(?<!\b(?i:{word}))" for word in KEYWORDS) + "'"
-#: Everything up to the next constant, and that: a whole number, another number, a string; or a
-#: comment, the end of the statement, or a quote that is never closed (or a character that stands
-#: for constants in keys).
+#: Everything up to the next constant, and the constant: a whole number, another number, a string;
+#: or a comment, the end of the statement, a quote that is never closed, or the placeholder of
+#: constants.
 _CUT = re.compile(
     rf"""
     ( [^\d'"`;.$\-\0]*+
@@ -44,18 +44,18 @@ _CUT = re.compile(
     re.VERBOSE,
 )
 _STRING, _COMMENT, _OPEN = 4, 5, 7
-#: Where an element constructor may begin.
+#: The places where an element constructor may begin.
 _MARKUP = re.compile(r"(?:,|\b(?i:SELECT|DISTINCT))(?:\s++|--[^\n]*+)*+<[^\W\d]")
-#: What stands for a constant in a key, by the group that found it. No text of a query that
-#: parses has this character.
+#: The placeholders of constants in a key, by the group of the match. No text that parses has this
+#: character.
 _MARKS = ("", "", "\0i", "\0f", "\0s")
 
 
 class Outline:
     """A statement cut at its constants.
 
-    `texts` are the constants as written; `name` that of CREATE QUERY, which stands at `named`;
-    `publish` the name that the query publishes at its end; `mode` what CONSTRAINTS says, which is
+    `texts` are the constants as written; `name` that of CREATE QUERY, which is at `named`;
+    `publish` the name that the query publishes at its end; `mode` the mode of CONSTRAINTS, which is
     part of the key.
     """
 
@@ -73,7 +73,7 @@ class Outline:
 
 
 def outlines(text: str) -> Iterator[Outline | Piece]:
-    """Every statement of a text: in outline, or as tokens if it cannot be cut."""
+    """The statements of a text, each as an outline, or as tokens if it cannot be cut."""
     position = 0
     while True:
         position = _begin(text, position)
@@ -91,7 +91,7 @@ def outlines(text: str) -> Iterator[Outline | Piece]:
 
 
 def outline_of(text: str) -> Outline | None:
-    """The outline of a text that is one statement; None if it is not, or cannot be cut."""
+    """The outline of a text with one statement; None if it is not one, or cannot be cut."""
     outline, end = _outline(text, _begin(text, 0))
     return outline if outline is not None and _begin(text, end) == len(text) else None
 
@@ -102,7 +102,7 @@ def _begin(text: str, position: int) -> int:
 
 
 def _outline(text: str, start: int) -> tuple[Outline | None, int]:
-    """The statement that starts here, and where the next can start."""
+    """The statement that starts here, and the start of the next."""
     head = _HEAD.match(text, start)
     if head is not None and _is_name(head[1]):
         begin = head.end()
@@ -134,7 +134,7 @@ def _outline(text: str, start: int) -> tuple[Outline | None, int]:
             break
         part += " "
     if text.find("<", start, position) >= 0 and _MARKUP.search(text, start, position):
-        return None, start  # what stands in an element is cut otherwise
+        return None, start  # the content of an element has other cuts
     part = part.rstrip()
     tail = _TAIL.search(part)
     outline = Outline("", texts, start, end)

@@ -1,7 +1,7 @@
-"""A column of parameters in the type that was declared, value by value exact or refused.
+"""A column of parameters in the declared type. Each value is converted exactly or refused.
 
-Whole columns at a time where Arrow and NumPy can do it; where they cannot (one value in a
-million does not fit), only the part around such values is gone through one by one.
+Arrow and NumPy convert whole columns. If some values do not fit, only the parts around them are
+converted value by value.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from braid.lang.parse.durations import parse_duration
 from braid.lang.parse.problems import Problem
 from braid.lang.templates.parameter_rows import Column
 
-#: So many values are looked at one by one when one of them does not fit.
+#: The size of the part that is converted value by value.
 _PART = 512
-#: What Arrow reads as users would: no hexadecimal numbers, no signs it does not know.
+#: The numbers that Arrow reads as users do: no hexadecimal numbers, no unusual signs.
 _WRITTEN = {
     Kind.INTEGER: r"^-?[0-9]{1,18}$",
     Kind.FLOAT: r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$",
@@ -35,7 +35,7 @@ _WRITTEN = {
 
 
 def converted(column: Column, type_: pa.DataType, *, written: bool) -> pa.Array:
-    """The column in a type; NULL where there is no value, or one that has no equal there."""
+    """The column in a type, with NULL for a missing value or one without an equal in the type."""
     if isinstance(column, list):
         return _one_by_one(column, type_, written=False)
     if column.type == type_ and not pa.types.is_floating(type_):
@@ -47,7 +47,7 @@ _Fast = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
 
 def _in_parts(array: pa.Array, type_: pa.DataType, fast: _Fast, *, written: bool) -> pa.Array:
-    """All at once if that works, else in halves, else one by one."""
+    """All at once if that works, otherwise in halves, finally value by value."""
     try:
         found = fast(array, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -62,7 +62,7 @@ def _in_parts(array: pa.Array, type_: pa.DataType, fast: _Fast, *, written: bool
 
 
 def _written(array: pa.Array, type_: pa.DataType) -> pa.Array | None:
-    """Text that is surely in the one form that all agree on."""
+    """Text in the one form that all readers interpret in the same way."""
     pattern = _WRITTEN.get(kind_of(type_))
     if type_ == STRING:
         return array
@@ -71,13 +71,13 @@ def _written(array: pa.Array, type_: pa.DataType) -> pa.Array | None:
     if type_ == pa.float32():
         return None
     made = array.cast(type_)
-    # A number that is too large is not exactly the one that is written.
+    # A number that is too large is not exact.
     too_large = pa.types.is_floating(type_) and pc.any(pc.is_inf(made)).as_py()
     return None if too_large else made
 
 
 def _typed(array: pa.Array, type_: pa.DataType) -> pa.Array | None:
-    """Numbers among numbers, times among times."""
+    """Numbers from numbers, times from times."""
     of, to = kind_of(array.type), kind_of(type_)
     if of is Kind.NULL:
         return pa.nulls(len(array), type_)
@@ -96,7 +96,7 @@ def _one_by_one(values: list[Any], type_: pa.DataType, *, written: bool) -> pa.A
 
 
 def _from_text(text: str, type_: pa.DataType) -> Any:
-    """What a file says, as CAST would read it; None if that would not be exactly it."""
+    """A text of a file as CAST reads it; None if that is not exact."""
     kind = kind_of(type_)
     if kind is Kind.DURATION:
         return _duration(text)
@@ -148,7 +148,7 @@ def _number(value: float | Decimal, type_: pa.DataType) -> Any:
 
 
 def _time(value: Any, type_: pa.DataType) -> Any:
-    """A date, a moment, or the text of one as it could stand in a query."""
+    """A date, a time, or the text of one as in a query."""
     if isinstance(value, datetime | date):
         value = value.isoformat()
     if not isinstance(value, str):
@@ -168,7 +168,8 @@ def _duration(text: str) -> int | None:
 
 
 def derived(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The constants of a parameter in a type in which each has an equal (see `tracing.Declared`)."""
+    """The constants of a parameter in a type that has an equal for each (see
+    `constant_traces.Declared`)."""
     if kind_of(array.type) is Kind.DECIMAL and type_ == DOUBLE:
         # Arrow's own conversion does not always give the nearest double.
         return pa.array([float(value) for value in array.to_pylist()], DOUBLE)

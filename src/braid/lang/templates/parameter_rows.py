@@ -1,4 +1,4 @@
-"""Rows of parameters as users have them: tables, DataFrames, dicts, lists of dicts, CSV files."""
+"""Rows of parameters in the forms that users have: tables, DataFrames, dicts, lists, CSV files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyarrow import csv
 from braid.errors import ConfigError
 from braid.lang.parse.limits import quoted
 
-#: A column: as Arrow has it, or as plain values of several types.
+#: A column: an Arrow array, or plain values of several types.
 Column: TypeAlias = pa.Array | list[Any]
 
 _HINT = "give an Arrow table, a DataFrame, a dict of columns, a list of dicts, or a CSV file's path"
@@ -21,7 +21,7 @@ _HINT = "give an Arrow table, a DataFrame, a dict of columns, a list of dicts, o
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns by name. In those of a file (`written`) every value is text."""
+    """Columns by name. The values from a file (`written`) are text."""
 
     columns: Mapping[str, Column]
     count: int
@@ -35,12 +35,12 @@ class Rows:
 def _shown(value: Any) -> str:
     value = value.as_py() if isinstance(value, pa.Scalar) else value
     if isinstance(value, int) and abs(value) >> 1024:
-        return "a number of very many digits"  # which Python may refuse to write out
+        return "a number of very many digits"  # which Python may refuse to convert to text
     return quoted(repr(value))
 
 
 def read_rows(rows: Any) -> Rows:
-    """Whatever a user gave, as columns."""
+    """Rows in any accepted form, as columns."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
@@ -66,7 +66,7 @@ def _from_table(table: pa.Table, *, written: bool) -> Rows:
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # as Arrow gives back one without chunks, or a huge one
+    if isinstance(array, pa.ChunkedArray):  # Arrow returns one without chunks, or with several
         array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -92,11 +92,11 @@ def _column(name: str, values: Any) -> Column:
     try:
         return _whole(pa.array(values, from_pandas=True))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return list(values)  # of several types: each value is looked at by itself
+        return list(values)  # of several types: each value is converted by itself
 
 
 def _from_file(path: Path) -> Rows:
-    """A CSV file with a header. An empty field is no value; an empty string is written as \"\"."""
+    """A CSV file with a header. An empty field is NULL; an empty string is written as \"\"."""
     if not path.is_file():
         raise ConfigError("E165", f"there is no file {str(path)!r} of rows", _HINT)
     convert = csv.ConvertOptions(

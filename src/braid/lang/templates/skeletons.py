@@ -1,9 +1,9 @@
-"""Skeletons: registering a query whose shape is known does not parse it.
+"""Skeletons: registration of queries of a known shape, without a parse.
 
-The first query with an outline is parsed, bound and lifted into a template; the next ones with
-that outline are one lookup, and the conversion of their constants. What a text means depends
-on what the names in it mean, so each template is kept with the streams and functions that it was
-bound to, and is of use only while the catalog still has exactly those.
+The first query with an outline is parsed, bound and lifted into a template. The next ones take one
+lookup, and the conversion of their constants. The meaning of a text depends on the meaning of its
+names. So each template is cached with the streams and functions that it was bound to, and is valid
+only while the catalog has exactly those.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from braid.algebra.constraints import ConstraintMode
 from braid.algebra.expressions import Expression
 from braid.algebra.nodes import Read, walk_nodes
 from braid.algebra.templates import Output, Template
+from braid.algebra.user_functions import Function
 from braid.lang.bind.constant_traces import Trace
 from braid.lang.bind.dependencies import dependencies
 from braid.lang.bind.empty_ranges import Range, ranges_of, warnings_of
-from braid.lang.bind.user_functions import Function
 from braid.lang.bind.views import View, view_names
 from braid.lang.bind.warnings import Warnings
 from braid.lang.parse import syntax
@@ -31,20 +31,21 @@ from braid.lang.templates.constant_replay import Misfit, Replay
 from braid.lang.templates.fragment_cache import functions_in
 from braid.lang.templates.lifting import Outputs, Places, expressions_of, lift
 from braid.lang.templates.outlines import Outline
+from braid.lang.templates.picked import picked, picking
 
 if TYPE_CHECKING:
     from braid.lang.catalog.catalog import Catalog
 
-#: How many shapes, templates, and templates of one shape are remembered before starting anew.
+#: The most shapes, templates, and templates of one shape in the cache.
 _MOST = 50_000
-#: How many ways of binding texts that differ only in constants are tried.
+#: The most variants to try for texts that differ only in constants.
 _WAYS = 8
-#: A longer number might be too large for a duration: the parser says so, not the binder.
+#: A longer number might be too large for a duration, which the parser reports and not the binder.
 _SURELY_SHORT = 9
 
 
 class Known(NamedTuple):
-    """What a text is, without having been parsed, and the warnings that it deserves."""
+    """A text that needs no parse, and its warnings."""
 
     template: Template
     values: tuple[Any, ...]
@@ -64,7 +65,7 @@ class _Variant:
     ranges: tuple[Range, ...] = ()
 
     def holds(self, catalog: Catalog) -> bool:
-        """Whether the names in it still mean what they meant."""
+        """Whether the names still have the same meaning."""
         for name, found in self.sources:
             if (catalog.views.get(name) or catalog.source(name)) is not found:
                 return False
@@ -80,10 +81,10 @@ class _Variant:
 
 
 class Shape:
-    """All texts with one outline: what can be said of them before they are bound.
+    """All texts with one outline, and what is known of them before they are bound.
 
     `reads` and `publishes` are the names of streams, without the one that an outline leaves out.
-    `pinned` are the constants that decide which variant a text is.
+    `pinned` are the constants that select the variant.
     """
 
     __slots__ = ("_periods", "pinned", "publishes", "reads", "variants")
@@ -104,7 +105,7 @@ class Shape:
         return Shape(found.reads, publishes, Places(tokens).periods)
 
     def parses(self, outline: Outline) -> bool:
-        """Whether a text of this shape surely parses: only a duration can be too long."""
+        """Whether a text of this shape certainly parses: only a duration can be too long."""
         texts = outline.texts
         return all(_surely_short(texts[place]) for place in self._periods)
 
@@ -114,7 +115,7 @@ class Shape:
     def know(
         self, texts: Sequence[str], variant: _Variant, pinned: Iterable[int], catalog: Catalog
     ) -> None:
-        """Remember one more way in which texts are bound."""
+        """Add a variant of the texts."""
         now = tuple(sorted(pinned))
         if now != self.pinned or len(self.variants) >= _MOST:
             self.pinned = now
@@ -128,12 +129,12 @@ def _surely_short(number: str) -> bool:
     return len(number) <= _SURELY_SHORT and "e" not in number and "E" not in number
 
 
-#: What tells templates apart: outputs, types of parameters, views, what is done with constraints.
+#: The identity of a template: outputs, types of parameters, views, the mode of constraints.
 _Key = tuple[Outputs, tuple[pa.DataType, ...], tuple[str, ...], ConstraintMode | None]
 
 
 class Skeletons:
-    """The shapes and templates that have been seen."""
+    """The cache of shapes and templates."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, Shape] = {}
@@ -141,12 +142,13 @@ class Skeletons:
         self._templates: dict[_Key, Template] = {}
 
     def shape(self, outline: Outline) -> Shape | None:
-        """The shape of a text that therefore need not be parsed to know what it depends on."""
+        """The shape of a text, whose dependencies are therefore known without a parse."""
         shape = self._shapes.get(outline.key)
         if shape is None:
             known = self._assembler.known(outline) if outline.mode is None else None
             if known is None:
-                return None
+                found = picked(outline)
+                return None if found is None else self.shape(found.everything)
             shape = self._new(outline.key, Shape(*known))
         return shape if shape.parses(outline) else None
 
@@ -157,22 +159,38 @@ class Skeletons:
         return shape
 
     def find(self, outline: Outline, catalog: Catalog) -> Known | None:
-        """The template and the constants of a text, if one like it has been bound before."""
+        """The template and the constants of a text, if a similar one was bound before."""
         shape = self._shapes.get(outline.key)
         name, texts = outline.publish, outline.texts
         if shape is not None:
             if name is not None and (name in shape.reads or name in shape.publishes):
-                return None  # an error, which the binder has to say
+                return None  # an error, which the binder reports
             for variant in shape.variants.get(shape.key(texts), ()):
                 if not variant.holds(catalog):
                     continue
                 values = variant.values(texts)
                 if values is not None:
                     return _named(variant, values, name)
-        return self._assembled(outline, shape, catalog)
+        return self._picked(outline, catalog) or self._assembled(outline, shape, catalog)
+
+    def _picked(self, outline: Outline, catalog: Catalog) -> Known | None:
+        """A text that shows attributes of a pattern which is known."""
+        found = picked(outline)
+        known = None if found is None else self.find(found.everything, catalog)
+        if found is None or known is None:
+            return None
+        whole = known.template.base or known.template
+        node = picking(whole.outputs[-1].node, found.items)
+        if node is None:
+            return None
+        outputs = (*whole.outputs[:-1], Output(node, None))
+        template = self._shared(Template(outputs, whole.types, None, whole.views, whole.mode))
+        name = outline.publish
+        made = template if name is None else template.publishing(name)
+        return Known(made, known.values, known.warnings)
 
     def _assembled(self, outline: Outline, shape: Shape | None, catalog: Catalog) -> Known | None:
-        """A text that is new as a whole, but not in its parts."""
+        """A text that is new as a whole, but consists of known parts."""
         made = self._assembler.assemble(outline, catalog) if outline.mode is None else None
         if made is None:
             return None
@@ -197,7 +215,7 @@ class Skeletons:
         statement: syntax.AnyQuery | syntax.CreateQuery,
         tokens: Sequence[Token],
     ) -> Shape | None:
-        """Remember what a text that parses depends on; None if its outline does not say it all."""
+        """Cache the dependencies of a parsed text. None if the outline does not determine them."""
         shape = self._shapes.get(outline.key)
         if shape is not None:
             return shape
@@ -209,7 +227,7 @@ class Skeletons:
         assert isinstance(query, syntax.AnyQuery)
         publish = query.publish.name if query.publish else None
         if isinstance(query, syntax.Detect):
-            publish = None  # it stands at the start, and stays in the outline
+            publish = None  # it is at the start, and stays in the outline
         constants = [str(t) for t in tokens if t.type in ("NUMBER", "STRING")]
         if (name, publish, constants) != (outline.name, outline.publish, outline.texts):
             return None
@@ -218,7 +236,7 @@ class Skeletons:
         return self._new(outline.key, Shape.of(query, outline, tokens))
 
     def learn(self, outline: Outline, shape: Shape, bound: Bound, catalog: Catalog) -> Known:
-        """Make a template of a query that was bound, and remember it for those like it."""
+        """Make a template of a bound query, and cache it for similar ones."""
         own = outline.publish
         outputs, ready = bound.outputs, bound.ready
         if own is not None:
@@ -241,7 +259,7 @@ class Skeletons:
         return _named(variant, lifted.values, own)
 
     def _shared(self, template: Template) -> Template:
-        """The one template of its kind: texts of different outlines may mean the same."""
+        """The one template of its kind. Texts of different outlines may have the same meaning."""
         if len(self._templates) >= _MOST:
             self._templates.clear()
         key = (template.outputs, template.types, template.views, template.mode)
@@ -249,7 +267,7 @@ class Skeletons:
 
 
 class Bound(NamedTuple):
-    """A query as it was bound: `outputs` by the binder, `ready` with bounds and without traces."""
+    """A bound query: `outputs` from the binder, `ready` with bounds and without traces."""
 
     outputs: Outputs
     ready: Outputs

@@ -1,7 +1,7 @@
 """Templates of queries over documents: names of elements, constants and windows are data.
 
-A text cut at its constants would leave the names in; so what such a query is bound to is taken
-apart instead. Queries whose patterns have the same shape have one template.
+An outline would keep the names of elements. So these templates come from the bound query. Queries
+whose patterns have the same shape have one template.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from braid.algebra.nodes import (
 from braid.algebra.relations import ToStream
 from braid.algebra.templates import Output, Template
 
-#: How many templates are remembered before starting anew.
+#: The most templates in the cache.
 _MOST = 10_000
 
 
@@ -36,7 +36,7 @@ def has_documents(outputs: tuple[Output, ...]) -> bool:
 
 
 class DocumentTemplates:
-    """The templates that are known, by the outputs without their constants."""
+    """The known templates, by their outputs without constants."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Output, ...], Template] = {}
@@ -65,7 +65,7 @@ class DocumentTemplates:
 
 
 def _map_documents(node: Node, change: Callable[[Expression], Expression]) -> Node:
-    """The same operators, with changed constants in queries over documents only."""
+    """The same operators, with other constants only in queries over documents."""
     match node:
         case Read():
             return node

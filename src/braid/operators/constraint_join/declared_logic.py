@@ -1,10 +1,10 @@
-"""A declared constraint that is watched at its streams, beside the joins that read them.
+"""A declared constraint that is observed at its streams, beside the joins that read them.
 
-Joins watch what they use, of the events that come to them. What is declared is about a stream: here
-all of its events are looked at, once for all queries that join it, so that a constraint that the
-data break is told whatever the joins are and do. The law: what it tells is true of the stream as the
-engine takes it (`reference/constraints.py`); and whatever breaks a constraint is told, as far as the
-values that it takes are remembered.
+Joins observe the constraints that they use, of the events that come to them. A declaration is about a
+stream: here all of its events are observed, once for all queries that join it, so that a broken
+constraint is reported whatever the joins do. The law: every report is true of the stream as the engine
+takes it (`reference/constraints.py`); and every break is reported, as far as the values that break the
+constraint are remembered.
 """
 
 from __future__ import annotations
@@ -19,13 +19,21 @@ import pyarrow as pa
 from braid.algebra.constraints import Constraint, ConstraintKind
 from braid.algebra.schema import Schema
 from braid.algebra.types import Kind, decimal_shape, kind_of
-from braid.jit.runtime import address
+from braid.jit import records
 from braid.operators.constraint_join.declared_spec import DeclaredWatchSpec, WatchRecipe
+from braid.operators.constraint_join.fields import Records, words_of
 from braid.operators.constraint_join.kernels import declared as kernel
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels import watch as watches
-from braid.operators.constraint_join.watch.report import Broken, check_watches, shown_value
+from braid.operators.constraint_join.kernels.declared import Attribute, Observed, Progress
+from braid.operators.constraint_join.kernels.records import (
+    ASCENDS,
+    DECLARED,
+    DESCENDS,
+    Frame,
+    Store,
+    Watch,
+)
+from braid.operators.constraint_join.kernels.watch import ENDLESS
+from braid.operators.constraint_join.watch.report import Broken, saved_watches, shown_value
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
@@ -50,11 +58,11 @@ _KINDS = {
     ConstraintKind.REFERENCES: kernel.REFERS,
 }
 _ORDERS = {
-    ConstraintKind.ASCENDING: watches.ASCENDS,
-    ConstraintKind.DESCENDING: watches.DESCENDS,
+    ConstraintKind.ASCENDING: ASCENDS,
+    ConstraintKind.DESCENDING: DESCENDS,
 }
 _DAY = 86_400_000_000
-#: Of so many queries that come together and don't use a constraint each is told.
+#: If more queries come together that don't use a constraint, only so many are named.
 _NAMED = 16
 
 #: Side and row of the event that breaks a constraint, and by how much (None: of a key).
@@ -73,17 +81,17 @@ class DeclaredWatchLogic(WatchesConstraint):
     def __init__(self, spec: DeclaredWatchSpec, context: Context) -> None:
         self._spec, self._context = spec, context
         self.stopped: dict[int, int] = {}
-        #: What has broken it; whether nobody knows yet, else who else is to be told.
+        #: What has broken it; whether that is new, else the queries that it is still to be reported to.
         self.broken: Broken | None = None
         self._is_news = False
-        self._untold: dict[str, int] = {}
-        #: All queries, by words that tell them apart; those that know of it; those that came before
-        #: the first event, who may have known of it before a restart.
+        self._unreported: dict[str, int] = {}
+        #: All queries, by words that identify them; those that it was reported to; those that came
+        #: before the first event, which may have known of it before a restart.
         self._queries: list[Words] = []
-        self._told: Words = np.empty(0, np.int64)
+        self._reported_to: Words = np.empty(0, np.int64)
         self._first: list[Constants] | None = []
-        #: Queries whose joins don't use it, and why; those that are to be told, and by which words
-        #: those are known that have been told.
+        #: Queries whose joins don't use it, and why; those that this is still to be reported to, and the
+        #: words of those that it was reported to.
         self._unused: dict[str, str] = {}
         self._unaware: dict[str, int] = {}
         self._aware: Words = np.empty(0, np.int64)
@@ -125,7 +133,7 @@ class DeclaredWatchLogic(WatchesConstraint):
             self._unused[names[-1]] = f"{why} (so it is with {more:,} more queries)"
 
     def unused(self, is_there: Callable[[str], bool]) -> list[tuple[str, str]]:
-        """Queries whose joins don't use it and that have not been told yet, and why."""
+        """Queries whose joins don't use it and that were not reported yet, and why."""
         self._unused = {name: why for name, why in self._unused.items() if is_there(name)}
         found = [(name, self._unused[name]) for name in self._unaware if name in self._unused]
         self._aware = np.append(self._aware, np.array(list(self._unaware.values()), np.int64))
@@ -133,11 +141,11 @@ class DeclaredWatchLogic(WatchesConstraint):
         return found
 
     def _tell(self, newcomers: Constants) -> None:
-        """Queries that come later are told of it, unless they know it."""
+        """Report it to queries that come later, unless they know it."""
         words = newcomers.identity
-        untold = np.flatnonzero(~np.isin(words, self._told))
-        names: list[str] = newcomers.ids.take(pa.array(untold)).to_pylist()
-        self._untold.update(zip(names, words[untold].tolist(), strict=True))
+        unreported = np.flatnonzero(~np.isin(words, self._reported_to))
+        names: list[str] = newcomers.ids.take(pa.array(unreported)).to_pylist()
+        self._unreported.update(zip(names, words[unreported].tolist(), strict=True))
 
     def dismiss(self, numbers: Words) -> Words:
         return np.empty(0, np.int64)
@@ -170,17 +178,19 @@ class DeclaredWatchLogic(WatchesConstraint):
         more."""
         if self.broken is None:
             self.broken, self._is_news = broken, True
-            self._told = np.concatenate([self._told, *self._queries])
+            self._reported_to = np.concatenate([self._reported_to, *self._queries])
             self._watch.forget()
 
     def news(self) -> tuple[Broken, list[str] | None] | None:
-        """What is to be told, and to whom: None are all whose joins read the streams."""
-        if self.broken is None or not (self._is_news or self._untold):
+        """What is to be reported, and to which queries: None are all whose joins read the streams."""
+        if self.broken is None or not (self._is_news or self._unreported):
             return None
-        told = None if self._is_news else list(self._untold)
-        self._told = np.append(self._told, np.array(list(self._untold.values()), np.int64))
-        self._is_news, self._untold = False, {}
-        return self.broken, told
+        queries = None if self._is_news else list(self._unreported)
+        self._reported_to = np.append(
+            self._reported_to, np.array(list(self._unreported.values()), np.int64)
+        )
+        self._is_news, self._unreported = False, {}
+        return self.broken, queries
 
     # ---- state ----
 
@@ -191,15 +201,15 @@ class DeclaredWatchLogic(WatchesConstraint):
     def snapshot(self) -> State:
         state = self._watch.saved() | {"aware": self._aware}
         if self.broken is not None:
-            state["broken"], state["told"] = _as_words(self.broken), self._told
+            state["broken"], state["told"] = _as_words(self.broken), self._reported_to
         return state
 
     def restore(self, state: State) -> None:
-        """What was broken has been told to those who were there."""
-        self._is_news, self._untold = False, {}
+        """A broken constraint was reported to the queries that were there."""
+        self._is_news, self._unreported = False, {}
         self._aware = state.get("aware", self._aware[:0])
         self._unaware = {n: word for n, word in self._unaware.items() if word not in self._aware}
-        self._told = state.get("told", self._told[:0])
+        self._reported_to = state.get("told", self._reported_to[:0])
         self.broken = _as_broken(state["broken"]) if "broken" in state else None
         self._watch = self._made()
         if self.broken is None:
@@ -241,42 +251,54 @@ class _Values:
         ]
         count = len(constraint.attributes)
         bases = [shape.layout.base for shape in inputs]
-        what = [_KINDS[constraint.kind], constraint.k, int(constraint.timed), count]
-        what += (bases * 2)[:2]
+        attributes: list[tuple[int, int, int]] = []
         for side, (shape, names) in enumerate(zip(inputs, sides, strict=True)):
             for k, name in enumerate(names):
                 other = types[1 - side][k] if len(inputs) > 1 else types[side][k]
-                what += [shape.layout.column(name), *_how(types[side][k], other)]
-        self._what: Words = np.array(what, np.int64)
+                attributes.append((shape.layout.column(name), *_how(types[side][k], other)))
+        self._attributes: Records = np.array(attributes, Attribute.dtype)
+        self._observed = records.filled(
+            Observed,
+            constraint=_KINDS[constraint.kind],
+            k=constraint.k,
+            timed=int(constraint.timed),
+            attribute_count=count,
+            attributes=self._attributes,
+        )
+        self._observed["bases"] = (bases * 2)[:2]
         self._nothing: Rows = np.empty((0, inputs[0].layout.width), np.int64)
         #: What is remembered, as rows that hold it are known elsewhere.
         self._schema = Schema.of((f"v{k}", type_) for k, type_ in enumerate(types[0]))
-        self._state: Words = np.zeros(kernel.STATE, np.int64)
+        self._state = np.zeros(1, Progress.dtype)
+        self._progress = Progress.at(self._state)
         self._make_room(0)
 
     def _make_room(self, room: int) -> None:
-        width = kernel.VALUE + len(self._schema)
+        width = kernel.ENTRY_WORDS + len(self._schema)
         self._entries: Rows = np.zeros((room + 1, width), np.int64)
         self._slots: Words = np.zeros(max(2 * room, 1), np.int64)
 
     @property
     def known(self) -> int:
-        return int(self._state[kernel.KNOWN])
+        return self._progress.known
 
     def came(self, side: int) -> int:
-        return int(self._state[kernel.CAME + side])
+        return int(self._progress.came[side])
 
     def observe(self, rows: Sequence[Rows]) -> _Break | None:
-        state = self._state
-        state[[kernel.READ, kernel.READ + 1]] = 0
+        progress = self._progress
+        self._state["read"] = 0
         own, others = rows[0], rows[1] if len(rows) > 1 else self._nothing
         while True:
-            ended = kernel.watch_values(own, others, self._what, state, self._entries, self._slots)
+            observed = Observed.at(self._observed)
+            ended = kernel.observe_events(
+                own, others, observed, progress, self._entries, self._slots
+            )
             if ended == kernel.DONE:
                 return None
             if ended == kernel.BROKEN:
-                side, place, distance = state[kernel.BROKEN_SIDE :].tolist()
-                return side, place, None if distance < 0 else distance
+                distance = None if progress.broken_by < 0 else progress.broken_by
+                return progress.broken_side, progress.broken_row, distance
             self._grow()
 
     def _grow(self) -> None:
@@ -288,7 +310,7 @@ class _Values:
         else:
             kept = known // 2
             before[:kept] = before[known - kept : known]
-            self._state[kernel.KNOWN] = kept
+            self._progress.known = kept
         self._find_again()
 
     def _find_again(self) -> None:
@@ -296,7 +318,7 @@ class _Values:
         kernel.enter(self._entries, self._slots, self.known)
 
     def forget(self) -> None:
-        self._state[kernel.KNOWN] = 0
+        self._progress.known = 0
         self._make_room(0)
 
     @property
@@ -305,15 +327,16 @@ class _Values:
 
     def saved(self) -> State:
         state = self._state.copy()
-        state[[kernel.READ, kernel.READ + 1]] = 0
-        return {"state": state, "entries": self._entries[: self.known].ravel().copy()}
+        state["read"] = 0
+        return {"state": words_of(state)[0], "entries": self._entries[: self.known].ravel().copy()}
 
     def take(self, state: State) -> None:
-        checks.sized(state["state"], len(self._state), "what a watch has counted")
-        checks.within(state["state"][[kernel.KNOWN]], 0, MOST_ROOM + 1, "values of a watch")
+        checks.sized(state["state"], Progress.stride // 8, "what a watch has counted")
+        saved = np.ascontiguousarray(state["state"]).view(Progress.dtype)
+        checks.within(saved["known"], 0, MOST_ROOM + 1, "values of a watch")
         entries = checks.table(state, "entries", self._entries.shape[1])
-        checks.sized(entries, int(state["state"][kernel.KNOWN]), "values of a watch")
-        self._state[:] = state["state"]
+        checks.sized(entries, int(saved["known"][0]), "values of a watch")
+        self._state[:] = saved
         room = _LEAST_ROOM
         while room < self.known:
             room *= 2
@@ -328,33 +351,33 @@ class _Values:
             return None
         layout = Layout(self._schema.names)
         rows = np.zeros((self.known, layout.width), np.int64)
-        rows[:, layout.base :] = self._entries[: self.known, kernel.VALUE :]
+        rows[:, layout.base :] = self._entries[: self.known, kernel.ENTRY_WORDS :]
         return Held(rows, layout, tuple(a.type for a in self._schema))
 
     def replace_held(self, rows: Rows) -> None:
         layout = Layout(self._schema.names)
-        self._entries[: self.known, kernel.VALUE :] = rows[:, layout.base :]
+        self._entries[: self.known, kernel.ENTRY_WORDS :] = rows[:, layout.base :]
         self._find_again()
 
 
 class _Order:
-    """What is remembered of an order: see `operators/constraint_join/kernels/arrivals.py`."""
+    """The runs of an order: see `kernels/arrivals.py`."""
 
     def __init__(self, spec: DeclaredWatchSpec) -> None:
         constraint, shape = spec.constraint, spec.inputs[0]
         (name,) = constraint.attributes
         self._floating = kind_of(shape.schema.type_of(name)) is Kind.FLOAT
-        self._frame: Words = np.zeros(frames.FRAME, np.int64)
-        self._store: Words = np.zeros(stores.STORE_WORDS, np.int64)
-        self._watch: Words = np.zeros(watches.WATCH_WORDS, np.int64)
-        self._store[stores.BASE] = shape.layout.base
-        watch = self._watch
-        watch[watches.KIND] = _ORDERS[constraint.kind]
-        watch[[watches.COLUMN, watches.EXAMPLE]] = shape.layout.column(name)
-        watch[watches.K], watch[watches.DECLARED] = constraint.k, 1
-        watch[watches.TIMED], watch[watches.WINDOW] = constraint.timed, watches.ENDLESS
-        # Runs are forgotten that are more than four times this past.
-        watch[[watches.THRESHOLD, watches.TIME_THRESHOLD]] = constraint.k // 4 + 1
+        self._memory = (np.zeros(1, Frame.dtype), np.zeros(1, Store.dtype))
+        self._frame, self._store = Frame.at(self._memory[0]), Store.at(self._memory[1])
+        self._watches: Records = np.zeros(1, Watch.dtype)
+        self._store.base = shape.layout.base
+        watch = self._watch = Watch.at(self._watches)
+        watch.kind = _ORDERS[constraint.kind]
+        watch.column = watch.example = shape.layout.column(name)
+        watch.k, watch.declared = constraint.k, DECLARED
+        watch.timed, watch.window = constraint.timed, int(ENDLESS)
+        # The watch drops runs that are past by more than four times this.
+        watch.threshold = watch.time_threshold = constraint.k // 4 + 1
         runs = _TIMED_RUNS if constraint.timed else _LEAST_RUNS
         while runs < min(4 * constraint.k, _MOST_RUNS) and not constraint.timed:
             runs *= 2
@@ -362,25 +385,24 @@ class _Order:
         self._point()
 
     def _point(self) -> None:
-        self._watch[watches.TABLE_AT] = address(self._runs)
-        self._watch[watches.ROOM] = len(self._runs)
-        self._frame[frames.STORES_AT] = address(self._store)
-        self._frame[frames.WATCHES_AT] = address(self._watch)
-        self._frame[frames.WATCHES] = 1
+        self._watch.table = records.Words.at(self._runs)
+        self._watch.room = len(self._runs)
+        self._frame.stores, self._frame.watches = self._store, self._watch
+        self._frame.watch_count = 1
 
     @property
     def known(self) -> int:
-        return int(self._watch[watches.ENTRIES])
+        return self._watch.entries
 
     def came(self, side: int) -> int:
-        return int(self._store[stores.ARRIVALS])
+        return self._store.arrivals
 
     def observe(self, rows: Sequence[Rows]) -> _Break | None:
-        place = int(kernel.watch_values_in_order(self._frame, rows[0], self._floating))
-        return None if place < 0 else (0, place, int(self._watch[watches.BROKEN_BY]))
+        place = int(kernel.observe_ordered_events(self._frame, rows[0], self._floating))
+        return None if place < 0 else (0, place, self._watch.broken_by)
 
     def forget(self) -> None:
-        self._watch[watches.ENTRIES] = 0
+        self._watch.entries = 0
         self._runs = np.zeros((0, 2), np.int64)
         self._point()
 
@@ -390,19 +412,18 @@ class _Order:
 
     def saved(self) -> State:
         return {
-            "watch": self._watch.copy(),
-            "came": self._store[[stores.ARRIVALS]],
+            "watch": words_of(self._watches.copy())[0],
+            "came": np.array([self._store.arrivals], np.int64),
             "runs": self._runs[: self.known].ravel().copy(),
         }
 
     def take(self, state: State) -> None:
-        watch = checks.table(state, "watch", watches.WATCH_WORDS)
-        check_watches(watch, self._watch.reshape(1, -1))
+        watches = saved_watches(state["watch"], self._watches)
         runs = checks.table(state, "runs", 2)
-        checks.within(watch[:, watches.ROOM], 0, len(self._runs) + 1, "runs of a watch")
-        checks.sized(runs, int(watch[0, watches.ENTRIES]), "runs of a watch")
-        self._watch[:] = watch[0]
-        self._store[stores.ARRIVALS] = state["came"][0]
+        checks.within(watches["room"], 0, len(self._runs) + 1, "runs of a watch")
+        checks.sized(runs, int(watches["entries"][0]), "runs of a watch")
+        self._watches[:] = watches
+        self._store.arrivals = state["came"][0]
         self._runs[: self.known] = runs
         self._point()
 
@@ -429,7 +450,7 @@ def _how(own: pa.DataType, other: pa.DataType) -> tuple[int, int]:
     return kernel.PLAIN, 1
 
 
-# ---- a break that has been told, as words ----
+# ---- a break that was reported, as words ----
 
 
 def _as_words(broken: Broken) -> Words:

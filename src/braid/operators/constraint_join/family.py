@@ -54,7 +54,7 @@ def _growing_lines(spec: GrowingJoinSpec, found: Detail, unit: str) -> Iterator[
         yield from constraint_lines(found)
     else:
         yield from window_join_lines(spec, found, unit)
-        yield f"too little is held to use constraints: less than {found['aside_above']:,} bytes"
+        yield f"too little is held to use constraints: less than {found['spill_above']:,} bytes"
 
 
 def _watch_lines(spec: DeclaredWatchSpec, found: Detail, unit: str) -> Iterator[str]:

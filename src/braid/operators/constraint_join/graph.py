@@ -1,8 +1,8 @@
-"""What the join graph tells of rows: which are of one key, and which inputs decide about others."""
+"""The join graph: which keys are unique, and which inputs decide about the rows of others."""
 
 from __future__ import annotations
 
-from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.kernels.records import CONFIRMED
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.violations import Breaks
 
@@ -23,12 +23,12 @@ class Graph:
         if declared:
             return False
         record = self._held.indexes[index]
-        return bool(record[stores.SEEN] >= _SEEN and not record[stores.EQUALS])
+        return bool(record["seen"] >= _SEEN and not record["duplicates"])
 
     def refuses(self, index: int) -> bool:
         """Whether nobody need wait for the row of a key once WHERE has refused one: the key was
         declared, or all rows with it were observed for as long as others wait for them."""
-        proved = bool(self._held.indexes[index, stores.KEYS_PROVED])
+        proved = bool(self._held.indexes["observed"]["complete"][index])
         return self.is_one(index, declared=not proved)
 
     def reached(self, number: int, *, declared: bool) -> set[int]:
@@ -45,9 +45,9 @@ class Graph:
         """The edges of an input whose other inputs decide together whether it is still needed, and
         whether one of them does alone (theorem 5.2)."""
         edges = self._held.edges[number]
-        covers = self._held.stores[:, stores.COVERS]
+        covers = self._held.stores["one_result"]
         for place, edge in enumerate(edges):
-            if covers[edge.second] == stores.DONE_WITH:
+            if covers[edge.second] == CONFIRMED:
                 return [place], True
         parents = [
             place for place, edge in enumerate(edges) if self.is_one(edge.own, declared=False)

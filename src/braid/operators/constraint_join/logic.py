@@ -1,7 +1,7 @@
-"""A join that holds what can still join: see `docs/constraints.md`.
+"""A join that evicts rows which can't join any more: see `docs/constraints.md`.
 
-The law: what it has put out up to an instant, for Istream, is what comes to the product of its
-windows; with rows that are dropped instead of put aside, a part of that.
+The law: its output up to an instant, for Istream, is what comes to the product of its windows; if rows
+are dropped instead of spilled, a part of that.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
 from braid.errors import damaged
-from braid.jit import memory
 from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels.join import pass_time, run
+from braid.jit.vector import take_words
+from braid.operators.constraint_join.fields import read_fields, write_fields
+from braid.operators.constraint_join.kernels.join import TAKEN, WANTED, pass_time, run
+from braid.operators.constraint_join.kernels.records import Tail
 from braid.operators.constraint_join.output import Output
-from braid.operators.constraint_join.passthrough import Resting
-from braid.operators.constraint_join.result_expiry import Going
+from braid.operators.constraint_join.passthrough import Passthrough
+from braid.operators.constraint_join.result_expiry import ResultExpiry
 from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
-from braid.operators.constraint_join.spill.rows import Aside
+from braid.operators.constraint_join.spill.rows import SpilledRows
 from braid.operators.constraint_join.state import SAVED, Stores
-from braid.operators.constraint_join.watch.cost_probe import Look
+from braid.operators.constraint_join.watch.cost_probe import CostProbe
 from braid.operators.constraint_join.watch.loss_estimate import Lossy
 from braid.operators.constraint_join.watch.report import Broken
 from braid.operators.constraint_join.watch.watch import Watch
@@ -44,14 +44,12 @@ from braid.operators.join.window_join import WindowJoinLogic
 from braid.operators.window.logic import last_order, seen_since
 from braid.plan.layout import Layout
 
-#: Events after which it is looked after what is held.
+#: The events after which Python collects and writes rows.
 _ROUND = 4096
-#: Where it is said of an input how long its rows are, how large its window is, and if of rows.
-_WINDOW = [stores.WIDTH, stores.SIZE, stores.BY_ROWS]
 
 
 class ConstraintJoinLogic(OneForAll, UsesConstraints):
-    """One join with its windows and constants, of all queries that have the same."""
+    """One join with its windows and constants, for all queries that have the same."""
 
     takes_sets = False
     takes_bits = False
@@ -65,28 +63,27 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         self._keys = keys_of(spec)
         self._held = Stores(spec, self._keys)
         self._frame = self._held.frame
-        self._aside = [Aside(self._held, number) for number in range(len(spec.inputs))]
+        self._spilled = [SpilledRows(self._held, number) for number in range(len(spec.inputs))]
         self._compile()
         by_time = [w.size for w in spec.windows if w.kind == "range"]
         by_rows = [w.size for w in spec.windows if w.kind == "rows"]
-        self._going: Going | None = None
+        self._expiries: ResultExpiry | None = None
         if by_time or by_rows:
             longest = max(by_time) if by_time else None
-            self._going = Going(spec.output, longest, by_rows, context.values)
-        self._frame[frames.GOING] = self._going is not None
-        self._frame[frames.GOING_WORDS] = 1 + len(by_rows)
-        self._frame[frames.SPILLS] = spec.mode is ConstraintMode.EXACT
-        self._frame[frames.BUDGET] = _ROUND
+            self._expiries = ResultExpiry(spec.output, longest, by_rows, context.values)
+            self._frame.expiry_words = 1 + len(by_rows)
+        self._frame.spills = spec.mode is ConstraintMode.EXACT
+        self._frame.budget = _ROUND
         self._watch = Watch(spec, self._held, self._keys, context.watching)
-        self._look = Look(self._held, self._watch, context.watching.worth)
-        self._resting: Resting | None = None
-        #: Whether events are handed over: they are as they were, and nothing leaves because of them.
+        self._probe = CostProbe(self._held, self._watch, context.watching.worth)
+        self._passthrough: Passthrough | None = None
+        #: Whether events are handed over from the plain join: then no row leaves because of them.
         self._is_taking = False
         exact = spec.mode is ConstraintMode.EXACT
-        above = context.aside_above if exact else 0
+        above = context.spill_above if exact else 0
         may_rest = not spec.declared and spec.netted and (above or context.watching.worth)
         if plain is not None or may_rest:
-            self._resting = self._rest(plain)
+            self._passthrough = self._rest(plain)
             self._watch.drop_tables()
         elif not spec.declared and above:
             self._watch.rest()
@@ -105,54 +102,54 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
         if self.stopped or self._never:
             return Batch(np.empty((0, width), np.int64))
         started, came = thread_time(), sum(len(batch.rows) for batch in inputs)
-        if self._resting is not None:
-            found = self._plain(self._resting, inputs, bound)
-            self._look.plain.note(came, thread_time() - started)
+        if self._passthrough is not None:
+            found = self._plain(self._passthrough, inputs, bound)
+            self._probe.plain.note(came, thread_time() - started)
             return found
         out = self._joined(inputs, bound)
-        self._look.events += came
-        self._look.own.note(came, thread_time() - started)
+        self._probe.events += came
+        self._probe.own.note(came, thread_time() - started)
         may_rest = self._spec.netted and not self._spec.declared and not self.stopped
-        if may_rest and not self._look.is_worth_it(self.state_bytes):
+        if may_rest and not self._probe.is_worth_it(self.state_bytes):
             self._go_back()
         return Batch(out)
 
     # ---- without constraints ----
 
-    def _rest(self, plain: WindowJoinLogic | None = None) -> Resting:
-        return Resting(self._spec, plain or plain_join(self._spec.plain, self._context))
+    def _rest(self, plain: WindowJoinLogic | None = None) -> Passthrough:
+        return Passthrough(self._spec, plain or plain_join(self._spec.plain, self._context))
 
-    def _plain(self, resting: Resting, inputs: Sequence[Batch], bound: int) -> Batch:
-        """Join as if there were no constraints, and look whether they would be worth it."""
-        rows = resting.on_batch(inputs, bound).rows
-        self.stopped = dict(resting.stopped)
-        if self._going is not None and not self._going.is_empty:
-            rows = self._going.lessen(rows, bound)
+    def _plain(self, passthrough: Passthrough, inputs: Sequence[Batch], bound: int) -> Batch:
+        """Join as if there were no constraints, and sample whether they would be worth it."""
+        rows = passthrough.on_batch(inputs, bound).rows
+        self.stopped = dict(passthrough.stopped)
+        if self._expiries is not None and not self._expiries.is_empty:
+            rows = self._expiries.cancel(rows, bound)
         exact = self._spec.mode is ConstraintMode.EXACT
-        little = exact and resting.nbytes <= self._context.aside_above
-        if self.stopped or (little and not self._look.is_on):
+        little = exact and passthrough.nbytes <= self._context.spill_above
+        if self.stopped or (little and not self._probe.is_on):
             return Batch(rows)
         if not self._context.watching.worth:
-            self._wake(resting)
+            self._wake(passthrough)
             return Batch(rows)
-        if self._look.passes_over([len(batch) for batch in inputs]):
+        if self._probe.passes_over([len(batch) for batch in inputs]):
             return Batch(rows)
         own = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
         results = int(np.maximum(rows[:, -1], 0).sum())
-        if self._look.observe(own, bound, results, resting.counts):
-            self._wake(resting)
+        if self._probe.observe(own, bound, results, passthrough.counts):
+            self._wake(passthrough)
         return Batch(rows)
 
-    def _wake(self, resting: Resting) -> None:
-        """Take what the plain join holds; what comes of it is known, but not when it goes."""
-        rows, bytes_ = resting.rows, resting.nbytes
-        self._resting = None
-        if self._look.is_on:
-            self._look.end()
+    def _wake(self, passthrough: Passthrough) -> None:
+        """Take the rows of the plain join. Their results are known, but not when these expire."""
+        rows, bytes_ = passthrough.rows, passthrough.nbytes
+        self._passthrough = None
+        if self._probe.is_on:
+            self._probe.end()
         self._watch.make_tables()
-        self._look.leave_plain(bytes_, sum(map(len, rows)))
-        # Events that it has refused are among those that came, and not among those that it holds.
-        arrived = self._held.stores[:, stores.ARRIVALS]
+        self._probe.leave_plain(bytes_, sum(map(len, rows)))
+        # Events that WHERE rejected are among those that came, and not among those that are held.
+        arrived = self._held.stores["arrivals"]
         arrived -= [min(len(own), n) for own, n in zip(rows, arrived.tolist(), strict=True)]
         self._take_over(rows)
 
@@ -165,42 +162,42 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             self._is_taking = False
 
     def _go_back(self) -> None:
-        """Join without constraints again, with all that is held in memory and aside."""
-        now, held = int(self._frame[frames.NOW]), self._held.stores[:, stores.COUNT].sum()
-        if held + sum(self._held.stores[:, stores.ASIDE]) > self._context.instance_budget // 2:
+        """Join without constraints again, with all rows in memory and on disk."""
+        now, held = self._frame.now, self._held.stores["count"].sum()
+        if held + sum(self._held.stores["spilled"]) > self._context.instance_budget // 2:
             return
-        rows = [self._rows_of(number, now) for number in range(len(self._aside))]
-        resting = self._rest()
-        resting.take(rows, now)
-        for number, aside in enumerate(self._aside):
+        rows = [self._rows_of(number, now) for number in range(len(self._spilled))]
+        passthrough = self._rest()
+        passthrough.take(rows, now)
+        for number, spilled in enumerate(self._spilled):
             self._held.forget(number)
-            aside.forget()
-        assert self._going is not None
+            spilled.forget()
+        assert self._expiries is not None
         if self._spec.mode is not ConstraintMode.EXACT:
             # Of results whose rows are all there, the plain join knows when they go.
-            before = self._going.entries()
-            self._going.forget()
-            self._frame[frames.NOW] = -(2**63)
-            arrived = self._held.stores[:, stores.ARRIVALS].copy()
+            before = self._expiries.entries()
+            self._expiries.forget()
+            self._frame.now = -(2**63)
+            arrived = self._held.stores["arrivals"].copy()
             self._watch.forget_results()
             self._take_over(rows)
-            self._held.stores[:, stores.ARRIVALS] = arrived
-            self._going.keep_others(before, self._going.entries())
-            for number in range(len(self._aside)):
+            self._held.stores["arrivals"] = arrived
+            self._expiries.keep_others(before, self._expiries.entries())
+            for number in range(len(self._spilled)):
                 self._held.forget(number)
         else:
-            self._going.forget()
-        self._frame[frames.NOW] = -(2**63)
-        self._look.return_to_plain(sum(map(len, rows)))
+            self._expiries.forget()
+        self._frame.now = -(2**63)
+        self._probe.return_to_plain(sum(map(len, rows)))
         self._watch.drop_tables()
-        self._resting = resting
+        self._passthrough = passthrough
 
     def _rows_of(self, number: int, now: int) -> Rows:
-        """The events of an input, in memory and aside, the oldest first."""
-        parts = [self._held.records(number), self._aside[number].records(now)]
+        """The events of an input, in memory and on disk, the oldest first."""
+        parts = [self._held.records(number), self._spilled[number].records(now)]
         width = self._spec.inputs[number].layout.width
         records = np.concatenate(parts)
-        order = np.argsort(records[:, width + stores.NUMBER], kind="stable")
+        order = np.argsort(records[:, width + Tail.word("number")], kind="stable")
         return np.ascontiguousarray(records[order, :width])
 
     # ---- with constraints ----
@@ -208,28 +205,22 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
     def _joined(self, inputs: Sequence[Batch], bound: int) -> Rows:
         width = self._spec.output.layout.width
         rows = [self._in_order(number, batch) for number, batch in enumerate(inputs)]
-        before = self._held.stores[:, stores.ARRIVALS].copy()
-        for feed, own in zip(self._held.feeds, rows, strict=True):
-            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
-            feed[frames.FEED_ROW] = 0
-        self._held.known.begin()
+        before = self._held.stores["arrivals"].copy()
+        self._held.feed(rows)
         frame = self._frame
-        frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
+        frame.strings = address(self._context.values.strings.description)
         self._run()
         pass_time(frame, bound)
-        for aside in self._aside:
-            aside.pass_time(bound)
+        for spilled in self._spilled:
+            spilled.pass_time(bound)
         self._tend()
-        out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
-        out = out.reshape(-1, width)
-        if self._going is not None:
-            words = int(frame[frames.GOING_WORDS])
-            at = frame[frames.GOING_AT]
-            leaves = memory.taken(at, len(out) * words).reshape(-1, words)
+        out = take_words(frame.out).reshape(-1, width)
+        frame.out_rows = 0
+        if self._expiries is not None:
+            leaves = take_words(frame.expiries).reshape(-1, frame.expiry_words)
             by_rows = [i for i, w in enumerate(self._spec.windows) if w.kind == "rows"]
             ends = [(int(before[i]), rows[i][:, 1]) for i in by_rows]
-            out = self._going.news(out, leaves, bound, ends)
-        frame[[frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM, frames.GOING_AT]] = 0
+            out = self._expiries.without_cancelled(out, leaves, bound, ends)
         return out
 
     def _in_order(self, number: int, batch: Batch) -> Rows:
@@ -245,9 +236,9 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
             started = thread_time()
             status = run(self._frame, self._residual)
             self._watch.choice.seconds += thread_time() - started
-            if status == 0:
+            if status == TAKEN:
                 return
-            if status == 1:
+            if status == WANTED:
                 self._bring_back()
             else:
                 self._tend()
@@ -255,33 +246,33 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
                     return
 
     def _bring_back(self) -> None:
-        """Take rows into memory that an event asks for, and remember that no more are aside."""
-        index = int(self._frame[frames.WANTED_INDEX])
-        hash_ = int(self._frame[frames.WANTED_HASH])
-        aside = self._aside[int(self._held.indexes[index, stores.INDEX_STORE])]
-        aside.bring_back(index, hash_, int(self._frame[frames.NOW]))
-        event = tuple(self._held.feeds[:, frames.FEED_ROW].tolist())
-        self._held.known.note(index, hash_, event)
-        self._held.point_known()
+        """Reload the rows that an event looks up, and remember that no more are on disk."""
+        index = self._frame.wanted_index
+        hash_ = self._frame.wanted_hash
+        spilled = self._spilled[int(self._held.indexes["store"][index])]
+        spilled.bring_back(index, hash_, self._frame.now)
+        event = tuple(self._held.feeds["row"].tolist())
+        self._held.absent.note(index, hash_, event)
+        self._held.point_absent()
 
     def _tend(self) -> None:
-        """Let constraints act on what is held, and write what is to be aside."""
-        if not self._watch.is_awake and self._held.nbytes > self._context.aside_above:
+        """Evict rows, and write evicted rows to disk."""
+        if not self._watch.is_awake and self._held.nbytes > self._context.spill_above:
             self._watch.resume()
         if self._watch.is_awake and not self._is_taking:
             self._watch.act()
-            for aside in self._aside:
-                aside.write()
+            for spilled in self._spilled:
+                spilled.write()
         self._held.tidy()
-        held = int(self._held.stores[:, stores.COUNT].sum())
+        held = int(self._held.stores["count"].sum())
         if held > self._context.instance_budget:
-            self._give_up(int(self._frame[frames.NOW]))
+            self._give_up(self._frame.now)
 
     def _give_up(self, at: int) -> None:
-        self.stopped, self._resting = {0: at}, None
-        for number, aside in enumerate(self._aside):
+        self.stopped, self._passthrough = {0: at}, None
+        for number, spilled in enumerate(self._spilled):
             self._held.forget(number)
-            aside.forget()
+            spilled.forget()
 
     @property
     def mode(self) -> ConstraintMode:
@@ -309,123 +300,126 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
     @property
     def instances(self) -> int:
         """Rows in memory."""
-        if self._resting is not None:
-            return sum(self._resting.counts)
-        return int(self._held.stores[:, stores.COUNT].sum())
+        if self._passthrough is not None:
+            return sum(self._passthrough.counts)
+        return int(self._held.stores["count"].sum())
 
     @property
     def state_bytes(self) -> int:
-        rest = 0 if self._going is None else self._going.nbytes
-        rest += 0 if self._resting is None else self._resting.nbytes
-        return self._held.nbytes + rest + sum(a.nbytes for a in self._aside) + self._watch.nbytes
+        rest = 0 if self._expiries is None else self._expiries.nbytes
+        rest += 0 if self._passthrough is None else self._passthrough.nbytes
+        return self._held.nbytes + rest + sum(a.nbytes for a in self._spilled) + self._watch.nbytes
 
     @property
     def index_bytes(self) -> int:
         return 0
 
     def snapshot(self) -> State:
-        now = int(self._frame[frames.NOW])
-        state: State = {STORES: np.append(self._held.stores[:, SAVED].ravel(), now)}
-        for number, aside in enumerate(self._aside):
+        now = self._frame.now
+        state: State = {STORES: np.append(read_fields(self._held.stores, SAVED).ravel(), now)}
+        for number, spilled in enumerate(self._spilled):
             state[f"rows{number}"] = self._held.records(number)
-            state[f"aside{number}"] = aside.records(now)
-        if self._going is not None:
-            for number, entries in enumerate(self._going.saved()):
+            state[f"aside{number}"] = spilled.records(now)
+        if self._expiries is not None:
+            for number, entries in enumerate(self._expiries.saved()):
                 state[f"going{number}"] = entries
         state |= self._watch.saved()
-        state["look"] = self._look.state()
+        state["look"] = self._probe.state()
         budget = self._context.instance_budget
         state["stopped"] = np.array([w for at in self.stopped.values() for w in (at, budget)])
-        if self._resting is not None:
-            state |= self._resting.snapshot()
+        if self._passthrough is not None:
+            state |= self._passthrough.snapshot()
         return state
 
     def restore(self, state: State) -> None:
-        if self._look.is_on:
-            self._look.end()
+        if self._probe.is_on:
+            self._probe.end()
         if any(name.startswith(PLAIN) for name in state):
             self._restore_plain(state)
         else:
-            self._resting = None
+            self._passthrough = None
             self._restore_rows(state)
         self.stopped = {}
         if STORES not in state:
             return  # of a plain join that has not grown
-        self._look.take(state["look"])
+        self._probe.take(state["look"])
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
 
     def _restore_plain(self, state: State) -> None:
-        """Go on as the plain join if that is still asked for; what was looked at is begun anew."""
-        resting = self._resting or self._rest()
-        resting.restore(state)
+        """Go on as the plain join if that is still wanted; a sample starts again."""
+        passthrough = self._passthrough or self._rest()
+        passthrough.restore(state)
         if STORES in state:
             self._take_counts(state)
-        if self._resting is None:
-            self._wake(resting)
+        if self._passthrough is None:
+            self._wake(passthrough)
 
     def _take_counts(self, state: State) -> None:
         """What is known of events besides those that are held."""
-        self._held.stores[:, stores.ARRIVALS] = self._arrived(state)
-        self._take_going(state)
+        self._held.stores["arrivals"] = self._arrived(state)
+        self._take_expiries(state)
         self._watch.take_loss(state)
 
     def _arrived(self, state: State) -> Words:
         """How many events have come to each input."""
         saved = state[STORES]
-        checks.sized(saved, len(self._aside) * len(SAVED) + 1, "what was counted of inputs")
+        checks.sized(saved, len(self._spilled) * len(SAVED) + 1, "what was counted of inputs")
         arrived: Words = saved[:-1].reshape(-1, len(SAVED))[:, 0]
         checks.within(arrived, 0, checks.NUMBERS, "numbers of events")
         return arrived
 
     def _restore_rows(self, state: State) -> None:
         saved, arrived = state[STORES], self._arrived(state)
-        self._frame[frames.NOW] = saved[-1]
-        self._held.stores[:, SAVED] = saved[:-1].reshape(len(self._aside), len(SAVED))
-        for number, aside in enumerate(self._aside):
-            record = int(self._held.stores[number, stores.RECORD])
+        self._frame.now = saved[-1]
+        write_fields(self._held.stores, SAVED, saved[:-1])
+        for number, spilled in enumerate(self._spilled):
+            record = int(self._held.stores["record_words"][number])
             self._held.forget(number)
-            aside.forget()
+            spilled.forget()
             rows = checks.table(state, f"rows{number}", record)
             others = checks.table(state, f"aside{number}", record)
             self._check_numbers(number, int(arrived[number]), rows, others)
             self._held.take(number, rows, oldest=False)
-            aside.add(others)
-        self._take_going(state)
+            spilled.add(others)
+        self._take_expiries(state)
         self._watch.take(state)
 
-    def _check_numbers(self, number: int, arrived: int, rows: Rows, aside: Rows) -> None:
+    def _check_numbers(self, number: int, arrived: int, rows: Rows, spilled: Rows) -> None:
         """Rows are of events that have come and, of a window by rows, of the last ones."""
-        width, size, by_rows = self._held.stores[number, _WINDOW].tolist()
+        store = self._held.stores[number]
+        width, size, by_rows = store[["width", "size", "by_rows"]].tolist()
         first = max(arrived - size, 0) if by_rows and size >= 0 else 0
-        for records in (rows, aside):
-            numbers = records[:, width + stores.NUMBER]
+        for records in (rows, spilled):
+            numbers = records[:, width + Tail.word("number")]
             checks.within(numbers, first + 1, arrived + 1, "numbers of events")
-        if (np.diff(rows[:, width + stores.NUMBER]) <= 0).any():
+        if (np.diff(rows[:, width + Tail.word("number")]) <= 0).any():
             raise damaged("rows are not in the order in which they came")
 
-    def _take_going(self, state: State) -> None:
-        if self._going is not None:
+    def _take_expiries(self, state: State) -> None:
+        if self._expiries is not None:
             names = sorted(name for name in state if name.startswith("going"))
-            arrivals = self._held.stores[:, stores.ARRIVALS].tolist()
+            arrivals = self._held.stores["arrivals"].tolist()
             by_rows = [
                 n for n, w in zip(arrivals, self._spec.windows, strict=True) if w.kind == "rows"
             ]
-            self._going.take([state[name] for name in names], by_rows)
+            self._expiries.take([state[name] for name in names], by_rows)
 
     def held(self) -> Held | None:
-        """All rows that are held, in memory and aside, with the columns that have codes."""
-        if self._resting is not None:
-            return self._resting.held()
+        """All rows, in memory and on disk, with the columns that have codes."""
+        if self._passthrough is not None:
+            return self._passthrough.held()
         carried = self._carried()
         if not carried:
             return None
         layout = Layout(tuple(name for _, _, name in carried))
         types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
-        now = int(self._frame[frames.NOW])
+        now = self._frame.now
         parts = []
-        for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
-            rows = np.concatenate([self._held.records(number), aside.records(now)])
+        for number, (shape, spilled) in enumerate(
+            zip(self._spec.inputs, self._spilled, strict=True)
+        ):
+            rows = np.concatenate([self._held.records(number), spilled.records(now)])
             out = np.zeros((len(rows), layout.width), np.int64)
             for target, (i, column, _) in enumerate(carried):
                 mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
@@ -448,15 +442,17 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
 
     def replace_held(self, rows: Rows) -> None:
         """Take rows back with new codes: hashes of keys are others then."""
-        if self._resting is not None:
-            self._resting.replace_held(rows)
+        if self._passthrough is not None:
+            self._passthrough.replace_held(rows)
             return
         carried = self._carried()
         base = Layout(tuple(name for _, _, name in carried)).base
-        now, first = int(self._frame[frames.NOW]), 0
-        for number, (shape, aside) in enumerate(zip(self._spec.inputs, self._aside, strict=True)):
+        now, first = self._frame.now, 0
+        for number, (shape, spilled) in enumerate(
+            zip(self._spec.inputs, self._spilled, strict=True)
+        ):
             own = [(t, c) for t, (i, c, _) in enumerate(carried) if i == number]
-            parts = [self._held.records(number), aside.records(now)]
+            parts = [self._held.records(number), spilled.records(now)]
             for records in parts:
                 last = first + len(records)
                 for target, column in own:
@@ -464,37 +460,37 @@ class ConstraintJoinLogic(OneForAll, UsesConstraints):
                 first = last
             if own:
                 self._held.forget(number)
-                aside.forget()
+                spilled.forget()
                 self._held.take(number, parts[0], oldest=False)
-                aside.add(parts[1])
+                spilled.add(parts[1])
 
     def forget_codes(self) -> None:
         """Constants keep their codes, and rows are given back with new ones."""
-        if self._look.is_on:
-            # It begins anew: what is looked at is not given back.
-            self._look.end()
+        if self._probe.is_on:
+            # The sample starts again: its rows are not given back.
+            self._probe.end()
         self._watch.forget_codes()
 
     def describe(self) -> dict[str, Any]:
-        names = [stores.COUNT, stores.ASIDE, stores.EVICTED, stores.RETURNS, stores.PEAK]
-        held = self._held.stores[:, names].tolist()
+        names = ["count", "spilled", "evicted", "returned", "peak"]
+        held = self._held.stores[names].tolist()
         found = self._watch.describe()
-        if self._resting is not None:
-            held = [[rows, 0, 0, 0, rows] for rows in self._resting.counts]
+        if self._passthrough is not None:
+            held = [[rows, 0, 0, 0, rows] for rows in self._passthrough.counts]
             found |= {"one_result": [False for _ in held], "constraints": []}
         return {
             "mode": self._spec.mode.value,
-            "watches": self._watch.is_awake and self._resting is None,
-            "looks": self._look.is_on,
-            "looked_in_vain": self._look.vain,
-            "aside_above": self._context.aside_above,
+            "watches": self._watch.is_awake and self._passthrough is None,
+            "looks": self._probe.is_on,
+            "looked_in_vain": self._probe.vain,
+            "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
             "inputs": [
                 {"rows": n, "aside": a, "evicted": e, "returned": r, "most": m}
                 for n, a, e, r, m in held
             ],
-            "file_bytes": sum(aside.file_bytes for aside in self._aside)
-            + (0 if self._going is None else self._going.file_bytes),
+            "file_bytes": sum(spilled.file_bytes for spilled in self._spilled)
+            + (0 if self._expiries is None else self._expiries.file_bytes),
             **found,
         }
 

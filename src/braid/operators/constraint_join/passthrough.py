@@ -1,9 +1,9 @@
-"""A join with constraints that holds too little to care: the plain join over windows by time.
+"""A constraint join that holds few rows: it passes events through to the plain join.
 
-While memory is no matter, nothing is gained by looking after constraints, so nothing is spent on
-it: events go to the same m-op that they would go to if there were no constraints. When it holds
-too much its events are handed over, the oldest first, and taken as if they came now; what is
-found of them has been put out already.
+While few rows are held, constraints save nothing, so they cost nothing either: events go to the m-op that
+they would go to without constraints. When the plain join holds too much, it hands its events over, the
+oldest first. The constraint join takes them as if they came now, and discards their results, which are
+known already.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from braid.operators.join.growing import plain_state, restore_plain
 from braid.operators.join.window_join import WindowJoinLogic
 
 
-class Resting:
+class Passthrough:
     """The plain join of one member."""
 
     def __init__(self, spec: ConstraintJoinSpec, join: WindowJoinLogic) -> None:

@@ -1,8 +1,8 @@
-"""Joins that use constraints (`operators/constraint_join/rules.py`): which relations they can be of, and their inputs.
+"""Plans constraint joins (`rules.py`): which relations they can join, and their inputs.
 
-The windows are inside the join. What is asked of one input alone is asked below it where a refused
-event is nothing to the join; else it is computed as a column of the event, which counts for a window
-by rows all the same, and tells whoever waits for it not to wait any longer.
+The windows are inside the join. A condition on one input alone is below the join if rejected events
+don't matter to it. Otherwise it is computed as a column of the event: a rejected event counts for a window
+by rows, and rows that wait for it can leave.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def may_use_changes(walk: Planning, join: Join, sides: Sides) -> bool:
     mode = walk.constraints[0]
     if not walk.has_rule("k_join") or mode is ConstraintMode.OFF:
         return False
-    # What others could share is not given up for what may never be put aside.
+    # A join that others could share isn't given up for rows that may never be spilled.
     may = walk.is_alone or (mode is ConstraintMode.MONITORED and not has_parameters(join))
     return may and can_be_hashed(join, sides)
 

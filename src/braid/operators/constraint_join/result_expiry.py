@@ -1,9 +1,9 @@
-"""Results that are there: an equal one that comes when one of them goes is no news.
+"""When results expire: an equal result that comes at that instant is not new to Istream.
 
 Istream compares the rows of an instant with those of the instant before, by value. A join that has
-dropped the events of a result cannot find out when it goes. So of every result a hash of its values
-is kept with the instant at which it goes: for windows by time that is known when it comes; for one
-by rows, the number of the event that will push it out is.
+dropped the events of a result can't find out when the result expires. So it keeps a hash of the values
+of every result with the instant at which the result expires. For windows by time that instant is known
+when the result comes. For a window by rows, the number of the event that pushes the row out is known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from braid.operators.constraint_join.kernels.result_expiry import (
     drop_equal,
     go_once,
 )
-from braid.operators.constraint_join.spill.file import Place, Scratch
+from braid.operators.constraint_join.spill.file import Place, SpillFile
 from braid.operators.core import checks
 from braid.operators.core.columns import Rows, nulls_of
 from braid.operators.core.values import Values, Words
@@ -42,7 +42,7 @@ class Calendar:
     What is due later is in a file, but for the last few of each part.
     """
 
-    def __init__(self, span: int, width: int, file: Scratch) -> None:
+    def __init__(self, span: int, width: int, file: SpillFile) -> None:
         self._span, self._width, self._file = max(1, span), width, file
         self._parts: dict[int, list[Words]] = {}
         self._written: dict[int, list[Place]] = {}
@@ -114,13 +114,13 @@ class Calendar:
 _SPARSE, _SPARE = 8, 1024
 
 
-class Going:
+class ResultExpiry:
     """The results of one join, until they go. `sizes`: the longest window by time (None: none),
     and those by rows."""
 
     def __init__(self, shape: Shape, time: int | None, rows: Sequence[int], values: Values) -> None:
         self._shape, self._values = shape, values
-        self._file = Scratch()
+        self._file = SpillFile()
         spans = [0 if time is None else time, *rows]
         self._width = 2 if len(spans) == 1 else 3
         self._calendars = [Calendar(s // _PARTS, self._width, self._file) for s in spans]
@@ -155,7 +155,7 @@ class Going:
 
     # ---- coming and going ----
 
-    def news(
+    def without_cancelled(
         self, rows: Rows, leaves: Words, bound: int, ends: Sequence[tuple[int, Words]]
     ) -> Rows:
         """What is left of results that come if equal ones go at the same instant.
@@ -179,12 +179,14 @@ class Going:
                 now = own < min(limits[place], _NEVER)
                 soon[place] = entries[now]
                 calendar.add(entries[~now & (own < _NEVER)])
-        going = self._going(limits, soon, ends)
-        if not len(rows) or not len(going):
+        expired = self._expired(limits, soon, ends)
+        if not len(rows) or not len(expired):
             return rows
-        return rows[drop_equal(hashes, rows[:, 1].copy(), going[:, 1].copy(), going[:, 0].copy())]
+        return rows[
+            drop_equal(hashes, rows[:, 1].copy(), expired[:, 1].copy(), expired[:, 0].copy())
+        ]
 
-    def _going(
+    def _expired(
         self,
         limits: Sequence[int],
         soon: Sequence[Words | None],
@@ -200,11 +202,11 @@ class Going:
             found[place] = np.column_stack([times[due[:, 0] - before - 1], due[:, 1:]])
         if not self._many:
             return found[0]
-        going = np.concatenate(found)
-        going = going[go_once(going, self._gone, self._first)]
+        expired = np.concatenate(found)
+        expired = expired[go_once(expired, self._gone, self._first)]
         if len(self._gone) > 1024 and self._waiting < len(self._gone):
             self._forget_past()
-        return going
+        return expired
 
     @property
     def _waiting(self) -> int:
@@ -218,20 +220,22 @@ class Going:
 
     # ---- beside another join ----
 
-    def lessen(self, rows: Rows, bound: int) -> Rows:
+    def cancel(self, rows: Rows, bound: int) -> Rows:
         """Results of a join that knows itself what goes, but for what is here: each that is equal to
         one of these which goes at its instant counts one less. Windows are by time."""
-        going = self._calendars[0].due(bound)
-        if not len(going) or not len(rows):
+        expired = self._calendars[0].due(bound)
+        if not len(expired) or not len(rows):
             return rows
         weights = np.maximum(rows[:, -1], 0)
         each = np.repeat(np.arange(len(rows)), weights)
         times = rows[each, 1].copy()
-        news = drop_equal(self._hashes(rows)[each], times, going[:, 1].copy(), going[:, 0].copy())
-        if news.all():
+        kept = drop_equal(
+            self._hashes(rows)[each], times, expired[:, 1].copy(), expired[:, 0].copy()
+        )
+        if kept.all():
             return rows
         rows = rows.copy()
-        rows[:, -1] -= np.bincount(each[~news], minlength=len(rows))
+        rows[:, -1] -= np.bincount(each[~kept], minlength=len(rows))
         return rows[rows[:, -1] != 0]
 
     def forget(self) -> None:

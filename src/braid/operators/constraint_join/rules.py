@@ -1,12 +1,12 @@
-"""k_join: a join that is alone with its streams holds what can still join, and puts the rest aside.
+"""k_join: if only one query joins some streams, the join evicts rows that can no longer match.
 
     A -> window 1 h -\\                     A -\\
     B -> window 1 h --> join a = b -> Q  =>  B --> join a = b, windows inside -> Q
 
-For a join that Istream is asked of, over windows by time, by rows or without end, of streams that no
-other query joins: many such joins are better off sharing what they hold (`s_window_join`). Once a query has such a join it keeps it, whoever comes later. Rows that have had
-their only partner, or whose partner will not come any more, leave memory before they leave the
-window; see `docs/constraints.md`.
+For a join under Istream, over windows by time, by rows or without end, of streams that no other query
+joins: many such joins share their rows instead (`s_window_join`). A query that has such a join keeps it
+when others come later. Rows that have had their only partner, or whose partner will not come any more,
+leave memory before they leave the window; see `docs/constraints.md`.
 
 >>> K_JOIN.name
 'k_join'

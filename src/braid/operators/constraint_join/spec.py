@@ -10,11 +10,10 @@ from braid.algebra.constraints import Constraint, ConstraintMode
 from braid.operators.join.spec import PLAIN, GrowingJoinSpec, JoinSpec
 from braid.plan.specs import Spec
 
-#: The column of an input that says whether WHERE keeps a row, and what its own order columns begin
-#: with.
+#: The column of an input that says whether WHERE keeps a row, and the prefix of its own order columns.
 KEEPS = "__keeps"
 ORDER = "__order_"
-#: The name of what is saved of every input.
+#: The name under which the counts of every input are saved.
 STORES = "k_stores"
 
 
@@ -40,20 +39,20 @@ CHANGES = WindowInside("changes")
 
 @dataclass(frozen=True)
 class ConstraintJoinSpec(JoinSpec):
-    """What comes to the combinations of events that are in the windows, under an Istream.
+    """The combinations of events in the windows that come, under an Istream.
 
-    The inputs are streams; an event that WHERE refuses comes as well, with `keeps` saying so, since
-    it counts for windows by rows and tells others that they wait in vain. There is one member, or
-    several that are the same: constants are part of the residual. `names`: the stream of each input
-    and what its columns are called there, as far as they are attributes of it; `declared`: the
-    constraints of these streams. The output has only what comes, less what goes at the same instant.
+    The inputs are streams. An event that WHERE rejects arrives as well, and `keeps` says so: it counts
+    for windows by rows, and rows that wait for it can leave. There is one member, or several that are the
+    same: constants are part of the residual. `names`: the stream of each input and the names of its
+    columns there, as far as they are attributes of it; `declared`: the constraints of these streams. The
+    output has only what comes, less what goes at the same instant.
 
-    If the inputs are relations (`changes`, all of them), they come and go with weights as in a
-    `JoinSpec`, and so does the output: whoever reads it gets all that goes, unless only what comes
-    is asked (`only_coming`).
+    If the inputs are relations (`changes`, all of them), their rows come and go with weights as in a
+    `JoinSpec`, and so does the output: it has all that goes, unless it is read for what comes only
+    (`only_coming`).
 
-    `netted`: where all windows are by time and a `WindowJoinSpec` could be there instead, what that
-    would have; while little is held, that join is run.
+    `netted`: if all windows are by time and a `WindowJoinSpec` could be there instead, what that would
+    have; while few rows are held, that join runs.
     """
 
     windows: tuple[WindowInside, ...] = ()

@@ -1,4 +1,4 @@
-"""What a join with constraints holds in memory: stores and indexes, and the frame of its loop."""
+"""The memory of a constraint join: stores and indexes, and the frame of its loop."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braid.jit import memory
-from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import record_copies as holdings
-from braid.operators.constraint_join.kernels import store as stores
+from braid.jit import memory, records
+from braid.jit.hash_table import TwoWayLink
+from braid.operators.constraint_join.fields import Records
+from braid.operators.constraint_join.kernels import record_copies as copies
+from braid.operators.constraint_join.kernels.records import Edge as EdgeRecord
+from braid.operators.constraint_join.kernels.records import Frame, Index, Neighbours, Tail
 from braid.operators.constraint_join.probes import ProbedStores
 from braid.operators.constraint_join.spec import KEEPS, ConstraintJoinSpec
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
 from braid.operators.join.probe_orders import Key, Lookup
 
-#: Words that are saved of a store: events so far, the last one that has left its window, whether
-#: rows leave after a result, results of rows, and what has been counted.
+_LINK_WORDS = TwoWayLink.stride // 8
+#: The fields of a store that are saved.
 SAVED = [
-    stores.ARRIVALS,
-    stores.LEFT,
-    stores.COVERS,
-    stores.AGAIN,
-    stores.FIRST,
-    stores.PEAK,
-    stores.EVICTED,
-    stores.RETURNS,
+    "arrivals",
+    "last_left",
+    "one_result",
+    "further_results",
+    "first_results",
+    "peak",
+    "evicted",
+    "returned",
 ]
 
 
@@ -43,15 +44,15 @@ class Edge:
     keys: tuple[int, ...]
 
 
-class Stores(ProbedStores):
+class Stores(ProbedStores[Frame]):
     """The rows in memory, for kernels to find."""
 
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
-        super().__init__(spec, keys, frames.FRAME)
+        super().__init__(spec, keys, Frame)
         self._number_indexes()
         self._describe_stores()
         self.describe_feeds()
-        widest = max(int(w) for w in self.stores[:, stores.RECORD])
+        widest = max(int(w) for w in self.stores["record_words"])
         self.event: Words = np.zeros(widest, np.int64)
         self._plan_probes()
         self._point()
@@ -65,10 +66,10 @@ class Stores(ProbedStores):
         self._common = {pair: common for pair in pairs if (common := self._keys_of(*pair))}
         wanted |= {(b, common) for (_, b), common in self._common.items()}
         self.lookups: list[Lookup] = sorted(wanted)
-        self.indexes: Words = np.zeros((len(self.lookups), stores.INDEX_WORDS), np.int64)
+        self.indexes: Records = np.zeros(len(self.lookups), Index.dtype)
         for lookup, record in zip(self.lookups, self.indexes, strict=True):
-            record[stores.INDEX_STORE], record[stores.KEYS] = lookup[0], len(lookup[1])
-            record[stores.COLUMNS_AT] = self._kept(self._key_columns(lookup))
+            record["store"], record["keys"] = lookup[0], len(lookup[1])
+            record["columns"] = self._kept(self._key_columns(lookup))
         self.edges: list[list[Edge]] = [[] for _ in range(self.count)]
         for (a, b), common in self._common.items():
             own, other = self.lookups.index((a, common)), self.lookups.index((b, common))
@@ -80,45 +81,50 @@ class Stores(ProbedStores):
         )
 
     def _describe_stores(self) -> None:
-        self._edges: Words = np.zeros((self.count, self.count, frames.EDGE_WORDS), np.int64)
+        self._edges = np.zeros((self.count, self.count), EdgeRecord.dtype)
         for number, (shape, store) in enumerate(zip(self._spec.inputs, self.stores, strict=True)):
             own = [n for n, (input_, _) in enumerate(self.lookups) if input_ == number]
             edges, inside = self.edges[number], self._spec.windows[number]
-            record = shape.layout.width + stores.MARKS + len(edges)
-            store[stores.WIDTH], store[stores.BASE] = shape.layout.width, shape.layout.base
-            store[stores.RECORD] = record
-            store[stores.STRIDE] = 8 * (record + stores.LINKS + stores.LINK_WORDS * len(own))
-            store[stores.SIZE] = inside.size
-            store[stores.BY_ROWS] = inside.kind == "rows"
+            record_words = shape.layout.width + Tail.word("marks") + len(edges)
+            links_from = record_words + Neighbours.stride // 8
+            store["width"], store["base"] = shape.layout.width, shape.layout.base
+            store["record_words"] = record_words
+            store["slot_words"] = links_from + _LINK_WORDS * len(own)
+            store["size"] = inside.size
+            store["by_rows"] = inside.kind == "rows"
             keeps = self._spec.keeps[number]
-            store[stores.KEEPS] = shape.layout.column(KEEPS) if keeps else -1
-            store[stores.FIRST_INDEX], store[stores.INDEXES] = own[0], len(own)
-            store[stores.EDGES] = len(edges)
+            store["keeps"] = shape.layout.column(KEEPS) if keeps else -1
+            store["first_index"], store["index_count"] = own[0], len(own)
+            store["edge_count"] = len(edges)
             for place, index in enumerate(own):
-                at = record + stores.LINKS + stores.LINK_WORDS * place
-                self.indexes[index, stores.LINK_AT] = at
+                self.indexes["link_word"][index] = links_from + _LINK_WORDS * place
             for place, edge in enumerate(edges):
-                words = self._edges[number, place]
-                words[frames.EDGE_OTHER] = edge.second
-                words[frames.EDGE_INDEX], words[frames.EDGE_OWN] = edge.other, edge.own
+                record = self._edges[number, place]
+                record["other"] = edge.second
+                record["index"], record["own"] = edge.other, edge.own
                 back = [e.second for e in self.edges[edge.second]].index(number)
-                words[frames.EDGE_BACK], words[frames.EDGE_WATCH] = back, -1
+                record["back"], record["watch"] = back, -1
                 if self.is_only_way(edge):
                     having = [set(edge.keys) <= set(self.lookups[index][1]) for index in own]
-                    words[frames.EDGE_MASK] = sum(1 << k for k, has in enumerate(having) if has)
+                    record["mask"] = sum(1 << k for k, has in enumerate(having) if has)
 
     def bytes_and_time(self, rows: Words) -> float:
-        """What so many rows of each input hold if nothing lets them go: bytes, for as long as they stay."""
-        return float((rows * self.stores[:, stores.STRIDE] * self.stores[:, stores.STAYS]).sum())
+        """What so many rows of each input hold if nothing evicts them: bytes, for as long as they stay."""
+        return float((rows * self.slot_bytes * self.stores["lifetime"]).sum())
+
+    @property
+    def slot_bytes(self) -> Words:
+        """The bytes of a slot of each input."""
+        return np.asarray(8 * self.stores["slot_words"])
 
     def is_only_way(self, edge: Edge) -> bool:
         """Whether nothing but the key of an edge leads from its first input to the second: the edge is
         on no cycle of the join graph. Inputs that share one key, however many, are no cycle.
 
-        Only then a row that waits may be hidden from all other keys. Its partner looks for it as soon
-        as all that lies behind the edge is there, since every search from there to anything else goes
+        Only then a row that waits may be on disk without its other keys. Its partner looks it up as soon
+        as all rows behind the edge are there, because every search from there to other inputs goes
         through this row. On a cycle a search may go the other way round, and end there for lack of a
-        third row; that one would ask for the row by another key, and not find it.
+        third row. That one would look the row up by another key, and not find it.
         """
         members = [{n for n, columns in enumerate(k.columns) if columns} for k in self._keys]
         behind = members[edge.keys[0]]
@@ -135,58 +141,55 @@ class Stores(ProbedStores):
 
     def _point(self) -> None:
         super()._point()
-        self.frame[frames.EVENT_AT] = address(self.event)
-        self.frame[frames.EDGES_AT] = address(self._edges)
+        self.frame.event = records.Words.at(self.event)
+        self.frame.edges = EdgeRecord.at(self._edges)
 
-    def edge_words(self, number: int, place: int) -> Words:
-        """An edge of an input, as kernels see it."""
-        return self._edges[number, place]
+    def watch_edge(self, number: int, place: int, watch: int) -> None:
+        """Let a watch observe how long rows wait for the rows of an input, by an edge of it."""
+        self._edges[number, place]["watch"] = watch
 
     # ---- rows ----
 
     def forget(self, number: int) -> None:
         """Hold nothing of an input."""
-        store = self.stores[number]
-        memory.free(store[stores.SLOTS_AT])
-        store[[stores.COUNT, stores.HIGH, stores.SLOTS_AT, stores.CAPACITY]] = 0
-        store[[stores.FREE_HEAD, stores.OLDEST, stores.NEWEST]] = -1
-        holdings.compact(self.frame, number)
+        store = self.stores[number : number + 1]
+        memory.free(store["slots"][0])
+        store[["count", "high", "slots", "capacity"]] = 0
+        store[["free", "oldest", "newest"]] = -1
+        copies.compact(self.frame, number)
 
     def records(self, number: int) -> Rows:
         """All records of an input, in order of arrival."""
         store = self.stores[number]
-        out = np.empty((int(store[stores.COUNT]), int(store[stores.RECORD])), np.int64)
-        holdings.copy_records(self.frame, number, out)
+        out = np.empty((int(store["count"]), int(store["record_words"])), np.int64)
+        copies.copy_records(self.frame, number, out)
         return out
 
     def take(self, number: int, records: Rows, *, oldest: bool) -> None:
         """Hold records, given in order of arrival."""
-        holdings.take_records(self.frame, number, np.ascontiguousarray(records), int(oldest))
+        copies.take_records(self.frame, number, np.ascontiguousarray(records), int(oldest))
 
     def hashes(self, index: int, records: Rows) -> Words:
         """The hash of each record's key."""
-        return holdings.hashes(self.frame, index, np.ascontiguousarray(records), 0)
+        return copies.hashes(self.frame, index, np.ascontiguousarray(records), 0)
 
     def tidy(self) -> None:
         """Give memory back where most of it is of rows that have gone."""
         for number, store in enumerate(self.stores):
-            if store[stores.CAPACITY] > 2 * store[stores.COUNT] + 64:
-                holdings.compact(self.frame, number)
+            if store["capacity"] > 2 * store["count"] + 64:
+                copies.compact(self.frame, number)
 
     @property
     def nbytes(self) -> int:
-        slots = int((self.stores[:, stores.CAPACITY] * self.stores[:, stores.STRIDE]).sum())
-        buffers = int((self.stores[:, stores.BUFFER_ROOM] * self.stores[:, stores.RECORD]).sum())
-        heads = int((self.indexes[:, stores.MASK] + 1).sum())
-        return slots + 8 * (buffers + heads)
+        slots = int((self.stores["capacity"] * self.stores["slot_words"]).sum())
+        buffers = int(self.stores["buffer"]["room"].sum())
+        heads = int((self.indexes["chains"]["mask"] + 1).sum())
+        return 8 * (slots + buffers + heads)
 
     def release(self) -> None:
         """Give all memory back; nothing can be done with it any more."""
-        for at in self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]].ravel().tolist():
+        chains = self.indexes["chains"]
+        for at in [*self.stores["slots"].tolist(), *chains["heads"].ravel().tolist()]:
             memory.free(at)
-        for at in self.indexes[:, stores.HEADS_AT].tolist():
-            memory.free(at)
-        memory.free(self.frame[frames.DONE_AT])
-        self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]] = 0
-        self.indexes[:, stores.HEADS_AT] = 0
-        self.frame[frames.DONE_AT] = 0
+        self.stores["slots"] = chains["heads"] = 0
+        self.release_vectors()

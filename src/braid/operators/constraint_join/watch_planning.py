@@ -4,10 +4,10 @@ it joins, whatever the join is and does.
     Istream(Select ... From Orders [Rows 5] As O, Items [Range 10] As I Where O.id = I.id)
     CREATE CONSTRAINT one ON Orders (id) KEY                          watched
     CREATE CONSTRAINT soon ON Items (id) REFERENCES Orders (id)       watched
-    CREATE CONSTRAINT other ON Payments (id) KEY                      not: nobody joins Payments
+    CREATE CONSTRAINT other ON Payments (id) KEY                      not: no query joins Payments
 
-What a stream is made of is not looked at: a query that joins what another one publishes joins that,
-and not the streams below it.
+The streams below a published stream don't count: a query that joins a published stream joins that stream
+only.
 """
 
 from __future__ import annotations

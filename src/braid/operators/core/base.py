@@ -7,7 +7,7 @@ each `end` in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.algebra.constraints import Watching
+from braid.algebra.user_functions import Function
 from braid.documents.reader import DocumentReader
 from braid.jit.runtime import address
 from braid.operators.core.batch import Batch, Later
@@ -31,7 +32,7 @@ from braid.plan.layout import Layout
 State = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 #: How many bytes a join holds in memory before it puts rows aside: below, memory is no matter.
-ASIDE_ABOVE = 64 << 20
+SPILL_ABOVE = 64 << 20
 
 
 @dataclass
@@ -40,12 +41,12 @@ class Context:
 
     values: Values = field(default_factory=Values)
     instance_budget: int = 1_000_000
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
     #: Calls of these functions that gave no value.
     failures: Failures = field(default_factory=Failures)
     selections: Selections = field(default_factory=Selections)
     selection_join: Choice = field(default_factory=Choice)
-    aside_above: int = ASIDE_ABOVE
+    spill_above: int = SPILL_ABOVE
     watching: Watching = field(default_factory=Watching)
     share: tuple[int, int] = (0, 1)
     documents: DocumentReader = field(default_factory=DocumentReader)

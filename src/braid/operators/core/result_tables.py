@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from braid.algebra.schema import Schema, shown_names
-from braid.operators.core.columns import Rows, are_words, array_of, nulls_of
+from braid.operators.core.columns import Rows, are_words, array_of, moved, nulls_of
 from braid.operators.core.kernels.rows import take_columns
 from braid.operators.core.values import Values
 from braid.plan.layout import END, MASK, START, Layout
@@ -30,20 +31,33 @@ class ResultForm:
     """How rows of a layout are shown. What is known of its columns before there are rows is found out
     once: tables are many, and often small."""
 
-    def __init__(self, layout: Layout, schema: Schema, time_type: pa.DataType) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        schema: Schema,
+        time_type: pa.DataType,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """`columns`: the column of the layout that each attribute shows (default: that of its name)."""
         self.layout = layout
+        shown = tuple(columns or schema.names)
+        #: Which columns are moved together before they are shown; None if rows have no others.
+        self._moved = None if shown == layout.names else list(map(layout.column, shown))
+        self._rows = layout if self._moved is None else Layout(schema.names)
         self._time_type = time_type
         self._names = list(shown_names(schema.names))
         self._shown = [
-            _Shown(layout.word(a.name), layout.column(a.name), a.type, are_words(a.type, a.type))
-            for a in schema
+            _Shown(self._rows.base + k, k, a.type, are_words(a.type, a.type))
+            for k, a in enumerate(schema)
         ]
 
     def table(self, rows: Rows, values: Values) -> pa.Table:
         count = len(rows)
-        columns = np.empty((self.layout.width, count), np.int64)
+        if self._moved is not None:
+            rows = moved(rows, self.layout, self._rows, self._moved)
+        columns = np.empty((self._rows.width, count), np.int64)
         take_columns(np.ascontiguousarray(rows), columns)
-        masked = bool(columns[MASK : self.layout.base].any())
+        masked = bool(columns[MASK : self._rows.base].any())
         buffers, lying = [None, pa.py_buffer(columns)], pa.Array.from_buffers
         arrays = [lying(_TICKS, count, buffers, 0, count * word) for word in (START, END)]
         if self._time_type != _TICKS:

@@ -14,13 +14,23 @@ from braid.operators.core.columnar_input import Columns
 from braid.operators.core.columns import Rows
 from braid.operators.core.subscribers import Subscribers
 from braid.operators.core.values import Words
+from braid.plan.layout import Layout
+
+
+class PublishedSource(NamedTuple):
+    """A channel with events of a published stream: the queries that publish them, and the columns of
+    the channel that are the attributes of the stream."""
+
+    subscribers: Subscribers
+    layout: Layout
+    columns: tuple[int, ...]
 
 
 class Publishes:
     """A logic whose events are those of a published stream. No query is a member of it."""
 
-    #: The queries that publish the stream, for each channel that it reads.
-    sources: list[Subscribers]
+    #: The channels that it reads.
+    sources: list[PublishedSource]
 
 
 class TakesFeeds:

@@ -6,13 +6,14 @@ import numpy as np
 
 from braid.jit.memory import taken
 from braid.operators.core.batch import Batch
-from braid.operators.core.kernels.output_router import GUIDE_AT, count_members, expand_members
+from braid.operators.core.kernels.output_router import Guide, count_members, expand_members
 from braid.operators.core.node_sets import SET, Sets
 from braid.operators.core.values import Words
 
 ALWAYS, NEVER = np.int64(-(2**63)), np.int64(2**63 - 1)
 #: Nodes with so many queries have a guide to them, of as many steps.
 GUIDED = 256
+_GUIDE_WORDS = Guide.stride // 8
 #: What was counted is added up when this much of it lies apart.
 _PENDING = 4_096
 
@@ -128,7 +129,7 @@ def _guides(starts: Words, longest: Words) -> tuple[np.ndarray, Words]:
     large = np.flatnonzero(sizes >= GUIDED)
     guided = np.full(max(len(sizes), 1), -1, np.int32)
     guided[large] = np.arange(len(large), dtype=np.int32)
-    guides = np.zeros((len(large), GUIDE_AT + GUIDED + 1), np.int64)
+    guides = np.zeros((len(large), _GUIDE_WORDS + GUIDED + 1), np.int64)
     for guide, node in zip(guides, large.tolist(), strict=True):
         first, last = int(starts[node]), int(starts[node + 1])
         shorter = -longest[first:last]  # ascending
@@ -137,8 +138,8 @@ def _guides(starts: Words, longest: Words) -> tuple[np.ndarray, Words]:
         shift = max(0, top.bit_length() - (GUIDED.bit_length() - 1))
         steps = np.arange(GUIDED + 1, dtype=np.int64) << shift
         steps[-1] = NEVER  # nobody is between the longest and that
-        guide[:GUIDE_AT] = first + unbounded, top, shift
-        guide[GUIDE_AT:] = first + np.searchsorted(shorter, -steps, "right")
+        guide[:_GUIDE_WORDS] = first + unbounded, top, shift
+        guide[_GUIDE_WORDS:] = first + np.searchsorted(shorter, -steps, "right")
     return guided, guides
 
 

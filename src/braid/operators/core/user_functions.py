@@ -6,12 +6,12 @@ the value is NULL there. `Failures` counts such calls, so that the user learns o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from braid.algebra.types import sql_name
+from braid.algebra.user_functions import Function
 
 #: What Arrow and Python say of values that do not fit: UnicodeEncodeError is a ValueError.
 _UNFIT = (pa.ArrowException, OverflowError, ValueError, TypeError)
@@ -44,17 +44,22 @@ class Failures:
         return found
 
 
-def call_for_each_row(
-    name: str,
-    function: Callable[..., Any],
-    args: list[pa.Array],
-    type_: pa.DataType,
-    failures: Failures,
-) -> pa.Array:
-    """The values of a function registered by the user, row by row: its cost is the user's choice.
+def call(function: Function, args: list[pa.Array], failures: Failures) -> pa.Array:
+    """The values of a function that the user has registered, for the rows of some columns.
 
-    The value is NULL where it raises, or returns what is not of its type.
+    The value is NULL where the function raises, or returns what is not of its type. If a vectorized
+    function fails, it is called row by row: so a row has the same value in every batch.
     """
+    if function.vectorized and len(args[0]):
+        try:
+            return function.values(args)
+        except Exception:
+            return _call_for_each_row(function, args, failures)
+    return _call_for_each_row(function, args, failures)
+
+
+def _call_for_each_row(function: Function, args: list[pa.Array], failures: Failures) -> pa.Array:
+    name, type_ = function.name, function.returns
 
     def called(values: tuple[Any, ...]) -> Any:
         try:

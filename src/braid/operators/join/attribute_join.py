@@ -19,7 +19,8 @@ import numpy as np
 
 from braid.algebra.schema import Schema
 from braid.errors import damaged
-from braid.jit.runtime import address, always
+from braid.jit import codegen
+from braid.jit.runtime import address
 from braid.operators.core import checks
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
@@ -185,7 +186,7 @@ class AttributeJoinLogic(HoldsRows, NodesByPort):
             rings.reach(form.view for form in ready)
             probes = self._first_probes(ready)
             allowed = rings.frame.allowed = min(form.allowed for form in ready)
-            run_forms(rings.frame, FirstProbe.at(probes), len(ready), always)
+            run_forms(rings.frame, FirstProbe.at(probes), len(ready), codegen.always)
             spent = allowed - rings.frame.allowed
             ready = [form for form in ready if form.spend(spent, rings.frame.now)]
             if all(feed["row"] == feed["count"] for feed in rings.feeds):

@@ -1,6 +1,6 @@
 """A window join of one query, as long as it is small.
 
-    events -> window join -> results                  it holds at most `Context.aside_above`
+    events -> window join -> results                  it holds at most `Context.spill_above`
     events -> what the spec says (`beyond`) -> results    from then on
 
 Who takes over gets the plain join with all that it holds. What it does with that is its own matter:
@@ -62,7 +62,7 @@ class GrowingJoinLogic(OneForAll):
         if self._plain is None:
             return self._now.on_batch(inputs, bound)
         found = Batch(self._plain.on_batch(inputs, bound).rows)
-        if self._plain.state_bytes > self._context.aside_above and not self._plain.stopped:
+        if self._plain.state_bytes > self._context.spill_above and not self._plain.stopped:
             self._hand_over(self._plain)
         return found
 
@@ -111,5 +111,5 @@ class GrowingJoinLogic(OneForAll):
         return self._now.stopped
 
     def describe(self) -> dict[str, Any]:
-        own = {"has_grown": self._plain is None, "aside_above": self._context.aside_above}
+        own = {"has_grown": self._plain is None, "spill_above": self._context.spill_above}
         return self._now.describe() | own

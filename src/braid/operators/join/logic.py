@@ -20,7 +20,7 @@ import numpy as np
 from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
 from braid.jit import codegen, memory, records
-from braid.jit.runtime import address, always
+from braid.jit.runtime import address
 from braid.operators.core import checks
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
@@ -90,7 +90,7 @@ class JoinLogic(HoldsRows):
     def _compile(self) -> None:
         residual = self._residual = residual_of(self._spec)
         places = {Source.INPUT: codegen.Place("e", residual.layout)}
-        self._early = self._late = always
+        self._early = self._late = codegen.always
         constants: list[int] = []
         if not is_true(residual.early):
             function = codegen.predicate(residual.early, places)

@@ -100,7 +100,7 @@ class GrowingJoinSpec(WindowJoinSpec):
     """A window join of one query, or of several that are the same: constants and the sizes of its
     windows are part of it.
 
-    `beyond`: what takes its place once it holds more than `Context.aside_above`, with all that it
+    `beyond`: what takes its place once it holds more than `Context.spill_above`, with all that it
     holds. Until then it is a plain join, and knows nothing of what comes after it.
     """
 

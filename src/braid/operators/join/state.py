@@ -87,8 +87,8 @@ class Holdings:
         store["slot_words"] = shape.layout.width + self.extra
 
     @property
-    def _pool_at(self) -> int:
-        return Pool.at(self._pool).address
+    def _pool_at(self) -> Pool:
+        return Pool.at(self._pool)
 
     def _compared(self, number: int, shape: Shape) -> Words:
         """The columns that the first index of an input is of: all, without the weight."""

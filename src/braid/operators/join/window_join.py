@@ -15,7 +15,7 @@ product of its windows, as in any other join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,9 @@ _NEVER_YET = -(2**62)
 class WindowJoinLogic(JoinLogic):
     """All joins with one predicate over windows by time of the same channels."""
 
-    _loop = staticmethod(kernel.run)
-    _let_leave = staticmethod(kernel.let_leave)
-    _expire_from = staticmethod(kernel.expire_from)
+    _loop: Callable[..., None] = staticmethod(kernel.run)
+    _let_leave: Callable[..., None] = staticmethod(kernel.let_leave)
+    _expire_from: Callable[..., None] = staticmethod(kernel.expire_from)
 
     def __init__(self, spec: WindowJoinSpec, context: Context) -> None:
         self._windows = spec

@@ -9,6 +9,7 @@ from braid.operators.core.family import Detail
 from braid.operators.core.wording import counted, length, some
 from braid.operators.pattern.spec import Key, StepSpec
 from braid.operators.select.explain import index_form
+from braid.plan.column_names import shown_columns
 
 
 def step_lines(spec: StepSpec, found: Detail, unit: str) -> Iterator[str]:
@@ -27,10 +28,11 @@ def step_box(spec: StepSpec, found: Detail, unit: str) -> Iterator[str]:
 
 
 def _keys_shown(keys: Sequence[Key]) -> str:
-    return " AND ".join(
+    shown = " AND ".join(
         f"$2.{k.event} = {'$1.' if k.instance.startswith('f:') else '$.'}{k.instance[2:]}"
         for k in keys
     )
+    return shown_columns(shown)
 
 
 def _instance_lines(spec: StepSpec, found: Detail) -> Iterator[str]:
@@ -51,7 +53,7 @@ def _instance_lines(spec: StepSpec, found: Detail) -> Iterator[str]:
 
 def _own(column: str) -> str:
     """The number of a member's node, which a row carries where the input has members."""
-    return "member" if column == "#" else f"$2.{column}"
+    return "member" if column == "#" else f"$2.{shown_columns(column)}"
 
 
 def _forward_line(found: Detail) -> str:

@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from braid.algebra.expressions import Expression, Ref, Source, is_true
+from braid.algebra.expressions import Expression, Source, is_true
 from braid.errors import damaged
 from braid.jit import codegen, memory
 from braid.jit.memory import address_of
 from braid.jit.records import Words as WordPointer
 from braid.jit.rows import FREE
-from braid.jit.runtime import address, always, nothing
+from braid.jit.runtime import address
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columnar_input import Unread
-from braid.operators.core.columns import Rows
+from braid.operators.core.columns import Rows, nulls_of, set_nulls
 from braid.operators.core.constants import Constants
 from braid.operators.core.kernels.columnar_input import Ring
 from braid.operators.core.kernels.rows import packed_pairs
@@ -54,7 +54,7 @@ from braid.operators.pattern.kernels.records import (
 from braid.operators.pattern.pattern_tables import States
 from braid.operators.pattern.set_states import SetStates
 from braid.operators.pattern.spec import StepRecipe, StepSpec
-from braid.plan.layout import END, Layout
+from braid.plan.layout import END, MASK, Layout
 
 #: More sets than this are not kept: instances get single nodes instead.
 MANY_SETS = 1_024
@@ -91,8 +91,8 @@ class StepLogic(CountsInstances):
             Source.LAST: codegen.Place("i", self._layout, "l:"),
             Source.SECOND: codegen.Place("e", self._second),
         }
-        self._predicate = self._rebind = always
-        self._write = nothing
+        self._predicate = self._rebind = codegen.always
+        self._write = codegen.nothing
         self._accept: Any = None
         if not is_true(spec.residual):
             self._predicate = codegen.predicate(spec.residual, places).compiled
@@ -106,7 +106,7 @@ class StepLogic(CountsInstances):
         """What forward edges ask beyond tests; known once a member has asked it."""
         asked = self.tables.forward_shape
         if asked is None:
-            return always
+            return codegen.always
         if self._accept is None:
             places = {Source.INPUT: codegen.Place("e", self._spec.output.layout)}
             self._accept = codegen.predicate(asked, places).compiled
@@ -116,22 +116,17 @@ class StepLogic(CountsInstances):
         """How each `l:` column of an instance gets its value in an iteration."""
         if not self._spec.iterates:
             return []
-        aggregates = dict(self._spec.aggregates)
-        updates: list[tuple[str, Expression]] = []
-        for column in self._spec.columns:
-            if column.name.startswith("l:"):
-                name = column.name[2:]
-                event = Ref(Source.SECOND, name, column.type)
-                updates.append((column.name, aggregates.get(name, event)))
-        return updates
+        updates = {f"l:{last.name}": last.update for last in self._spec.lasts}
+        return [(n, updates[n]) for n in self._spec.columns.names if n in updates]
 
     def _make_columns(self) -> tuple[Words, ...]:
         spec, layout = self._spec, self._layout
         first, second = spec.first.layout, self._second
-        bind = [first.column(n[2:]) if n[2:] in spec.first.schema else -1 for n in layout.names]
+        starts = {f"l:{last.name}": last.start for last in spec.lasts}
+        bound = [starts.get(n, n[2:]) for n in layout.names]
+        bind = [-1 if n is None or n not in spec.first.schema else first.column(n) for n in bound]
         emit = [
-            -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s)
-            for _, s in spec.emit
+            -1 - second.column(s[2:]) if s.startswith("e:") else layout.column(s) for s in spec.emit
         ]
         alternatives = [key for alternative in spec.alternatives for key in alternative]
         own = [layout.column(k.instance) if k.instance else -1 - k.constant for k in alternatives]
@@ -428,6 +423,7 @@ class StepLogic(CountsInstances):
         tables = self.tables
         budget = self._context.instance_budget
         return {
+            "columns": _packed(self._layout.names),
             "rows": self._rows(),
             "arena": self._arena(),
             "groups": tables.groups.signatures[: tables.groups.high],
@@ -436,10 +432,16 @@ class StepLogic(CountsInstances):
         }
 
     def restore(self, state: State) -> None:
-        """Take up saved instances; members are there already, under whatever numbers."""
+        """Take up saved instances; members are there already, under whatever numbers.
+
+        The instances may have other columns than those that members need now. A column that they
+        don't have is NULL. Only members see it that came later, and these have no results of
+        instances that began before.
+        """
         width = self._layout.width
-        _check_instances(state, width)
-        rows = state["rows"].reshape(-1, width + 1)
+        saved = Layout(_unpacked(state["columns"]))
+        _check_instances(state, saved.width)
+        rows = _with_columns(state["rows"].reshape(-1, saved.width + 1), saved, self._layout)
         arena, tables = state["arena"], self.tables
         groups = tables.groups.find(state["groups"].reshape(-1, 2))
         firsts = _found(tables.first_signatures[: tables.firsts], state["firsts"].reshape(-1, 2))
@@ -516,6 +518,38 @@ def _check_instances(state: State, width: int) -> None:
     own = np.arange(len(arena))
     if ((following >= own) & (following != 0xFFFFFFFF)).any():
         raise damaged("a list of members does not end")
+
+
+def _packed(names: SequenceOf[str]) -> Words:
+    """Names as words."""
+    text = "\0".join(names).encode()
+    return np.frombuffer(text.ljust(-(-len(text) // 8) * 8, b"\0"), np.int64)
+
+
+def _unpacked(words: Words) -> tuple[str, ...]:
+    text = words.tobytes().rstrip(b"\0").decode(errors="replace")
+    names = tuple(text.split("\0")) if text else ()
+    if len(set(names)) < len(names):
+        raise damaged("two columns of instances have one name")
+    return names
+
+
+def _with_columns(rows: Rows, saved: Layout, layout: Layout) -> Rows:
+    """Instances with just the columns of a layout; those that they don't have are NULL."""
+    if saved == layout:
+        return rows
+    out = np.zeros((len(rows), layout.width + 1), np.int64)
+    out[:, :MASK], out[:, -1] = rows[:, :MASK], rows[:, -1]
+    places = {name: place for place, name in enumerate(saved.names)}
+    missing = np.ones(len(rows), np.bool_)
+    for column, name in enumerate(layout.names):
+        place = places.get(name)
+        if place is None:
+            set_nulls(out, column, missing)
+            continue
+        out[:, layout.base + column] = rows[:, saved.base + place]
+        set_nulls(out, column, nulls_of(rows, place))
+    return out
 
 
 _PAIR = np.dtype([("a", np.int64), ("b", np.int64)])

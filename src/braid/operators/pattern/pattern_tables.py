@@ -238,7 +238,7 @@ class States:
         if not self._spec.static_index:
             return [], tests
         room = MAX_KEYS - int(self._spec.second_membered)
-        keys = [a for a in tests if _is_equality(a)][:room]
+        keys = [a for a in tests if a.is_equality][:room]
         return keys, tuple(a for a in tests if a not in keys)
 
     def _class(self, columns: tuple[int, ...]) -> int | None:
@@ -357,7 +357,7 @@ class States:
         """
         forward = recipe.forward
         atoms = forward.clauses[0] if len(forward.clauses) == 1 else ()
-        origins = {name: source[2:] for name, source in self._spec.emit if source[:2] == "e:"}
+        origins = {source: source[2:] for source in self._spec.emit if source[:2] == "e:"}
         tests = [(test.key, limits(test, constants)) for test in recipe.tests if _is_between(test)]
         said = np.zeros(constants.count, np.int64)
         for k, atom in enumerate(atoms[:_MOST_SAID]):
@@ -413,7 +413,7 @@ class States:
         (clause,), count = forward.clauses, len(new)
         numbers = self.edges.take(count)
         table, layout = self.edges.table, self._spec.output.layout
-        ordered = tuple(sorted(clause, key=lambda a: not _is_equality(a)))
+        ordered = tuple(sorted(clause, key=lambda a: not a.is_equality))
         table["out"][numbers] = new
         table["atoms"][numbers] = len(ordered)
         if ordered:
@@ -580,13 +580,3 @@ def _compacted(items: Any, *owners: tuple[Any, Words, Words]) -> tuple[Any, int]
 
 def _is_between(atom: Atom) -> bool:
     return atom.kind == "between"
-
-
-def _is_equality(atom: Atom) -> bool:
-    return (
-        _is_between(atom)
-        and atom.key.name is not None
-        and atom.low is not None
-        and atom.low == atom.high
-        and not (atom.low_open or atom.high_open)
-    )

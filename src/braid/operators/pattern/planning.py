@@ -12,8 +12,8 @@ A disjunction is code as well; but if each of its clauses has an equality, insta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,13 +24,20 @@ from braid.algebra.expressions import (
     conjunction,
     conjuncts,
     refs,
-    transform,
 )
 from braid.algebra.nodes import Iterate, Sequence
-from braid.operators.pattern.disjunctive_keys import alternatives_of
-from braid.operators.pattern.spec import AlternativeKey, Key, StepRecipe, StepSpec, key_of
+from braid.operators.pattern.disjunctive_keys import MAX_ALTERNATIVES, alternatives_of
+from braid.operators.pattern.spec import AlternativeKey, Key, Last, StepRecipe, StepSpec, key_of
+from braid.plan.column_names import (
+    attribute_of_first,
+    closure,
+    columns_of,
+    columns_read,
+    last_columns,
+    renamed,
+)
 from braid.plan.duration_bounds import bounds_of, is_exact_bound
-from braid.plan.planning import EXIT, Picked, Planning, Request
+from braid.plan.planning import EXIT, Planning, Request
 from braid.plan.predicates import (
     ALWAYS,
     Atom,
@@ -57,39 +64,38 @@ class Parts:
     tests: Clause
     residual: Expression
     rebind: Expression | None
-    aggregates: tuple[tuple[str, Expression], ...]
+    lasts: tuple[Last, ...]
     constants: tuple[Constant, ...]
     bounds: tuple[Bound, ...]
     alternatives: tuple[tuple[AlternativeKey, ...], ...] = ()
 
     @property
-    def expressions(self) -> tuple[Expression, ...]:
-        rebind = () if self.rebind is None else (self.rebind,)
-        return (self.residual, *rebind, *(e for _, e in self.aggregates))
-
-    @property
     def shape(self) -> tuple[Any, ...]:
-        return (self.residual, self.rebind, self.aggregates)
+        return (self.residual, self.rebind, self.lasts)
 
 
 def parts_of(
     node: Sequence | Iterate,
-    aggregates: tuple[tuple[str, Expression], ...],
+    lasts: tuple[Last, ...],
     above: tuple[Bound, ...],
     keyed: bool,
     static: bool,
 ) -> Parts:
-    """`above`: bounds on what this makes; `keyed`: whether equalities with what is bound become
-    index keys; `static`: whether those with constants do."""
-    keys, ordered, rest = _taken_apart(node.predicate, keyed)
+    """`lasts`: the values of the last iteration that are part of what it is; `above`: bounds on what
+    this makes; `keyed`: whether equalities with what is bound become index keys; `static`: whether
+    those with constants do."""
+    names = columns_read(node)
+    keys, ordered, rest = _taken_apart(renamed(node.predicate, names), keyed, static)
     own = bounds_of(node.predicate)
     if isinstance(node, Iterate):
         own = (*own, *bounds_of(node.rebind))
     known = () if node.horizon is None else (Bound(node.horizon),)
     lifter = Lifter()
     residual = lifter.lift(rest)
-    rebind = lifter.lift(node.rebind) if isinstance(node, Iterate) else None
-    lifted = tuple((name, lifter.lift(e)) for name, e in aggregates)
+    rebind = None
+    if isinstance(node, Iterate):
+        rebind = lifter.lift(renamed(node.rebind, names))
+    lifted = tuple(replace(last, update=lifter.lift(last.update)) for last in lasts)
     return Parts(
         keys,
         ordered,
@@ -103,9 +109,16 @@ def parts_of(
 
 
 @lru_cache(1 << 16)
-def _taken_apart(predicate: Expression, keyed: bool) -> tuple[tuple[Key, ...], Clause, Expression]:
-    """The keys, the tests in one order, and what is neither nor a bound."""
+def _taken_apart(
+    predicate: Expression, keyed: bool, static: bool
+) -> tuple[tuple[Key, ...], Clause, Expression]:
+    """The keys, the tests in one order, and what is neither nor a bound.
+
+    A short list of values is a test. If instances can be found by nothing else, it is code, and each
+    value is an alternative key.
+    """
     keys: list[Key] = []
+    lists: dict[Atom, Expression] = {}
     found: list[Atom] = []
     rest: list[Expression] = []
     for part in conjuncts(predicate):
@@ -116,57 +129,98 @@ def _taken_apart(predicate: Expression, keyed: bool) -> tuple[tuple[Key, ...], C
         asked = tests(part, Source.SECOND) if is_static(part, Source.SECOND) else None
         if asked is not None and all(atom.kind in _SIMPLE for atom in asked):
             found.extend(asked)
+            short = (a for a in asked if a.kind == "in" and len(a.among) <= MAX_ALTERNATIVES)
+            lists |= dict.fromkeys(short, part)
         elif not is_exact_bound(part):
             rest.append(part)
+    if static and lists and not keys and not any(atom.is_equality for atom in found):
+        shortest = min(lists, key=lambda atom: len(atom.among))
+        found.remove(shortest)
+        rest.append(lists[shortest])
     ordered = tuple(sorted(found, key=lambda a: (a.key.name or "", a.kind, repr(a))))
     return tuple(keys), ordered, conjunction(tuple(rest))
 
 
-def emitted(
-    node: Sequence | Iterate, picked: tuple[tuple[str, str], ...]
-) -> tuple[tuple[str, str], ...]:
-    """Where each picked attribute comes from, in the terms of `StepSpec.emit`."""
+@dataclass(frozen=True)
+class Needs:
+    """What a query needs of a pattern operator: the columns that it shows or tests later, and the
+    attributes of both inputs."""
+
+    columns: tuple[str, ...]
+    first: frozenset[str]
+    second: frozenset[str]
+    #: Values of the last iteration that decide about instances or have constants of the member.
+    lasts: tuple[Last, ...]
+    #: The other values of the last iteration that it shows: they only take room in an instance.
+    shown: tuple[Last, ...]
+
+
+@lru_cache(1 << 14)
+def needs_of(node: Sequence | Iterate, needed: frozenset[str]) -> Needs:
+    """`needed`: the attributes of the operator that are shown or tested."""
+    names = columns_of(node)
+    columns = tuple(sorted({names[name] for name in needed}))
     if isinstance(node, Sequence):
-        return _of_sequence(node.names, node.first.schema.names, node.second.schema.names, picked)
-    return tuple((name, _of_iterate(node, attribute)) for name, attribute in picked)
+        first, second = _of_sequence(node, needed)
+        return _needs(node, columns, first, second, {}, set())
+    first = {attribute_of_first(node, n) for n in needed if names[n].startswith("f:")}
+    shown = {n for n in needed if names[n].startswith("l:")}
+    deciding = _last(node.predicate, node.rebind)
+    deciding |= {n for n in shown if _has_constants(closure(node, {n}).values())}
+    kept = closure(node, deciding | shown)
+    return _needs(node, columns, first, set(), kept, deciding)
 
 
-@lru_cache(4096)
-def _of_sequence(
-    names: tuple[str, ...],
-    first: tuple[str, ...],
-    second: tuple[str, ...],
-    picked: tuple[tuple[str, str], ...],
-) -> tuple[tuple[str, str], ...]:
-    sources = [*(f"f:{name}" for name in first), *(f"e:{name}" for name in second)]
-    source_of = dict(zip(names, sources, strict=True))
-    return tuple((name, source_of[attribute]) for name, attribute in picked)
+def _needs(
+    node: Sequence | Iterate,
+    columns: tuple[str, ...],
+    first: set[str],
+    second: set[str],
+    kept: Mapping[str, Expression | None],
+    deciding: set[str],
+) -> Needs:
+    expressions = [node.predicate, *(e for e in kept.values() if e is not None)]
+    lasts: tuple[Last, ...] = ()
+    others: tuple[Last, ...] = ()
+    if isinstance(node, Iterate):
+        expressions.append(node.rebind)
+        lasts, every = _lasts_of(node, closure(node, deciding)), _lasts_of(node, kept)
+        others = tuple(last for last in every if last not in lasts)
+    both = (Source.FIRST, Source.LAST)
+    first |= _names(*expressions, sources=both) & set(node.first.schema.names)
+    second |= _names(*expressions, sources=(Source.SECOND, Source.LAST)) | kept.keys()
+    second &= set(node.second.schema.names)
+    return Needs(columns, frozenset(first), frozenset(second), lasts, others)
 
 
-def _of_iterate(node: Iterate, attribute: str) -> str:
-    updated = {name for name, _ in node.aggregates}
-    if attribute in node.second.schema or attribute in updated:
-        return f"l:{attribute}"
-    if attribute in node.first.schema:
-        return f"f:{attribute}"
-    assert attribute.endswith("_1")
-    return f"f:{attribute[:-2]}"
+def _of_sequence(node: Sequence, needed: frozenset[str]) -> tuple[set[str], set[str]]:
+    """The attributes of both inputs that a sequence shows under some of its names."""
+    first, second = node.first.schema.names, node.second.schema.names
+    early = zip(node.names, first, strict=False)
+    late = zip(node.names[len(first) :], second, strict=True)
+    return {a for n, a in early if n in needed}, {a for n, a in late if n in needed}
 
 
-def needed_aggregates(
-    node: Sequence | Iterate, shown: set[str]
-) -> tuple[tuple[str, Expression], ...]:
-    """Aggregates that are shown, or that some predicate or needed aggregate refers to."""
-    if isinstance(node, Sequence):
-        return ()
-    needed = {s[2:] for s in shown if s.startswith("l:")}
-    needed |= _last(node.predicate, node.rebind)
-    while True:
-        kept = tuple((n, e) for n, e in node.aggregates if n in needed)
-        more = needed | _last(*(e for _, e in kept))
-        if more == needed:
-            return kept
-        needed = more
+def _lasts_of(node: Iterate, kept: Mapping[str, Expression | None]) -> tuple[Last, ...]:
+    """Values of the last iteration, in order of their columns."""
+    columns, first, second = last_columns(node), columns_of(node.first), columns_of(node.second)
+    found: dict[str, Last] = {}
+    for name, update in kept.items():
+        if update is None:
+            type_ = node.second.schema.type_of(name)
+            update = Ref(Source.SECOND, second[name], type_)
+        else:
+            update = renamed(update, columns_read(node))
+        found[columns[name]] = Last(columns[name], first.get(name), update)
+    return tuple(found[column] for column in sorted(found))
+
+
+def _has_constants(expressions: Iterable[Expression | None]) -> bool:
+    lifter = Lifter()
+    for expression in expressions:
+        if expression is not None:
+            lifter.lift(expression)
+    return bool(lifter.constants)
 
 
 def _last(*expressions: Expression) -> set[str]:
@@ -177,50 +231,25 @@ def _last(*expressions: Expression) -> set[str]:
 
 
 def pattern(walk: Planning, node: Sequence | Iterate, request: Request) -> Channel:
-    """A sequence or an iteration, with the selection above it and only what is picked of it."""
-    predicate = request.selection
-    if request.picked is None:
-        picked = _picked(node.schema.names, request.needed)
-        forward = ALWAYS if predicate is None else normalise(predicate)
-        return _pattern(walk, node, picked, forward, request)
-    if predicate is None:
-        return _pattern(walk, node, request.picked, ALWAYS, request)
-    names = {attribute: name for name, attribute in request.picked}
-    hidden = sorted(_names(predicate) - set(names))
-    extra = tuple((f"__f{i}", attribute) for i, attribute in enumerate(hidden))
-    shown = names | {attribute: name for name, attribute in extra}
-    forward = normalise(_renamed(predicate, shown))
-    return _pattern(walk, node, (*request.picked, *extra), forward, request)
-
-
-def _pattern(
-    walk: Planning,
-    node: Sequence | Iterate,
-    picked: Picked,
-    forward: Predicate,
-    request: Request,
-) -> Channel:
+    """A sequence or an iteration, with the selection above it."""
     selection = request.selection
-    asked: frozenset[str] = frozenset() if selection is None else _names(selection)
-    hidden = asked.difference([attribute for _, attribute in picked])
-    if hidden:
-        picked = (*picked, *_picked(node.schema.names, hidden))
-    emit = emitted(node, picked)
-    shown = {source for _, source in emit}
-    aggregates = needed_aggregates(node, shown)
-    own = () if selection is None else bounds_of(selection)
+    forward = ALWAYS
+    own: tuple[Bound, ...] = ()
+    asked: frozenset[str] = frozenset()
+    if selection is not None:
+        forward = normalise(renamed(selection, {Source.INPUT: columns_of(node)}))
+        own, asked = bounds_of(selection), _names(selection)
+    needs = needs_of(node, request.needed | asked)
     keyed, static = walk.has_rule("ai_index"), walk.has_rule("an_index")
-    parts = parts_of(node, aggregates, (*request.bounds, *own), keyed, static)
-    first, second = _needed(emit, parts.keys, parts.expressions)
-    second |= {t.key.name for t in parts.tests if t.key.name is not None}
-    definition = (parts.keys, parts.shape, emit)
+    parts = parts_of(node, needs.lasts, (*request.bounds, *own), keyed, static)
+    definition = (parts.keys, parts.shape)
     kind = ITERATE if isinstance(node, Iterate) else SEQUENCE
     port = signature((kind, definition, 2))
-    later = walk.channel(node.second, second & set(node.second.schema.names), port, parts.bounds)
+    later = walk.shared_channel(node.second, needs.second, port, parts.bounds)
     port = signature((kind, definition, later.signature))
-    earlier = walk.channel(node.first, first & set(node.first.schema.names), port, parts.bounds)
+    earlier = walk.shared_channel(node.first, needs.first, port, parts.bounds)
     outside = request.port == EXIT and bool(parts.bounds) and not walk.frozen
-    return _step(walk, kind, (earlier, later), definition, parts, emit, forward, outside)
+    return _step(walk, kind, (earlier, later), definition, parts, needs, forward, outside)
 
 
 def _step(
@@ -229,7 +258,7 @@ def _step(
     sides: tuple[Channel, Channel],
     definition: tuple[Any, ...],
     parts: Parts,
-    emit: Picked,
+    needs: Needs,
     forward: Predicate,
     outside: bool,
 ) -> Channel:
@@ -240,14 +269,17 @@ def _step(
         constants = (*constants, parts.bounds, forward)
     operator = Operator(kind, sides, definition, constants)
     sharing = walk.sharing(operator)
+    shown = {f"l:{last.name}": last for last in needs.shown}
+    # What a value depends on is kept with it, whether or not it is shown.
+    written = walk.shared_columns(sharing, dict.fromkeys(needs.columns) | shown)
     spec = StepSpec(
         sides[0].shape,
         sides[1].shape,
         parts.keys,
         parts.residual,
         parts.rebind,
-        parts.aggregates,
-        emit,
+        (*parts.lasts, *(last for _, last in written if last is not None)),
+        tuple(column for column, _ in written),
         sides[0].membered,
         sides[1].membered,
         merged=sharing.flags.get("merged", False),
@@ -261,36 +293,8 @@ def _step(
     return walk.add(operator, sharing, spec, recipe, membered=True)
 
 
-@lru_cache(4096)
-def _picked(names: tuple[str, ...], wanted: frozenset[str]) -> Picked:
-    return tuple((n, n) for n in names if n in wanted)
-
-
-@lru_cache(4096)
-def _needed(
-    emit: Picked, keys: tuple[Key, ...], expressions: tuple[Expression, ...]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """What a step asks of its first and of its second input, besides tests."""
-    first = {s[2:] for _, s in emit if s.startswith("f:")}
-    first |= {k.instance[2:] for k in keys}
-    second = {s[2:] for _, s in emit if s.startswith(("e:", "l:"))}
-    second |= {k.event for k in keys}
-    second |= {k.instance[2:] for k in keys if k.instance.startswith("l:")}
-    return (
-        _names(*expressions, sources=(Source.FIRST, Source.LAST)) | first,
-        _names(*expressions, sources=(Source.SECOND, Source.LAST)) | second,
-    )
-
-
 @lru_cache(1 << 16)
 def _names(
     *expressions: Expression, sources: tuple[Source, ...] = (Source.INPUT,)
 ) -> frozenset[str]:
     return frozenset(r.name for e in expressions for r in refs(e) if r.source in sources)
-
-
-def _renamed(predicate: Expression, names: Mapping[str, str]) -> Expression:
-    def change(part: Expression) -> Expression | None:
-        return Ref(part.source, names[part.name], part.type) if isinstance(part, Ref) else None
-
-    return transform(predicate, change)

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from braid.algebra.expressions import (
-    TRUE,
     Call,
     Expression,
     Source,
@@ -20,6 +19,7 @@ from braid.algebra.expressions import (
 from braid.algebra.schema import Schema
 from braid.algebra.text import show
 from braid.algebra.types import Kind, kind_of
+from braid.plan.column_names import shown_columns
 from braid.plan.predicates import ALWAYS, Clause, Constant, Predicate
 from braid.plan.routes import Bound, Data, DataKind, Recipe
 from braid.plan.specs import Shape, Spec, plain_ref
@@ -46,6 +46,21 @@ class AlternativeKey:
 
 
 @dataclass(frozen=True)
+class Last:
+    """A value of the last iteration: the column of the first event that it starts as, if there is one,
+    and what an iteration makes of it."""
+
+    name: str
+    start: str | None
+    update: Expression
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether it is computed, and not an attribute of the event as it came."""
+        return "#" in self.name
+
+
+@dataclass(frozen=True)
 class StepSpec(Spec):
     """One NEXT (`rebind` None) or FOLD, of all members that have this shape.
 
@@ -54,9 +69,10 @@ class StepSpec(Spec):
     on DUR, have become data of the members; so have the constants in all expressions. Members
     may go on with a selection of the composites (the forward edges of the automaton).
 
-    `columns` are the columns of an instance: `f:a` holds the first event's attribute a as it
-    came, `l:a` the value of the last iteration. `emit` names for each output attribute where it
-    comes from: an instance column, or `e:a`, an attribute of the event (NEXT only).
+    `columns` are the columns of an instance: `f:a` holds the first event's column a as it
+    came, `l:a` the value of the last iteration. `emit` has the output columns, each named by where it
+    comes from: an instance column, or `e:a`, a column of the event (NEXT only). They are the union of
+    what the members show and test later, which is no part of what a step is.
 
     `merged`: members that agree so far share instances; `channels`: so do members that agree
     from here on. `static_index`, `forward_index`: whether instances and forward edges are
@@ -69,8 +85,8 @@ class StepSpec(Spec):
     keys: tuple[Key, ...]
     residual: Expression
     rebind: Expression | None
-    aggregates: tuple[tuple[str, Expression], ...]
-    emit: tuple[tuple[str, str], ...]
+    lasts: tuple[Last, ...]
+    emit: tuple[str, ...]
     first_membered: bool
     second_membered: bool
     merged: bool = True
@@ -91,27 +107,27 @@ class StepSpec(Spec):
     def columns(self) -> Schema:
         """Only what a predicate, an aggregate or the output asks for is bound."""
         needed: dict[str, pa.DataType] = {}
-        for expression in (self.residual, self.rebind or TRUE, *(e for _, e in self.aggregates)):
+        for expression in self.expressions:
             for ref in refs(expression):
                 if ref.source in _PREFIX:
                     needed[_PREFIX[ref.source] + ref.name] = ref.type
-        sources = [source for _, source in self.emit if not source.startswith("e:")]
+        sources = [source for source in self.emit if not source.startswith("e:")]
         for source in (*sources, *(key.instance for key in self.keys)):
             needed[source] = self.type_of(source)
         return Schema.of(sorted(needed.items()))
 
     def type_of(self, source: str) -> pa.DataType:
-        return _type_of(source, self.first, self.second, dict(self.aggregates))
+        return _type_of(source, self.first, self.second, self.lasts)
 
     @cached_property
     def output(self) -> Shape:
-        return _emitted(self.emit, self.first, self.second, self.aggregates)
+        return _emitted(self.emit, self.first, self.second, self.lasts)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """Everything that is compiled, in the order of its constants."""
         rebind = () if self.rebind is None else (self.rebind,)
-        return (self.residual, *rebind, *(e for _, e in self.aggregates))
+        return (self.residual, *rebind, *(last.update for last in self.lasts))
 
     def describe(self) -> str:
         name = "iterate" if self.iterates else "sequence"
@@ -121,32 +137,25 @@ class StepSpec(Spec):
         shown = " AND ".join(parts)
         if self.rebind is not None:
             shown += f"; rebind {show(self.rebind)}"
-            shown += "".join(f"; {show(e)} AS {n}" for n, e in self.aggregates)
+            computed = (last for last in self.lasts if last.is_aggregate)
+            shown += "".join(f"; {show(last.update)} AS {last.name}" for last in computed)
         if self.alternatives:
             shown += f"; found by {' or by '.join(map(_alternative_shown, self.alternatives))}"
-        return f"{name} {{{shown}}}"
+        return shown_columns(f"{name} {{{shown}}}")
 
 
-def _type_of(
-    source: str, first: Shape, second: Shape, aggregates: dict[str, Expression]
-) -> pa.DataType:
+def _type_of(source: str, first: Shape, second: Shape, lasts: tuple[Last, ...]) -> pa.DataType:
     prefix, name = source[:2], source[2:]
-    if prefix == "l:" and name in aggregates:
-        return aggregates[name].type
+    if prefix == "l:":
+        return next(last.update.type for last in lasts if last.name == name)
     shape = first if prefix == "f:" else second
     return shape.schema.type_of(name)
 
 
 @lru_cache(4096)
-def _emitted(
-    emit: tuple[tuple[str, str], ...],
-    first: Shape,
-    second: Shape,
-    aggregates: tuple[tuple[str, Expression], ...],
-) -> Shape:
-    """What a step puts out: the same object for all templates that meet in it."""
-    known = dict(aggregates)
-    return Shape(Schema.of((name, _type_of(s, first, second, known)) for name, s in emit))
+def _emitted(emit: tuple[str, ...], first: Shape, second: Shape, lasts: tuple[Last, ...]) -> Shape:
+    """What a step emits: the same object for all templates that meet in it."""
+    return Shape(Schema.of((source, _type_of(source, first, second, lasts)) for source in emit))
 
 
 _PREFIX = {Source.FIRST: "f:", Source.LAST: "l:"}

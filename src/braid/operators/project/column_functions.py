@@ -19,9 +19,9 @@ from braid.algebra.expressions import Call, Expression, Literal, Ref
 from braid.algebra.functions import UDF_PREFIX
 from braid.algebra.markup import ATTRIBUTE_ESCAPES, NOT_IN_XML, REPLACEMENT, TEXT_ESCAPES
 from braid.algebra.types import Kind, kind_of
+from braid.operators.core import user_functions
 from braid.operators.core.base import Context
 from braid.operators.core.columns import Rows, column_to_arrow
-from braid.operators.core.user_functions import call_for_each_row
 from braid.plan.specs import Shape
 
 
@@ -44,9 +44,8 @@ def evaluate(expression: Expression, rows: Rows, shape: Shape, context: Context)
 def _apply(call: Call, rows: Rows, shape: Shape, context: Context) -> pa.Array:
     args = [evaluate(arg, rows, shape, context) for arg in call.args]
     if call.function.startswith(UDF_PREFIX):
-        name = call.function[len(UDF_PREFIX) :]
-        function = context.functions[name]
-        return call_for_each_row(name, function, args, call.type, context.failures)
+        function = context.functions[call.function.removeprefix(UDF_PREFIX)]
+        return user_functions.call(function, args, context.failures)
     if call.function == "cast":
         source = call.args[0].type
         return distinct(args[0], lambda v: cast(v, source, call.type), source, call.type)

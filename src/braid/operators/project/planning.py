@@ -4,37 +4,76 @@ from __future__ import annotations
 
 from typing import Any
 
-from braid.algebra.expressions import Expression, Ref, refs, transform
+from braid.algebra.expressions import Expression, Ref, Source, refs, transform
 from braid.algebra.nodes import Project, Select
 from braid.algebra.relations import MapRows
 from braid.operators.project.spec import ProjectRecipe, ProjectSpec
 from braid.operators.select.planning import selected_rows
+from braid.plan.column_names import columns_of, renamed
 from braid.plan.computed_columns import has_vector
-from braid.plan.planning import Items, Planning, Request, RowPlanning, RowsRequest, input_names
+from braid.plan.planning import (
+    EXIT,
+    Items,
+    Planning,
+    Request,
+    RowPlanning,
+    RowsRequest,
+    input_names,
+)
 from braid.plan.predicates import Lifter
-from braid.plan.sharing import PROJECT, Channel, Operator, signature
+from braid.plan.sharing import PROJECT, Channel, Operator, Sharing, signature
 
 
 def project(walk: Planning, node: Project, request: Request) -> Channel:
+    """Attributes as they are cost nothing: who reads the channel finds them in the input's columns.
+    So a projection computes what has to be computed, and passes on what is needed besides."""
     items = tuple(item for item in node.items if item[0] in request.needed)
-    below = node.input
-    inner = below.input if isinstance(below, Select) else below
-    if walk.is_composite(inner) and all(isinstance(e, Ref) for _, e in items):
-        picked = tuple((name, e.name) for name, e in items if isinstance(e, Ref))
-        selection = below.predicate if isinstance(below, Select) else None
-        return walk.planned(inner, request._replace(picked=picked, selection=selection))
+    if request.named:
+        return _named(walk, node, items, request)
+    if all(isinstance(e, Ref) for _, e in items):
+        below = frozenset(e.name for _, e in items if isinstance(e, Ref))
+        return walk.planned(node.input, request._replace(needed=below))
+    names, below_names = columns_of(node), {Source.INPUT: columns_of(node.input)}
     lifter = Lifter()
-    lifted = tuple((name, walk.lifted(e, lifter)) for name, e in items)
-    asked = {name for _, e in items for name in input_names(e)}
-    source = walk.channel(below, asked, signature((PROJECT, lifted)), request.bounds)
+    computed = {names[n]: renamed(e, below_names) for n, e in node.items if not isinstance(e, Ref)}
+    definition = tuple((n, walk.lifted(computed[n], lifter)) for n in sorted(computed))
+    lifted = dict(definition)
+    shown = {names[n]: lifted.get(names[n]) or renamed(e, below_names) for n, e in items}
+    source = _source(walk, node, items, signature((PROJECT, definition)), request)
+    operator = Operator(PROJECT, (source,), definition, tuple(lifter.constants))
+    sharing = walk.sharing(operator)
+    written = walk.shared_columns(sharing, shown)
+    return _added(walk, operator, sharing, written)
+
+
+def _named(walk: Planning, node: Project, items: Items, request: Request) -> Channel:
+    """The attributes under their own names."""
+    below = {Source.INPUT: columns_of(node.input)}
+    lifter = Lifter()
+    lifted = tuple((name, walk.lifted(renamed(e, below), lifter)) for name, e in items)
+    source = _source(walk, node, items, signature((PROJECT, lifted)), request)
     return projected(walk, source, lifted, tuple(lifter.constants))
+
+
+def _source(walk: Planning, node: Project, items: Items, port: str, request: Request) -> Channel:
+    """What a projection reads, for these of its items. A result lasts as long as the event that it is
+    computed from, so what is asked of the results of a pattern may be asked above the projection."""
+    asked = {name for _, e in items for name in input_names(e)}
+    inner = node.input.input if isinstance(node.input, Select) else node.input
+    if request.port == EXIT and walk.is_composite(inner):
+        port = EXIT
+    return walk.shared_channel(node.input, asked, port, request.bounds)
 
 
 def projected(walk: Planning, source: Channel, items: Items, constants: tuple[Any, ...]) -> Channel:
     """The events of a channel with attributes computed anew."""
     operator = Operator(PROJECT, (source,), items, constants)
-    sharing = walk.sharing(operator)
-    spec = ProjectSpec(source.shape, items, source.membered)
+    return _added(walk, operator, walk.sharing(operator), items)
+
+
+def _added(walk: Planning, operator: Operator, sharing: Sharing, items: Items) -> Channel:
+    (source,), constants = operator.inputs, operator.constants
+    spec = ProjectSpec(source.shape, items, source.membered, len(constants))
     membered = source.membered or bool(constants)
     return walk.add(operator, sharing, spec, ProjectRecipe(constants), membered=membered)
 

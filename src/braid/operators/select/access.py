@@ -19,15 +19,8 @@ from braid.operators.core.kernels.clauses import PATTERN, Clauses
 from braid.operators.select.access_plan import CANDIDATE, PROBE, Plan
 from braid.operators.select.clause_index import Keys, Numbers, Pairs
 from braid.operators.select.kernels.access import (
-    BUCKETS,
-    CANDIDATES,
     COUNT_MASK,
-    GARBAGE,
-    LIVE,
-    PROBES,
-    RECORDS,
-    ROWS,
-    USED,
+    Counts,
     Store,
     refill_slots,
     remove_clauses,
@@ -89,8 +82,9 @@ class AccessIndex:
         self._pool: Keys = np.zeros(256, _WORD)
         self._slots: Keys = np.zeros(16, _WORD)
         self._bits: Keys = np.zeros(2, _WORD)
-        self._numbers: Keys = np.zeros(8, _WORD)
-        self._numbers[USED] = 1  # offset 0 is none
+        self._memory: Keys = np.zeros(Counts.stride // 8, _WORD)
+        self._counts = Counts.at(self._memory)
+        self._counts.used = 1  # offset 0 is none
         self._probing: Probing | None = None
 
     def _make_plan(self, clauses: Clauses) -> Plan:
@@ -98,10 +92,10 @@ class AccessIndex:
         return Plan(self.columns, self._sample, texts, clauses)
 
     def _store(self) -> Store:
-        return Store(self._pool, self._slots, self._bits, self._position, self._sets, self._numbers)
+        return Store(self._pool, self._slots, self._bits, self._position, self._sets, self._memory)
 
     def __len__(self) -> int:
-        return int(self._numbers[LIVE])
+        return self._counts.live
 
     # Clauses come and go
 
@@ -151,7 +145,7 @@ class AccessIndex:
         self._sets, self._sets_used, clauses = _with_own_sets(np.zeros(1, _WORD), 0, clauses)
         self._position[:] = 0
         self._insert(clauses, ids)
-        self._pool = memory.resized_array(self._pool, int(self._numbers[USED]) * 17 // 16 + 64)
+        self._pool = memory.resized_array(self._pool, self._counts.used * 17 // 16 + 64)
         self._planned = max(FEW, len(self))
 
     def _insert(self, clauses: Clauses, ids: Numbers) -> None:
@@ -174,21 +168,21 @@ class AccessIndex:
             )
             if done < len(order):  # only if different buckets have equal hashes
                 self._more_slots(2 * len(self._slots))
-        self._numbers[LIVE] += clauses.total
+        self._counts.live += clauses.total
         changed = active_heights(entries.code, self._levels)
         if changed or known != len(plan.widths):
             self._probing = None
 
     def _make_room(self, entries: Entries, words: int, order: Keys) -> None:
         count = len(order)
-        need = int(self._numbers[USED]) + count * OVERHEAD + 2 * words
+        need = self._counts.used + count * OVERHEAD + 2 * words
         if need > len(self._pool):
             pool = np.empty(max(need, len(self._pool) * 5 // 4), _WORD)
-            pool[: self._numbers[USED]] = self._pool[: self._numbers[USED]]
+            pool[: self._counts.used] = self._pool[: self._counts.used]
             self._pool = pool
         hashes = entries.hash[order]
         new = 1 + int(np.count_nonzero(hashes[1:] != hashes[:-1]))
-        buckets = int(self._numbers[BUCKETS]) + new
+        buckets = self._counts.buckets + new
         if 2 * buckets > len(self._slots):
             self._more_slots(1 << (2 * buckets - 1).bit_length())
 
@@ -204,7 +198,7 @@ class AccessIndex:
             raise KeyError(f"clause {ids[bad]} is not there")
         if len(self) == 0:
             self.clear()
-        elif self._numbers[GARBAGE] > max(FEW, self._numbers[RECORDS]):
+        elif self._counts.garbage > max(FEW, self._counts.records):
             clauses, kept = self._taken_out()
             self._position = self._position[: int(kept.max()) + 1].copy()
             self._renew(clauses, kept, self._make_plan(clauses))
@@ -294,13 +288,14 @@ class AccessIndex:
             return
         clauses, ids = self._taken_out()
         plan = self._make_plan(clauses)
-        if not self._numbers[ROWS] or self._expected(plan, clauses) < BETTER * self._measured():
+        if not self._counts.rows or self._expected(plan, clauses) < BETTER * self._measured():
             self._renew(clauses, ids, plan)
-        self._numbers[[PROBES, CANDIDATES, ROWS]] = 0
+        counts = self._counts
+        counts.probes, counts.candidates, counts.rows = 0, 0, 0
 
     def _measured(self) -> float:
         """What a row has cost."""
-        probes, candidates, rows = self._numbers[[PROBES, CANDIDATES, ROWS]]
+        probes, candidates, rows = self._counts.probes, self._counts.candidates, self._counts.rows
         return float(probes * PROBE + candidates * CANDIDATE) / max(1, int(rows))
 
     def _expected(self, plan: Plan, clauses: Clauses) -> float:
@@ -320,21 +315,21 @@ class AccessIndex:
         return sum(array.nbytes for array in held) + self._plan.nbytes
 
     def describe(self) -> dict[str, Any]:
-        numbers = self._numbers
-        rows = max(1, int(numbers[ROWS]))
+        counts = self._counts
+        rows = max(1, counts.rows)
         return {
             "form": "access predicates",
             "clauses": len(self),
-            "records": int(numbers[RECORDS]),
-            "buckets": int(numbers[BUCKETS]),
+            "records": counts.records,
+            "buckets": counts.buckets,
             "classes": [
                 [int(column) for column in columns[:width]]
                 for columns, width in zip(self._plan.classes, self._plan.widths, strict=True)
             ],
             "trees": np.flatnonzero(self._levels).tolist(),
             "patterns": sorted(self._patterns),
-            "probes_per_row": int(numbers[PROBES]) / rows,
-            "candidates_per_row": int(numbers[CANDIDATES]) / rows,
+            "probes_per_row": counts.probes / rows,
+            "candidates_per_row": counts.candidates / rows,
             "learned": self._learned,
             "bytes": self.nbytes,
         }

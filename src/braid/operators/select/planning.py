@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from braid.algebra.expressions import conjunction, conjuncts
+from braid.algebra.expressions import Source, conjunction, conjuncts
 from braid.algebra.nodes import Select
 from braid.algebra.relations import KeepRows
 from braid.operators.select.spec import SelectionSpec, SelectRecipe
+from braid.plan.column_names import columns_of, renamed
 from braid.plan.duration_bounds import bounds_of
 from braid.plan.planning import (
     Conjuncts,
@@ -24,8 +25,9 @@ def select(walk: Planning, node: Select, request: Request) -> Channel:
         return walk.planned(node.input, request._replace(selection=node.predicate))
     bounds = (*request.bounds, *bounds_of(node.predicate))
     needed = request.needed | input_names(node.predicate)
-    source = walk.channel(node.input, needed, "select", bounds)
-    return selected(walk, source, normalise(node.predicate), request.port)
+    source = walk.shared_channel(node.input, needed, "select", bounds)
+    predicate = renamed(node.predicate, {Source.INPUT: columns_of(node.input)})
+    return selected(walk, source, normalise(predicate), request.port)
 
 
 def selected(walk: Planning, source: Channel, predicate: Predicate, port: str) -> Channel:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from braid.jit import memory
-from braid.jit.runtime import address
+from braid.jit import memory, records
 from braid.operators.core.kernels.clauses import HIGHEST, LOWEST, NULL_KEY
 from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
 from braid.operators.selection_join.kernels import box_tree as kernel
 from braid.operators.selection_join.kernels import grid_file, rtree
+from braid.operators.selection_join.kernels.box_tree import Coding, Page, Range, Tree
 
 #: Codes of keys.
 Halves = npt.NDArray[np.int32]
@@ -32,14 +32,14 @@ _FEW = 128
 
 
 class Codes:
-    """How the keys of each dimension become codes of 32 bits whose order is theirs: see `operators/selection_join/kernels/box_tree.py`.
+    """How the keys of each dimension become codes of 32 bits in the same order (`kernels/box_tree.py`).
 
-    Made for the ends that a tree is built with. `exact`: all ends so far have codes of their own.
+    The codes suit the ends that a tree is built with. `exact`: no two ends have one code.
     """
 
     def __init__(self, boxes: Words) -> None:
         count = boxes.shape[1] // 2
-        self.words: Words = np.zeros((max(1, count), kernel.CODE_WORDS), np.int64)
+        self.codings = np.zeros(max(1, count), Coding.dtype)
         for d in range(count):
             ends = boxes[:, 2 * d : 2 * d + 2]
             ends = ends[(ends > LOWEST) & (ends < HIGHEST)]
@@ -48,14 +48,14 @@ class Codes:
             middle = (least + greatest) // 2
             reach = min((_HALF + _MARGIN) << shift, _FURTHEST)
             below, above = max(int(LOWEST), middle - reach), min(int(HIGHEST), middle + reach)
-            self.words[d] = below, above, middle, shift
-        self.exact = not self.words[:, kernel.SHIFT].any()
+            self.codings[d] = below, above, middle, shift
+        self.exact = not self.codings["shift"].any()
 
     def of(self, boxes: Words) -> Halves:
         """The codes of the ends of boxes."""
         found = np.empty(boxes.shape, np.int32)
         for end in range(boxes.shape[1]):
-            below, above, middle, shift = self.words[end // 2].tolist()
+            below, above, middle, shift = self.codings[end // 2].tolist()
             keys = boxes[:, end]
             inner = (np.clip(keys, below, above) - middle) >> shift
             codes = np.where(keys <= below, kernel.LOWEST_CODE, inner)
@@ -68,7 +68,8 @@ class Codes:
     def outside(self, boxes: Words) -> int:
         """How many ends are far outside, and share a code; an interval without an end has none."""
         lows, highs = boxes[:, 0::2], boxes[:, 1::2]
-        below, above = self.words[: lows.shape[1], kernel.BELOW], self.words[: lows.shape[1], 1]
+        codings = self.codings[: lows.shape[1]]
+        below, above = codings["below"], codings["above"]
         far = (lows <= below) & (lows > LOWEST) | (lows >= above) & (lows < HIGHEST)
         far |= (highs <= below) & (highs > NULL_KEY) | (highs >= above) & (highs < HIGHEST)
         return int(np.count_nonzero(far))
@@ -84,7 +85,8 @@ class BoxTree(ABC):
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._words: Words = np.zeros(kernel.TREE_WORDS, np.int64)
+        self._memory = np.zeros(1, Tree.dtype)
+        self.tree = Tree.at(self._memory)
         self._box: Halves = np.zeros(2 * dimensions + 1, np.int32)
         self._coded: Halves = np.zeros((8, 2 * dimensions), np.int32)
         self._asked: Words = np.zeros(dimensions + 1, np.int64)
@@ -94,28 +96,21 @@ class BoxTree(ABC):
     def _begin(self, boxes: Words) -> None:
         self._codes = Codes(boxes)
         self._most = self._outside = 0
-        self._words[:] = 0
-        self._words[kernel.DIMENSIONS] = self.dimensions
-        self._words[kernel.ROOT] = -1
-        self._words[kernel.STACK_ROOM] = 1024
-        self._words[kernel.STACK_AT] = memory.resized(0, 1024)
-        self._words[kernel.PAGE_OF_AT] = address(self._page_of)
-        self._words[kernel.CODES_AT] = address(self._codes.words)
-        self._words[kernel.ASKED_AT] = address(self._asked)
-        self._words[kernel.EXACT] = self._codes.exact
-
-    @property
-    def at(self) -> int:
-        return int(address(self._words))
+        self._memory[:] = 0
+        tree = self.tree
+        tree.dimensions, tree.root, tree.stack_room = self.dimensions, -1, 1024
+        tree.stack = records.Words(memory.resized(0, tree.stack_room))
+        tree.page_of, tree.asked = records.Words.at(self._page_of), records.Words.at(self._asked)
+        tree.codings, tree.exact = Coding.at(self._codes.codings), self._codes.exact
 
     @property
     def count(self) -> int:
-        return int(self._words[kernel.MEMBERS])
+        return int(self.tree.members)
 
     @property
     def exact(self) -> bool:
         """Whether a search finds nobody whose box has not the keys."""
-        return bool(self._words[kernel.EXACT])
+        return bool(self.tree.exact)
 
     def build(self, members: Words, boxes: Words) -> None:
         """Have just these members; `boxes`: of each of them."""
@@ -132,11 +127,11 @@ class BoxTree(ABC):
         outside = self._codes.outside(boxes)
         if outside:
             self._outside += outside
-            self._words[kernel.EXACT] = 0
+            self.tree.exact = 0
         codes = self._codes.of(boxes)
         self._coded = grown(self._coded, int(members.max(initial=0)) + 1)
         self._coded[members] = codes
-        self._words[kernel.CODED_AT] = address(self._coded)
+        self.tree.coded = records.Halves.at(self._coded)
         return codes
 
     def _lay(self, members: Words, boxes: Halves) -> None:
@@ -147,12 +142,12 @@ class BoxTree(ABC):
 
     def add(self, members: Words, boxes: Words) -> None:
         self._page_of = grown(self._page_of, int(members.max(initial=0)) + 1, -1)
-        self._words[kernel.PAGE_OF_AT] = address(self._page_of)
+        self.tree.page_of = records.Words.at(self._page_of)
         self._insert(members, self._code(members, boxes))
         self._most = max(self._most, self.count)
 
     def remove(self, members: Words) -> None:
-        kernel.remove_members(self._words, members)
+        kernel.remove_members(self.tree, members)
 
     @property
     def worn(self) -> bool:
@@ -167,29 +162,31 @@ class BoxTree(ABC):
         not `exact`; `again`: of those that the search before has found."""
         out = np.empty(self.count + 1, np.int64)
         end = self.dimensions if last is None else last
-        found = kernel.find_members(self._words, keys, first, end, again, out)
-        return out[:found]
+        asked, found = records.Words.at(keys), records.Words.at(out)
+        count = kernel.find_members(self.tree, asked, first, end, again, found)
+        return out[:count]
 
     @property
     def nbytes(self) -> int:
-        page = 4 * (kernel.BOXES + 2 * kernel.APART * self.dimensions) + 32 * self.dimensions
-        pages = int(self._words[kernel.PAGES_ROOM])
-        own = self._page_of.nbytes + self._coded.nbytes + 8 * int(self._words[kernel.STACK_ROOM])
-        return pages * page + own
+        page = Page.fields["boxes"].offset + 8 * kernel.APART * self.dimensions
+        regions = 2 * Range.stride * self.dimensions
+        own = self._page_of.nbytes + self._coded.nbytes + 8 * self.tree.stack_room
+        return int(self.tree.page_room * (page + regions) + own)
 
     def describe(self) -> dict[str, Any]:
         return {
             "index": self.name,
-            "pages": int(self._words[kernel.PAGES]),
-            "pages_looked_at": int(self._words[kernel.LOOKED_AT]),
+            "pages": self.tree.page_count,
+            "pages_looked_at": self.tree.looked,
             "bytes": self.nbytes,
         }
 
     def release(self) -> None:
         """Give the memory of pages back."""
-        for word in (kernel.PAGES_AT, kernel.REGIONS_AT, kernel.STACK_AT):
-            memory.free(int(self._words[word]))
-            self._words[word] = 0
+        tree = self.tree
+        for pointer in (tree.pages, tree.regions, tree.stack):
+            memory.free(pointer.address)
+        tree.pages, tree.regions, tree.stack = Page(0), Range(0), records.Words(0)
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
@@ -200,7 +197,7 @@ class RTree(BoxTree):
     name = "R-tree"
 
     def __init__(self, dimensions: int) -> None:
-        self._scales: Words = np.zeros(2 * dimensions + 1, np.int64)
+        self._scales = np.zeros(dimensions + 1, Range.dtype)
         super().__init__(dimensions)
 
     def _lay(self, members: Words, boxes: Halves) -> None:
@@ -208,27 +205,27 @@ class RTree(BoxTree):
             ends = boxes[:, 2 * d : 2 * d + 2]
             ends = ends[(ends > kernel.LOWEST_CODE) & (ends < kernel.ABOVE_CODE)]
             least, greatest = (int(ends.min()), int(ends.max())) if len(ends) else (0, 0)
-            self._scales[2 * d : 2 * d + 2] = least, max(least + 1, greatest)
+            self._scales[d] = least, max(least + 1, greatest)
         order = np.arange(len(members))
         rtree.lay_out(order, self._middles(boxes), rtree.LAID)
         laid = np.ascontiguousarray(boxes[order])
-        rtree.fill_pages(self._words, members[order], laid, self._box)
+        rtree.fill_pages(self.tree, members[order], laid, self._box)
 
     def _middles(self, boxes: Halves) -> np.ndarray:
         """The middles of boxes, twice, in the unit of each dimension."""
-        least, greatest = self._scales[0:-1:2], self._scales[1:-1:2]
+        least, greatest = self._scales["least"][:-1], self._scales["greatest"][:-1]
         clipped = [np.clip(boxes[:, k::2], least, greatest) - least for k in (0, 1)]
         return np.ascontiguousarray((clipped[0] + clipped[1]) / (greatest - least))
 
     def _insert(self, members: Words, boxes: Halves) -> None:
-        if int(self._words[kernel.ROOT]) < 0:
+        if self.tree.root < 0:
             self._lay(members, boxes)
             return
-        rtree.insert_members(self._words, members, boxes, self._scales, self._box)
+        rtree.insert_members(self.tree, members, boxes, Range.at(self._scales), self._box)
 
 
 class GridFile(BoxTree):
     name = "multilevel grid file"
 
     def _insert(self, members: Words, boxes: Halves) -> None:
-        grid_file.insert_members(self._words, members, boxes, self._box)
+        grid_file.insert_members(self.tree, members, boxes, self._box)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from braid.jit import memory
 from braid.operators.core.selection_choice import (
     ADAPTIVE,
     NAIVE_GRID,
@@ -34,6 +35,8 @@ from braid.operators.selection_join.box_trees import BoxTree, GridFile, RTree
 from braid.operators.selection_join.index import Asked
 from braid.operators.selection_join.kernels import boxes as kernel
 from braid.operators.selection_join.kernels import trials
+from braid.operators.selection_join.kernels.box_tree import Tree
+from braid.operators.selection_join.kernels.boxes import Counts, SelectionFrame
 
 #: Of each form: what it does, and the tree that it searches.
 FORMS: dict[str, tuple[int, type[BoxTree] | None]] = {
@@ -108,7 +111,7 @@ class Chooser:
         tree.build(nodes, self._boxes(nodes))
         return tree
 
-    def point(self, frame: Words) -> None:
+    def point(self, frame: SelectionFrame) -> None:
         """Have the tree that the form searches, and say where it is."""
         how, kind = FORMS[self.form]
         if kind is None:
@@ -116,8 +119,8 @@ class Chooser:
         elif self._stale or not isinstance(self._tree, kind):
             self._drop()
             self._tree, self._stale = self._built(kind), False
-        frame[kernel.FORM] = how
-        frame[kernel.TREE_AT] = 0 if self._tree is None else self._tree.at
+        frame.form = how
+        frame.tree = Tree(0) if self._tree is None else self._tree.tree
         self.moved = False
 
     def _drop(self) -> None:
@@ -132,19 +135,21 @@ class Chooser:
         """Whether strips are searched, or may be."""
         return self._choice == ADAPTIVE or FORMS[self.form][1] is None
 
-    def consider(self, frame: Words, held: Sequence[int]) -> None:
+    def consider(self, frame: SelectionFrame, held: Sequence[int]) -> None:
         """Compare forms from time to time; `held`: events of each input."""
-        arrivals = int(frame[kernel.ARRIVALS])
+        arrivals = frame.counts.arrivals
         if self._choice != ADAPTIVE or arrivals < self._compare_at or min(held) < TRIAL:
             return
         self._compare_at = AGAIN * arrivals
-        now = frame[[kernel.ARRIVALS, kernel.PARTNERED, kernel.CANDIDATES]]
+        counts = frame.counts
+        now = np.array([counts.arrivals, counts.partnered, counts.candidates], np.int64)
         came, partnered, candidates = (now - self._counted).tolist()
         self._counted = now
         self._compare(frame, Rates(partnered / came, candidates / came))
 
-    def _compare(self, frame: Words, rates: Rates) -> None:
-        counters = frame[kernel.FIRST_STEPS : kernel.CANDIDATES + 1].copy()
+    def _compare(self, frame: SelectionFrame, rates: Rates) -> None:
+        counters = memory.view(frame.counts.address, Counts.stride // 8)
+        before = counters.copy()
         self.rates, self.costs = rates, {}
         trees: dict[type[BoxTree], BoxTree] = {}
         kinds: list[type[BoxTree] | None] = [None]
@@ -153,16 +158,16 @@ class Chooser:
         for kind in kinds:
             if kind is not None:
                 tree = trees[kind] = self._built(kind)
-                frame[kernel.TREE_AT] = tree.at
+                frame.tree = tree.tree
             else:
-                frame[kernel.TREE_AT] = 0
+                frame.tree = Tree(0)
             own = costs(frame, len(self._asked), rates, kind is None)
             self.costs |= {form: own[how] for form, (how, of) in FORMS.items() if of is kind}
-        frame[kernel.FIRST_STEPS : kernel.CANDIDATES + 1] = counters
+        counters[:] = before
         best = min(self.costs, key=self.costs.__getitem__)
         if self.costs[best] < FASTER * self.costs.get(self.form, np.inf):
             self.form = best
-        self.why = f"the least cost when it was tried after {int(frame[kernel.ARRIVALS]):,} events"
+        self.why = f"the least cost when it was tried after {frame.counts.arrivals:,} events"
         if len(kinds) == 1:
             self.why = "most events find others: each is looked up once in its life"
         for tree in trees.values():
@@ -183,7 +188,7 @@ class Chooser:
         return found
 
 
-def costs(frame: Words, inputs: int, rates: Rates, strips: bool) -> dict[int, float]:
+def costs(frame: SelectionFrame, inputs: int, rates: Rates, strips: bool) -> dict[int, float]:
     """Microseconds an event, of what can be done with strips or with the tree that is there."""
     pairs = [(i, (i + 1) % inputs) for i in range(inputs)]
     first = sum(_time(trials.try_first, frame, i, TRIAL) for i, _ in pairs) / (inputs * TRIAL)

@@ -1,6 +1,6 @@
 """What the members of a selection join ask of each input: boxes in arrays, strips, and tests.
 
-See `operators/selection_join/kernels/boxes.py`. Members come and go one by one or by the hundred thousand; an
+See `kernels/boxes.py`. Members come and go one by one or by the hundred thousand; an
 attribute that nobody restricted so far becomes a dimension when the first one does.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from braid.jit.runtime import address
+from braid.jit import records
 from braid.operators.core.constants import Constants
 from braid.operators.core.kernels.clauses import (
     HIGHEST,
@@ -27,6 +27,7 @@ from braid.operators.core.nodes import grown
 from braid.operators.core.values import Words
 from braid.operators.select.clause_table import among, limits, mode_of
 from braid.operators.selection_join.kernels import boxes as kernel
+from braid.operators.selection_join.kernels.boxes import Dimension, Extra, Interval, Side, Test
 from braid.plan.predicates import Clause, KeyColumn
 from braid.plan.specs import Shape
 
@@ -231,22 +232,24 @@ class Asked:
     def list_bytes(self) -> int:
         return int(self.lists.nbytes)
 
-    def point(self, side: Words, first: int) -> None:
+    def point(self, side: Side, first: int) -> None:
         """Say where everything is."""
-        side[kernel.FIRST_DIMENSION], side[kernel.DIMENSIONS] = first, self.dimensions
-        side[kernel.COLUMNS_AT] = address(self.columns)
-        side[kernel.BOXES_AT] = address(self.boxes)
-        side[kernel.CUTS_AT] = address(self.cuts)
-        side[kernel.CUTS] = len(self.cuts) // max(1, self.dimensions)
-        side[kernel.STRIPS_AT] = address(self.strips)
-        side[kernel.ENDS_AT], side[kernel.BEGINS_AT] = address(self._ends), address(self._begins)
-        side[kernel.END_VALUES_AT] = address(self._end_values)
-        side[kernel.LAID] = self._laid
-        side[kernel.RECENT_AT], side[kernel.RECENT] = address(self._recent), self._recently
-        side[kernel.EXTRAS_AT] = address(self._extras) if len(self._tests) else 0
-        side[kernel.TESTS_AT] = address(self._tests)
-        side[kernel.VALUES_AT] = address(self._values)
-        side[kernel.LISTED_AT], side[kernel.LISTED_ROOM] = address(self.lists), self.list_room
+        side.first_dimension, side.dimensions = first, self.dimensions
+        side.columns, side.boxes = Dimension.at(self.columns), Interval.at(self.boxes)
+        side.cuts, side.cut_count = (
+            records.Words.at(self.cuts),
+            len(self.cuts) // max(1, self.dimensions),
+        )
+        side.strips, side.ends = records.Words.at(self.strips), records.Halves.at(self._ends)
+        side.end_values, side.begins = (
+            records.Words.at(self._end_values),
+            records.Words.at(self._begins),
+        )
+        side.laid = self._laid
+        side.recent, side.recent_length = records.Words.at(self._recent), self._recently
+        side.extras = Extra.at(self._extras) if len(self._tests) else Extra(0)
+        side.tests, side.values = Test.at(self._tests), records.Words.at(self._values)
+        side.listed, side.listed_length = records.Halves.at(self.lists), self.list_room
 
     @property
     def nbytes(self) -> int:

@@ -20,7 +20,6 @@ import numpy as np
 
 from braid.algebra.expressions import TRUE, is_true
 from braid.jit import memory, records
-from braid.jit.runtime import address
 from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.constants import Constants
@@ -36,6 +35,7 @@ from braid.operators.selection_join.forms import Chooser
 from braid.operators.selection_join.index import Asked
 from braid.operators.selection_join.kernels import boxes
 from braid.operators.selection_join.kernels import selection_joins as kernel
+from braid.operators.selection_join.kernels.boxes import SelectionFrame, Side
 from braid.operators.selection_join.spec import SelectionJoinRecipe, SelectionJoinSpec
 from braid.plan.predicates import Predicate
 
@@ -48,7 +48,9 @@ _ALWAYS = -(2**63)
 class SelectionRings(Rings):
     """Events in rings; who wants them is asked of the index."""
 
-    frame_words = boxes.SELECTION_FRAME
+    frame_type = SelectionFrame
+    frame_words = SelectionFrame.stride // 8
+    frame: SelectionFrame
 
     def size_sets(self, nodes: int) -> None:
         """Sets are lists here: one that the residual leaves may have all nodes."""
@@ -63,6 +65,7 @@ class SelectionRings(Rings):
 class SelectionJoinLogic(WindowJoinLogic):
     """All joins with one predicate over windows by time on whole streams."""
 
+    _rings: SelectionRings
     _loop = staticmethod(kernel.run)
     _let_leave = staticmethod(kernel.let_leave)
     _expire_from = staticmethod(kernel.expire_from)
@@ -74,7 +77,7 @@ class SelectionJoinLogic(WindowJoinLogic):
         self._births: Words = np.full(64, _ALWAYS, np.int64)
         self._ages: Words = np.zeros(inputs, np.int64)
         self._shortest: Words = np.zeros(inputs, np.int64)
-        self._side_words: Words = np.zeros((inputs, boxes.SIDE_WORDS), np.int64)
+        self._side_records = np.zeros(inputs, Side.dtype)
         self._key_words: Words = np.zeros(1, np.int64)
         self._lists: Words = np.zeros(1, np.int64)
         self._marks: Words = np.zeros(1, np.int64)
@@ -121,9 +124,9 @@ class SelectionJoinLogic(WindowJoinLogic):
         room = len(self._sieves[0].boxes)
         self._admitted = grown(self._admitted, room, _NEVER)
         self._births = grown(self._births, room, _ALWAYS)
-        self._admitted[nodes] = self._holdings.words[boxes.CHANGES]
+        self._admitted[nodes] = self._rings.frame.changes
         self._births[nodes] = _ALWAYS if recipe.birth is None else recipe.birth
-        self._holdings.words[boxes.BORN_LATER] |= recipe.birth is not None
+        self._rings.frame.born_later |= recipe.birth is not None
         self._chooser.added(nodes, wider=wider)
         self._moved = True
         if not self.instances:
@@ -137,7 +140,7 @@ class SelectionJoinLogic(WindowJoinLogic):
             for asked in self._sieves:
                 asked.remove(nodes)
             self._chooser.removed(nodes)
-            self._holdings.words[boxes.CHANGES] += 1
+            self._rings.frame.changes += 1
             self._moved = True
 
     def _wanting(self) -> Words:
@@ -187,7 +190,7 @@ class SelectionJoinLogic(WindowJoinLogic):
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         found = super().on_batch(inputs, bound)
         self._make_room()
-        self._chooser.consider(self._holdings.words, self._holdings.counts())
+        self._chooser.consider(self._rings.frame, self._holdings.counts())
         return found
 
     def _expire_again(self) -> None:
@@ -195,11 +198,11 @@ class SelectionJoinLogic(WindowJoinLogic):
 
     def _make_room(self) -> None:
         """More room for lists, if some were not kept for want of it and there may be more."""
-        frame = self._holdings.words
-        if frame[boxes.NOT_KEPT] == self._not_kept:
+        counts = self._rings.frame.counts
+        if counts.not_kept == self._not_kept:
             return
-        self._not_kept = int(frame[boxes.NOT_KEPT])
-        usual = int(frame[boxes.FIRST_FOUND]) // max(1, int(frame[boxes.FIRST_STEPS])) + 1
+        self._not_kept = counts.not_kept
+        usual = counts.first_found // max(1, counts.first_steps) + 1
         self._give_room(2 * usual * max(self._holdings.counts()))
 
     def _give_room(self, wanted: int) -> None:
@@ -210,7 +213,7 @@ class SelectionJoinLogic(WindowJoinLogic):
                 if self.instances:
                     kernel.move_lists(self._rings.frame, number, before, asked.lists)
                 else:
-                    self._side_words[number, [boxes.WRITTEN, boxes.TAIL]] = 0
+                    self._side_records[["written", "tail"]][number] = 0
                 self._moved = True
 
     def _point(self) -> None:
@@ -221,12 +224,13 @@ class SelectionJoinLogic(WindowJoinLogic):
         if not (self._moved or self._chooser.moved):
             return
         self._moved = False
-        frame, room = self._holdings.words, len(self._sieves[0].boxes)
+        frame, room = self._rings.frame, len(self._sieves[0].boxes)
         first = 0
-        for asked, side in zip(self._sieves, self._side_words, strict=True):
+        frame.sides = Side.at(self._side_records)
+        for number, asked in enumerate(self._sieves):
             if self._chooser.lays_strips:
                 asked.lay(self._wanting)
-            asked.point(side, first)
+            asked.point(frame.sides[number], first)
             first += asked.dimensions
         if len(self._key_words) < first + 1:
             self._key_words = np.zeros(first + 1, np.int64)
@@ -236,17 +240,13 @@ class SelectionJoinLogic(WindowJoinLogic):
             self._lists = np.zeros((len(self._sieves) + 1) * size, np.int64)
         if len(self._marks) <= room // 64:
             self._marks = np.zeros(room // 64 + 1, np.int64)
-        frame[boxes.NODE_ROOM], frame[boxes.STRIP_WORDS] = size, room // 64
-        frame[boxes.LISTS_AT] = address(self._lists)
-        frame[boxes.FIRST_LIST_AT] = address(self._lists) + 8 * len(self._sieves) * size
-        frame[boxes.MARKED_AT] = address(self._marks)
-        frame[boxes.SIDES_AT] = address(self._side_words)
-        frame[boxes.SINCE_AT], frame[boxes.BIRTHS_AT] = (
-            address(self._admitted),
-            address(self._births),
-        )
-        frame[boxes.KEYS_AT], frame[boxes.AGES_AT] = address(self._key_words), address(self._ages)
-        frame[boxes.SHORTEST_AT] = address(self._shortest)
+        frame.node_room, frame.strip_words = size, room // 64
+        frame.lists = records.Words.at(self._lists)
+        frame.first_list = frame.lists.after(len(self._sieves) * size)
+        frame.marked = records.Words.at(self._marks)
+        frame.since, frame.births = records.Words.at(self._admitted), records.Words.at(self._births)
+        frame.keys, frame.ages = records.Words.at(self._key_words), records.Words.at(self._ages)
+        frame.shortest = records.Words.at(self._shortest)
         self._chooser.point(frame)
 
     # ---- state ----
@@ -254,11 +254,11 @@ class SelectionJoinLogic(WindowJoinLogic):
     def _forget(self) -> None:
         """Hold nothing."""
         self._holdings.forget()
-        self._side_words[:, [boxes.WRITTEN, boxes.TAIL]] = 0
+        self._side_records[["written", "tail"]] = 0
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        self._side_words[:, [boxes.WRITTEN, boxes.TAIL]] = 0
+        self._side_records[["written", "tail"]] = 0
         kernel.forget_lists(self._rings.frame)
 
     @property
@@ -269,17 +269,17 @@ class SelectionJoinLogic(WindowJoinLogic):
     def index_bytes(self) -> int:
         own = (self._admitted, self._births, self._lists, self._marks)
         asked = sum(a.nbytes for a in self._sieves) + self._chooser.nbytes
-        asked += 8 * int(self._side_words[:, boxes.NEAR_ROOM].sum())
+        asked += 8 * int(self._side_records["near_room"].sum())
         return super().index_bytes + asked + sum(array.nbytes for array in own)
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
-            for at in getattr(self, "_side_words", np.zeros((0, boxes.SIDE_WORDS), np.int64)):
-                memory.free(at[boxes.NEAR_AT])
+            for at in getattr(self, "_side_records", np.zeros(0, Side.dtype))["near"].tolist():
+                memory.free(at)
         super().__del__()
 
     def describe(self) -> dict[str, Any]:
-        frame = self._holdings.words
+        counts = self._rings.frame.counts
         dimensions = [
             f"{number}.{name}" for number, a in enumerate(self._sieves) for name in a.names()
         ]
@@ -287,7 +287,7 @@ class SelectionJoinLogic(WindowJoinLogic):
             **super().describe(),
             "dimensions": dimensions,
             **self._chooser.describe(),
-            "lists_kept": int(frame[boxes.KEPT]),
-            "lists_not_kept": int(frame[boxes.NOT_KEPT]),
+            "lists_kept": counts.kept,
+            "lists_not_kept": counts.not_kept,
             "list_bytes": sum(asked.list_bytes for asked in self._sieves),
         }

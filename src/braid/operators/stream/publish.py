@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from braid.operators.core.base import OneForAll, Stateless
 from braid.operators.core.batch import Batch
-from braid.operators.core.columns import merged
-from braid.operators.core.roles import Publishes
-from braid.operators.core.subscribers import Subscribers
+from braid.operators.core.columns import Rows, merged, moved
+from braid.operators.core.roles import PublishedSource, Publishes
 from braid.plan.channel_specs import PublishSpec
 
 
@@ -20,11 +19,16 @@ class PublishLogic(OneForAll, Publishes, Stateless):
 
     def __init__(self, spec: PublishSpec) -> None:
         self._spec = spec
-        self.sources: list[Subscribers] = []
+        self._target = spec.output.layout
+        self.sources: list[PublishedSource] = []
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
-        parts = [
-            batch.rows[source.resolve(batch)[0]]
-            for source, batch in zip(self.sources, inputs, strict=True)
-        ]
-        return Batch(merged(parts))
+        read = zip(self.sources, inputs, strict=True)
+        return Batch(merged([self._events(source, batch) for source, batch in read]))
+
+    def _events(self, source: PublishedSource, batch: Batch) -> Rows:
+        """The attributes of the stream, once for each query that publishes an event."""
+        chosen = source.subscribers.resolve(batch)[0]
+        if source.columns == tuple(range(len(source.layout.names))):
+            return batch.rows[chosen]
+        return moved(batch.rows, source.layout, self._target, list(source.columns), chosen)

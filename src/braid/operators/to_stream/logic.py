@@ -32,9 +32,8 @@ from braid.operators.stream.encode import in_order
 from braid.operators.to_stream.kernels import consolidate as kernel
 from braid.operators.to_stream.kernels.consolidate import Bags, Entry
 from braid.operators.to_stream.spec import ToStreamSpec
-from braid.operators.window.kernels.windows import HIGH, free_unused
 from braid.operators.window.logic import carried_key, carried_ranks
-from braid.operators.window.window_buffers import Slots
+from braid.operators.window.row_slots import Slots
 from braid.plan.deltas import BEFORE
 from braid.plan.layout import END, START
 from braid.plan.specs import Shape
@@ -371,8 +370,7 @@ class Multisets:
     def _record(self) -> Bags:
         """The record of the bags with where everything is now: arrays move when they grow."""
         slots, bags = self.slots, Bags.at(self._words)
-        bags.rows, bags.refs = records.Words.at(slots.rows), records.Words.at(slots.refs)
-        bags.slots, bags.width = records.Words.at(slots.numbers), slots.rows.shape[1]
+        bags.slots = slots.record
         bags.hashes, bags.table = records.Words.at(self._hashes), records.Words.at(self._table)
         bags.mask, bags.entries = len(self._table) - 1, Entry.at(self._entries)
         bags.entry_table = records.Words.at(self._entry_table)
@@ -460,14 +458,14 @@ class Multisets:
         if 2 * slots > len(self._table) or 2 * live > len(self._entry_table):
             self._table = np.empty(_table_size(slots), np.int64)
             self._entry_table = np.empty(_table_size(live), np.int64)
-            kernel.index_bags(self._record(), int(self.slots.numbers[HIGH]), False)
+            kernel.index_bags(self._record(), self.slots.record.high, False)
 
     def reindex(self) -> None:
         """The words of rows have changed."""
         for column, codes in self._carried.items():
             codes.clear()
             self._learn(self.slots.rows[self.slots.places()], column)
-        kernel.index_bags(self._record(), int(self.slots.numbers[HIGH]), True)
+        kernel.index_bags(self._record(), self.slots.record.high, True)
 
     # ---- state ----
 
@@ -503,7 +501,7 @@ class Multisets:
         self._table = np.empty(_table_size(len(self.slots.rows)), np.int64)
         self._entry_table = np.empty(_table_size(len(kept)), np.int64)
         kernel.link_bags(self._record(), len(self._heads))
-        free_unused(self.slots.refs, self.slots.numbers)
+        self.slots.free_unused()
         self.reindex()
 
     @property

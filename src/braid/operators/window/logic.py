@@ -14,24 +14,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.algebra.types import Kind, kind_of
+from braid.jit import records
 from braid.operators.core.base import Context, Held, State
-from braid.operators.core.batch import Batch
+from braid.operators.core.batch import Batch, Index
 from braid.operators.core.columns import Rows, nulls_of
 from braid.operators.core.constants import Constants, float_keys
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, signatures
 from braid.operators.core.values import Values, Words
-from braid.operators.window.kernels import windows as kernel
-from braid.operators.window.spec import WindowRecipe, WindowSpec
-from braid.operators.window.window_buffers import (
-    Buffer,
-    LastRows,
+from braid.operators.window.kernels.deltas import (
+    Arrivals,
+    Deltas,
     Leaving,
-    Members,
-    Ranges,
-    Slots,
-    nothing_leaves,
+    forget_visits,
+    write_deltas,
 )
+from braid.operators.window.kernels.row_slots import RowSlots
+from braid.operators.window.row_slots import Slots
+from braid.operators.window.spec import WindowRecipe, WindowSpec
+from braid.operators.window.window_buffers import Buffer, LastRows, Members, Ranges
 from braid.plan.layout import END, START
 from braid.plan.specs import Shape
 
@@ -48,6 +49,8 @@ class WindowLogic:
         self._layout = spec.input.layout
         self._members = Members()
         self._least = 1 if spec.kind == "rows" else 0
+        self._memory = np.zeros(1, Leaving.dtype)
+        self._leaving = Leaving.at(self._memory)
         self._buffer = self._make_buffer()
         #: Input nodes that have new output nodes.
         self._grown: list[Words] = []
@@ -57,13 +60,13 @@ class WindowLogic:
         if spec.kind == "unbounded":
             return None
         if spec.kind != "rows":
-            return Ranges(self._members, layout.width)
+            return Ranges(self._members, layout.width, self._leaving)
         kinds = [kind_of(spec.input.schema.type_of(name)) for name in spec.keys]
         assert Kind.OPAQUE not in kinds
         keys = np.empty((len(kinds), 2), np.int64)
         keys[:, 0] = [layout.column(name) for name in spec.keys]
         keys[:, 1] = [kind is Kind.FLOAT for kind in kinds]
-        return LastRows(self._members, layout, keys)
+        return LastRows(self._members, layout, keys, self._leaving)
 
     @property
     def output(self) -> Shape:
@@ -119,18 +122,21 @@ class WindowLogic:
 
     def on_batch(self, inputs: Sequence[Batch], bound: int) -> Batch:
         batch = seen_since(inputs[0], self._spec.membered, self._spec.birth)
-        coming = self._members.fanout.applied(batch)
-        leaving = nothing_leaves()
+        coming, order = self._members.fanout.applied(batch), np.empty(0, np.int64)
         if self._buffer is not None:
             self._settle()
             index, members = self._in_order(batch)
-            leaving = self._buffer.process(batch.rows, index, members, bound)
-        written = self._written(coming, leaving)
+            if len(index):
+                self._buffer.slots.reserve(len(batch.rows))
+            arrivals = _arrivals(batch.rows, index, members)
+            order = self._buffer.process(Arrivals.at(arrivals), bound)
+        written = self._written(coming, order)
         if self._buffer is not None:
+            forget_visits(self._leaving)
             self._buffer.written()
         return written
 
-    def _in_order(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    def _in_order(self, batch: Batch) -> tuple[Index, Index]:
         """Pairs of a row and an input node; for rows, in the order that tells which are last."""
         index, members = batch.index, batch.members
         if index is None or members is None:
@@ -146,32 +152,35 @@ class WindowLogic:
                 index, members = index[by_row], members[by_row]
         return index, members
 
-    def _written(self, coming: Batch, leaving: Leaving) -> Batch:
-        index, members = coming.index, coming.members
-        assert index is not None
-        assert members is not None
-        layout = self._spec.output.layout
-        most = len(index) + len(leaving.nodes)
-        most_rows = min(len(coming.rows), len(index)) + len(leaving.visits)
+    def _written(self, coming: Batch, order: Words) -> Batch:
+        """Deltas of what comes, and of the visits in this order."""
+        assert coming.index is not None
+        assert coming.members is not None
+        layout, leaving = self._spec.output.layout, self._leaving
+        most = len(coming.index) + leaving.nodes.count
+        most_rows = min(len(coming.rows), len(coming.index)) + len(order)
         rows = np.empty((most_rows, layout.width), np.int64)
-        out_index, out_members = np.empty(most, np.int32), np.empty(most, np.int32)
-        held = coming.rows if self._buffer is None else self._buffer.slots.rows
-        count, pairs = kernel.write_deltas(
-            coming.rows,
-            index,
-            members,
-            leaving.order,
-            leaving.visits,
-            leaving.nodes,
-            held,
-            self._layout.base,
-            len(self._layout.names),
-            layout.base,
-            rows,
-            out_index,
-            out_members,
+        index, members = np.empty(most, np.int32), np.empty(most, np.int32)
+        arrivals = _arrivals(coming.rows, coming.index, coming.members)
+        deltas = records.filled(
+            Deltas,
+            base=self._layout.base,
+            columns=len(self._layout.names),
+            out_base=layout.base,
+            width=layout.width,
+            rows=rows.reshape(-1),
+            index=index,
+            members=members,
         )
-        return Batch(rows[:count], out_index[:pairs], out_members[:pairs])
+        write_deltas(
+            Arrivals.at(arrivals),
+            leaving,
+            records.Words.at(order),
+            RowSlots(0) if self._buffer is None else self._buffer.slots.record,
+            Deltas.at(deltas),
+        )
+        count, pairs = int(deltas["row_count"][0]), int(deltas["pair_count"][0])
+        return Batch(rows[:count], index[:pairs], members[:pairs])
 
     # ---- state ----
 
@@ -228,6 +237,12 @@ class WindowLogic:
             found["sizes"] = len(np.unique(sizes))
             found["longest"] = int(sizes.max()) if len(sizes) else None
         return found if self._buffer is None else {**found, **self._buffer.describe()}
+
+
+def _arrivals(rows: Rows, index: Index, members: Index) -> np.ndarray:
+    """Rows, and pairs of a row and a node, for kernels; all three must outlive it."""
+    events, width = rows.reshape(-1), rows.shape[1]
+    return records.filled(Arrivals, events=events, width=width, index=index, members=members)
 
 
 def seen_since(batch: Batch, membered: bool, birth: int | None) -> Batch:

@@ -1,42 +1,37 @@
 """What windows keep: each row once, until the longest window over it is over.
 
-`operators/window/kernels/windows.py` (by time) and `operators/window/kernels/row_windows.py` (by number of rows) say how.
+`kernels/windows.py` describes windows by time, and `kernels/row_windows.py` windows by number of rows.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from braid.errors import damaged
-from braid.jit import memory
+from braid.jit import memory, records
+from braid.jit.hash_table import Link, free_table
+from braid.jit.row_keys import KeyColumn
+from braid.jit.rows import FREE
+from braid.jit.vector import Vector
 from braid.operators.core import checks
 from braid.operators.core.base import State
 from braid.operators.core.columns import Rows
 from braid.operators.core.fanout import Fanout
-from braid.operators.core.kernels.instances import FREE
 from braid.operators.core.nodes import Nodes, grown
 from braid.operators.core.values import Words
 from braid.operators.window.kernels import row_windows
 from braid.operators.window.kernels import windows as kernel
+from braid.operators.window.kernels.deltas import VISIT_WORDS, Arrivals, Leaving, Visit, merge_runs
+from braid.operators.window.kernels.row_windows import Input, Saved
+from braid.operators.window.kernels.windows import Profile
+from braid.operators.window.row_slots import Slots
 from braid.plan.layout import END, START, Layout
 
 _LOW = np.int64(0xFFFFFFFF)
-
-
-class Leaving(NamedTuple):
-    """What leaves windows: visits (see `operators/window/kernels/windows.py`), their order, their output nodes."""
-
-    order: Words
-    visits: Rows
-    nodes: Words
-
-
-def nothing_leaves() -> Leaving:
-    none = np.empty(0, np.int64)
-    return Leaving(none, np.empty((0, kernel.VISIT), np.int64), none)
+_ORDER = Visit.word("order")
 
 
 class Members:
@@ -83,67 +78,9 @@ class Members:
         return own + self.nodes.nbytes + self.fanout.nbytes
 
 
-class Slots:
-    """Rows, each with the number of those who need it."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self.load(np.empty((0, width), np.int64))
-
-    def load(self, rows: Rows) -> None:
-        self.rows = np.ascontiguousarray(rows)
-        self.refs: Words = np.zeros(len(rows), np.int64)
-        self.numbers: Words = np.zeros(kernel.SLOT_NUMBERS, np.int64)
-        self.numbers[[kernel.FREE_HEAD, kernel.FREE_TAIL]] = -1
-        self.numbers[[kernel.HIGH, kernel.LIVE]] = len(rows)
-        used = rows[rows[:, END] != FREE, START]
-        self.numbers[kernel.SEQUENCE] = int(used.max(initial=-1)) + 1
-
-    def reserve(self, count: int) -> None:
-        needed = max(int(self.numbers[kernel.HIGH]), self.live + count)
-        if needed > len(self.rows):
-            size = max(needed, len(self.rows) + len(self.rows) // 2)
-            high = int(self.numbers[kernel.HIGH])
-            rows = np.empty((size, self._width), np.int64)
-            rows[:high] = self.rows[:high]
-            refs = np.empty(size, np.int64)
-            refs[:high] = self.refs[:high]
-            self.rows, self.refs = rows, refs
-
-    @property
-    def live(self) -> int:
-        return int(self.numbers[kernel.LIVE])
-
-    @property
-    def sparse(self) -> bool:
-        """Much room for few rows: worth to start over."""
-        return len(self.rows) > 4096 and 8 * self.live < len(self.rows)
-
-    def places(self) -> Words:
-        return np.flatnonzero(self.refs[: int(self.numbers[kernel.HIGH])] > 0)
-
-    def saved(self) -> Rows:
-        """All slots as they lie, so that what did not change is where it was."""
-        high = int(self.numbers[kernel.HIGH])
-        rows = self.rows[:high].copy()
-        rows[self.refs[:high] <= 0] = FREE
-        return rows
-
-    def packed(self) -> Words:
-        """Move the rows together; the new slot of each old one."""
-        places = self.places()
-        mapping = np.zeros(int(self.numbers[kernel.HIGH]), np.int64)
-        mapping[places] = np.arange(len(places))
-        self.load(self.rows[places])
-        return mapping
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows.nbytes + self.refs.nbytes
-
-
 class Buffer(Protocol):
-    """What is kept for windows of one kind."""
+    """What is kept for windows of one kind. What leaves is written to the record that it was made
+    with."""
 
     slots: Slots
 
@@ -155,10 +92,12 @@ class Buffer(Protocol):
         """Some output nodes have nobody any more."""
         ...
 
-    def process(self, rows: Rows, index: Words, members: Words, bound: int) -> Leaving: ...
+    def process(self, arrivals: Arrivals, bound: int) -> Words:
+        """Take events in; the order of the visits of what leaves before a time."""
+        ...
 
     def written(self) -> None:
-        """What left has been put out."""
+        """The visits have been written."""
         ...
 
     def recoded(self) -> None: ...
@@ -177,16 +116,24 @@ class Buffer(Protocol):
 
 
 class _Queues:
-    """Profiles and bindings of windows by time (see `operators/window/kernels/windows.py`)."""
+    """Profiles and bindings of windows by time (see `kernels/windows.py`)."""
 
     def __init__(self) -> None:
         self.registry = Nodes()
-        self.profiles: Rows = np.zeros((8, kernel.PROFILE_WORDS), np.int64)
+        self.profiles = np.zeros(8, Profile.dtype)
         self.sizes: Words = np.empty(0, np.int64)
         self.cursors: Words = np.empty(0, np.int64)
         self.outs_at: Words = np.empty(0, np.int64)
         self.outs: Words = np.empty(0, np.int64)
         self.profile_of: Words = np.empty(0, np.int64)
+
+    def point(self, frame: kernel.Queues) -> None:
+        """Write where everything is now."""
+        frame.profiles, frame.profile_count = Profile.at(self.profiles), self.count
+        frame.sizes = records.Words.at(self.sizes)
+        frame.cursors = records.Words.at(self.cursors)
+        frame.profile_of = records.Words.at(self.profile_of)
+        frame.outs_at, frame.outs = records.Words.at(self.outs_at), records.Words.at(self.outs)
 
     @property
     def count(self) -> int:
@@ -209,11 +156,11 @@ class _Queues:
         self.profiles = grown(self.profiles, int(new.max()) + 1)
         table = self.profiles
         table[new] = 0
-        table[new, kernel.P_OPEN] = -1
-        table[new, kernel.P_NEXT] = kernel.NEVER
-        table[new, kernel.P_COUNT] = counts
+        table["open"][new] = -1
+        table["next"][new] = kernel.NEVER
+        table["count"][new] = counts
         ends = np.cumsum(counts)
-        table[new, kernel.P_FIRST] = len(self.sizes) + ends - counts
+        table["first"][new] = len(self.sizes) + ends - counts
         places = np.arange(int(ends[-1])) + np.repeat(starts - (ends - counts), counts)
         self.sizes = np.concatenate([self.sizes, sizes[places]])
         self.cursors = np.concatenate([self.cursors, np.zeros(len(places), np.int64)])
@@ -221,12 +168,12 @@ class _Queues:
     def __del__(self) -> None:
         if sys.is_finalizing():
             return
-        for base in self.profiles[:, kernel.P_AT].tolist():
+        for base in self.profiles["queue"].tolist():
             memory.free(base)
 
     @property
     def room(self) -> int:
-        return 8 * int(self.profiles[: self.count, kernel.P_ROOM].sum())
+        return 8 * int(self.profiles["room"][: self.count].sum())
 
     @property
     def nbytes(self) -> int:
@@ -244,12 +191,15 @@ class _Queues:
 class Ranges:
     """Windows by time."""
 
-    def __init__(self, members: Members, width: int) -> None:
+    def __init__(self, members: Members, width: int, leaving: Leaving) -> None:
         self._members = members
         self.slots = Slots(width)
         self._queues = _Queues()
         self._current: Words = np.full(1, -1, np.int64)
         self._bound = -int(kernel.NEVER)
+        self._memory = np.zeros(1, kernel.Queues.dtype)
+        self._frame = kernel.Queues.at(self._memory)
+        self._frame.leaving = leaving
 
     def came(self, inputs: Words | None) -> None:
         """They get a new binding; what came earlier keeps its own."""
@@ -257,9 +207,16 @@ class Ranges:
         self._current = grown(self._current, int(inputs.max(initial=0)) + 1, -1)
         if len(inputs):
             self._current[inputs] = self._bind(starts, outs)
+        self._point()
 
     def _bind(self, starts: Words, outs: Words) -> Words:
         return self._queues.bind(starts, outs, self._members.size_of[outs])
+
+    def _point(self) -> None:
+        self._queues.point(self._frame)
+        frame = self._frame
+        frame.current, frame.current_length = records.Words.at(self._current), len(self._current)
+        frame.slots = self.slots.record
 
     def went(self) -> None:
         state = self._exported()
@@ -268,51 +225,26 @@ class Ranges:
         state["outs"] = np.where(uses[outs] > 0, outs, -1) if len(outs) else outs
         self._take(state)
 
-    def process(self, rows: Rows, index: Words, members: Words, bound: int) -> Leaving:
-        queues, slots = self._queues, self.slots
-        if len(index):
-            slots.reserve(len(rows))
-            kernel.arrive(
-                rows,
-                index,
-                members,
-                self._current,
-                queues.profile_of,
-                queues.profiles,
-                queues.sizes,
-                queues.cursors,
-                slots.rows,
-                slots.refs,
-                slots.numbers,
-            )
+    def process(self, arrivals: Arrivals, bound: int) -> Words:
+        if arrivals.members_length:
+            kernel.arrive(self._frame, arrivals)
         self._bound = max(bound, self._bound)
-        return self._leaving(bound, silent=False)
+        self._leave(bound, silent=False)
+        leaving = self._frame.leaving
+        visits = memory.view(leaving.visits.items.address, leaving.visits.count)
+        starts = memory.view(leaving.runs.items.address, leaving.runs.count)
+        return _merged(visits.reshape(-1, VISIT_WORDS), starts)
 
-    def _leaving(self, bound: int, silent: bool) -> Leaving:
-        queues = self._queues
-        visits_at, count, nodes_at, named, runs_at, runs = kernel.leave(
-            min(bound, int(kernel.LAST) + 1),
-            queues.count,
-            queues.profiles,
-            queues.sizes,
-            queues.cursors,
-            queues.outs_at,
-            queues.outs,
-            self.slots.rows,
-            silent,
-        )
-        visits = memory.taken(visits_at, kernel.VISIT * count).reshape(-1, kernel.VISIT)
-        nodes, starts = memory.taken(nodes_at, named), memory.taken(runs_at, runs)
-        return Leaving(_merged(visits, starts), visits, nodes)
+    def _leave(self, bound: int, silent: bool) -> None:
+        kernel.leave(self._frame, min(bound, int(kernel.LAST) + 1), silent)
 
     def written(self) -> None:
-        queues, slots = self._queues, self.slots
-        kernel.let_go(queues.count, queues.profiles, queues.cursors, slots.refs, slots.numbers)
-        if slots.sparse:
+        kernel.drop_passed(self._frame)
+        if self.slots.is_sparse:
             state = self._exported()
-            mapping = slots.packed()
+            mapping = self.slots.packed()
             state["pairs"] = (mapping[state["pairs"] >> 32] << 32) | (state["pairs"] & _LOW)
-            self._take({**state, "rows": slots.rows})
+            self._take({**state, "rows": self.slots.rows})
 
     def recoded(self) -> None:
         """Nothing is looked up by value."""
@@ -320,14 +252,17 @@ class Ranges:
     def _exported(self) -> State:
         """Pairs of a slot and a binding; the output nodes of each binding that is in them."""
         queues = self._queues
-        pairs = memory.taken(*kernel.queued(queues.count, queues.profiles))
+        self._point()
+        found = np.zeros(1, Vector.dtype)
+        kernel.list_bindings(self._frame, Vector.at(found))
+        pairs = memory.taken(int(found["items"][0]), int(found["count"][0]))
         used, places = np.unique(pairs & _LOW, return_inverse=True)
-        counts = queues.profiles[queues.profile_of[used], kernel.P_COUNT]
+        counts = queues.profiles["count"][queues.profile_of[used]]
         ends = np.cumsum(counts)
         starts = np.concatenate([np.zeros(1, np.int64), ends])
         at = np.arange(int(starts[-1])) + np.repeat(queues.outs_at[used] - starts[:-1], counts)
         return {
-            "rows": self.slots.rows[: int(self.slots.numbers[kernel.HIGH])],
+            "rows": self.slots.used,
             "pairs": (pairs & ~_LOW) | places,
             "starts": starts,
             "outs": queues.outs[at],
@@ -336,7 +271,7 @@ class Ranges:
     def _take(self, state: State) -> None:
         """Start over with rows and pairs; output node -1 is nobody's."""
         rows, pairs, starts, outs = (state[n] for n in ("rows", "pairs", "starts", "outs"))
-        self._queues = queues = _Queues()
+        self._queues = _Queues()
         self.slots.load(rows)
         binding = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         binding, outs = binding[outs >= 0], outs[outs >= 0]
@@ -348,19 +283,11 @@ class Ranges:
         pairs = pairs[np.argsort(self.slots.rows[pairs >> 32, START], kind="stable")]
         new = numbers[pairs & _LOW]
         pairs = ((pairs & ~_LOW) | new)[new >= 0]
-        kernel.enqueue_all(
-            pairs,
-            queues.profile_of,
-            queues.profiles,
-            queues.cursors,
-            self.slots.rows,
-            self.slots.refs,
-        )
-        kernel.free_unused(self.slots.refs, self.slots.numbers)
-        self._leaving(self._bound, silent=True)
-        kernel.let_go(
-            queues.count, queues.profiles, queues.cursors, self.slots.refs, self.slots.numbers
-        )
+        self._point()
+        kernel.enqueue_all(self._frame, pairs)
+        self.slots.free_unused()
+        self._leave(self._bound, silent=True)
+        kernel.drop_passed(self._frame)
         self._current[:] = -1
         self.came(None)
 
@@ -397,22 +324,29 @@ class Ranges:
 
 
 class LastRows:
-    """Windows of rows."""
+    """Windows by number of rows. `keys`: the columns that partitions are of."""
 
-    def __init__(self, members: Members, layout: Layout, keys: Rows) -> None:
+    def __init__(self, members: Members, layout: Layout, keys: Rows, leaving: Leaving) -> None:
         self._members = members
-        self._base, self._keys = layout.base, keys
+        self._keys = keys
         self.slots = Slots(layout.width)
-        self._numbers: Words = np.zeros(row_windows.RECORD_NUMBERS, np.int64)
+        self._memory = np.zeros(1, row_windows.Frame.dtype)
+        self._frame = frame = row_windows.Frame.at(self._memory)
+        frame.slots, frame.leaving, frame.base = self.slots.record, leaving, layout.base
+        frame.keys, frame.keys_length = KeyColumn.at(keys), len(keys)
         self._reset()
         self._lay_out()
-        self._gone = (0, 0)
 
     def _reset(self) -> None:
-        for at in (row_windows.TABLE_AT, row_windows.POOL_AT, row_windows.CELLS_AT):
-            memory.free(self._numbers[at])
-        self._numbers[:] = 0
-        self._numbers[row_windows.CELLS_FREE] = -1
+        """Have no partitions."""
+        frame = self._frame
+        free_table(frame.table)
+        for vector in (frame.pool, frame.unused):
+            memory.free(vector.items.address)
+            vector.items, vector.room, vector.count = records.Words(0), 0, 0
+        memory.free(frame.cells.address)
+        frame.table.links, frame.cells = Link(0), row_windows.Cell(0)
+        frame.partitions, frame.cell_room, frame.cell_high, frame.cell_free = 0, 0, 0, -1
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
@@ -421,17 +355,18 @@ class LastRows:
     def _lay_out(self) -> None:
         """The output nodes of each input node side by side."""
         inputs, starts, outs = self._members.laid(1)
-        high = int(inputs.max(initial=-1)) + 1
-        self._starts: Words = np.zeros(high, np.int64)
-        self._counts: Words = np.zeros(high, np.int64)
-        self._starts[inputs], self._counts[inputs] = starts[:-1], np.diff(starts)
+        self._inputs: Rows = np.zeros((int(inputs.max(initial=-1)) + 1, 2), np.int64)
+        self._inputs[inputs, 0], self._inputs[inputs, 1] = starts[:-1], np.diff(starts)
         self._outs, self._sizes = outs, self._members.size_of[outs]
+        frame = self._frame
+        frame.inputs, frame.inputs_length = Input.at(self._inputs), len(self._inputs)
+        frame.outs, frame.sizes = records.Words.at(self._outs), records.Words.at(self._sizes)
 
     def came(self, inputs: Words | None) -> None:
         self.went()
 
     def went(self) -> None:
-        if not self._numbers[row_windows.RECORDS]:
+        if not self._frame.partitions:
             self._lay_out()
             return
         state = self._exported()
@@ -439,61 +374,42 @@ class LastRows:
         state["outs"] = np.where(self._members.nodes.uses[outs] > 0, outs, -1)
         self._take(state)
 
-    def process(self, rows: Rows, index: Words, members: Words, bound: int) -> Leaving:
-        if not len(index):
-            return nothing_leaves()
-        slots = self.slots
-        slots.reserve(len(rows))
-        visits_at, count, gone_at, gone = row_windows.push(
-            rows,
-            index,
-            members,
-            self._base,
-            self._keys,
-            self._starts,
-            self._counts,
-            self._outs,
-            self._sizes,
-            self._numbers,
-            slots.rows,
-            slots.refs,
-            slots.numbers,
-        )
-        self._gone = (gone_at, gone)
-        found = memory.taken(visits_at, 4 * count).reshape(-1, 4)
-        visits = np.empty((count, kernel.VISIT), np.int64)
-        visits[:, :3] = found[:, :3]
-        visits[:, 3], visits[:, 4] = np.arange(count), 1
-        order = np.arange(count, dtype=np.int64)
-        if len(self._counts) > 1:  # a row may leave the windows of several input nodes at once
-            order = np.argsort(found[:, 1], kind="stable")
-        return Leaving(order, visits, np.ascontiguousarray(found[:, 3]))
+    def process(self, arrivals: Arrivals, bound: int) -> Words:
+        if not arrivals.members_length:
+            return np.empty(0, np.int64)
+        row_windows.arrive(self._frame, arrivals)
+        found = self._frame.leaving.visits
+        visits = memory.view(found.items.address, found.count).reshape(-1, VISIT_WORDS)
+        if len(self._inputs) > 1:  # a row may leave the windows of several input nodes at once
+            return np.argsort(visits[:, _ORDER], kind="stable")
+        return np.arange(len(visits), dtype=np.int64)
 
     def written(self) -> None:
-        slots = self.slots
-        kernel.free_slots(*self._gone, slots.refs, slots.numbers)
-        self._gone = (0, 0)
-        if slots.sparse:
+        row_windows.free_unused_rows(self._frame)
+        if self.slots.is_sparse:
             state = self._exported()
-            mapping = slots.packed()
-            self._take({**state, "rows": slots.rows, "cells": mapping[state["cells"]]})
+            mapping = self.slots.packed()
+            self._take({**state, "rows": self.slots.rows, "cells": mapping[state["cells"]]})
 
     def recoded(self) -> None:
-        row_windows.rehash(self._numbers, self._counts, self.slots.rows, self._base, self._keys)
+        row_windows.rehash(self._frame)
 
     def _exported(self) -> State:
-        """The lists of all records, and the output nodes of each input node."""
-        count = int(self._numbers[row_windows.RECORDS])
-        records = np.empty((count, 2), np.int64)
-        cells = np.empty(row_windows.listed(self._numbers, self._counts), np.int64)
-        held = row_windows.unrolled(self._numbers, self._counts, records, cells)
+        """The lists of all partitions, and the output nodes of each input node."""
+        frame = self._frame
+        partitions = np.empty((frame.partitions, 2), np.int64)
+        cells = np.empty(row_windows.count_cells(frame), np.int64)
+        held = np.empty(row_windows.count_windows(frame), np.int64)
+        given = {"partitions": partitions, "slots": cells, "held": held}
+        saved = records.filled(Saved, **given)
+        row_windows.save(frame, Saved.at(saved))
         return {
-            "rows": self.slots.rows[: int(self.slots.numbers[kernel.HIGH])],
-            "records": records,
+            "rows": self.slots.used,
+            "records": partitions,
             "cells": cells,
             "held": held,
-            "starts": self._starts,
-            "counts": self._counts,
+            "starts": self._inputs[:, 0].copy(),
+            "counts": self._inputs[:, 1].copy(),
             "outs": self._outs,
         }
 
@@ -503,26 +419,17 @@ class LastRows:
         self._reset()
         self._lay_out()
         outs = state["outs"]
-        inputs = self._members.input_of[outs]
+        nodes = self._members.input_of[outs]
         place_of = np.full(self._members.nodes.high + 1, -1, np.int64)
-        place_of[self._outs] = np.arange(len(self._outs)) - np.repeat(self._starts, self._counts)
+        starts, counts = self._inputs.T
+        place_of[self._outs] = np.arange(len(self._outs)) - np.repeat(starts, counts)
         places = np.where(outs >= 0, place_of[outs], -1)
-        row_windows.roll_up(
-            state["records"],
-            state["cells"],
-            state["held"],
-            state["starts"],
-            state["counts"],
-            places,
-            inputs,
-            self._base,
-            self._keys,
-            self._counts,
-            self._numbers,
-            self.slots.rows,
-            self.slots.refs,
-        )
-        kernel.free_unused(self.slots.refs, self.slots.numbers)
+        inputs = np.stack([state["starts"], state["counts"]], axis=1)
+        given = [np.ascontiguousarray(state[name]) for name in ("records", "cells", "held")]
+        names = ("partitions", "slots", "held")
+        saved = records.filled(Saved, **dict(zip(names, given, strict=True)))
+        row_windows.load(self._frame, Saved.at(saved), Input.at(inputs), places, nodes)
+        self.slots.free_unused()
 
     def snapshot(self) -> State:
         state = self._exported()
@@ -553,20 +460,16 @@ class LastRows:
 
     @property
     def nbytes(self) -> int:
-        numbers = self._numbers
-        words = (
-            numbers[row_windows.TABLE_SIZE]
-            + numbers[row_windows.POOL_ROOM]
-            + 2 * numbers[row_windows.CELLS_ROOM]
-        )
-        return self.slots.nbytes + 8 * int(words)
+        frame = self._frame
+        chains = frame.table.mask + 1 if frame.table.heads else 0
+        return self.slots.nbytes + 8 * (chains + frame.pool.room + 2 * frame.cell_room)
 
     @property
     def index_bytes(self) -> int:
-        return sum(a.nbytes for a in (self._starts, self._counts, self._outs, self._sizes))
+        return self._inputs.nbytes + self._outs.nbytes + self._sizes.nbytes
 
     def describe(self) -> dict[str, Any]:
-        return {"partitions": int(self._numbers[row_windows.RECORDS])}
+        return {"partitions": self._frame.partitions}
 
 
 def _checked_rows(state: State, width: int) -> Rows:
@@ -595,6 +498,6 @@ def _merged(visits: Rows, starts: Words) -> Words:
     source[:, 2] = np.arange(len(visits))
     target = np.empty_like(source)
     while len(starts) > 1:
-        starts = kernel.merge_runs(source, target, starts)
+        starts = merge_runs(source, target, starts)
         source, target = target, source
     return np.ascontiguousarray(source[:, 2])

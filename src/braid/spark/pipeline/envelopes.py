@@ -153,9 +153,15 @@ def add_results(rows: Rows, group: ResultGroup, wanted: frozenset[str] | None = 
     if wanted is not None and group.stream not in wanted:
         rows.add(RESULT, group.stream, len(group))
         return
-    found = group.settle()
+    for part in group.parts():
+        _add_part(rows, part)
+
+
+def _add_part(rows: Rows, group: ResultGroup) -> None:
+    """The results of queries that show the same columns."""
+    found, table = group.settle(), group.table
     count = len(found.rows)
-    ends = np.arange(0, group.table.num_rows, _rows_of(group.table))
+    ends = np.arange(0, table.num_rows, _rows_of(table))
     cuts = {*np.searchsorted(found.rows, ends).tolist(), *range(0, count, MAX_PAIRS)}
     places = [*sorted(cuts - {count}), count] if count else []
     for first, last in itertools.pairwise(places):
@@ -166,5 +172,5 @@ def add_results(rows: Rows, group: ResultGroup, wanted: frozenset[str] | None = 
         low, high = int(at[0]), int(at[-1]) + 1
         ids = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names)
         pairs = pa.RecordBatch.from_arrays([pa.array(at - low, pa.int32()), ids], schema=PAIRS)
-        part = group.table.slice(low, high - low).to_batches()
+        part = table.slice(low, high - low).to_batches()
         rows.add(RESULT, group.stream, last - first, batches=part, pairs=[pairs])

@@ -36,6 +36,7 @@ from braid.distribution.live_placement import LivePlacement, PlacementRefused
 from braid.distribution.placement import Renamer, chosen
 from braid.engine.checksums import reading
 from braid.engine.io.ordering import NEVER
+from braid.engine.running_plan import NewQueries
 from braid.engine.shard import Shard
 from braid.errors import BraidError
 from braid.lang import Catalog, compile_query
@@ -398,10 +399,14 @@ class _PendingAdds:
         groups: dict[tuple[Template, int], list[Query]] = {}
         for query, birth in self._queries.values():
             groups.setdefault((query.template, birth), []).append(query)
+        added = []
         for (_, birth), queries in groups.items():
             (members,) = members_of(queries)
             # As after a restart: a query by itself may be inlined by those that read it.
-            shard.add(members, birth, single=len(queries) == 1 and "/" not in queries[0].id)
+            single = len(queries) == 1 and "/" not in queries[0].id
+            added.append(NewQueries(members, np.full(len(members), birth, np.int64), single))
+        if added:
+            shard.add_all(added)
         self._queries = {}
 
 

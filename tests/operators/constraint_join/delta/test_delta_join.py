@@ -97,7 +97,7 @@ class Run:
         self, spec_: ConstraintJoinSpec, sample: float = 0.01, above: int = 1 << 30
     ) -> None:
         self._spec = spec_
-        self._context = Context(watching=Watching(sample=sample), aside_above=above)
+        self._context = Context(watching=Watching(sample=sample), spill_above=above)
         self.logic = ChangesJoinLogic(spec_, self._context)
         self.out: list[tuple[int, tuple[int, ...], int]] = []
 
@@ -128,7 +128,7 @@ def eager() -> Iterator[None]:
         patch.object(constraint_change_aside, "_RARELY", 0),
         patch.object(constraint_aside, "PIECE", 2),
         patch.object(constraint_change_watch, "_WINDOW", dict.fromkeys(range(3), 2)),
-        patch.object(constraint_change_state, "_ASKED", 4),
+        patch.object(constraint_change_state, "_JUDGED", 4),
         patch.object(constraint_change_state, "_LONG", 0),
     ):
         yield
@@ -498,7 +498,7 @@ def test_one_row_may_ask_for_many_keys() -> None:
     run = Run(chain)
     run.take([(0, 1, (7, v), 1) for v in range(600)], 1)
     run.take([(0, 2, (v, v), 1) for v in range(600)], 1)
-    held, aside = run.logic._held, run.logic._aside[2]
+    held, aside = run.logic._held, run.logic._spilled[2]
     records = held.records(2)
     held.forget(2)
     aside.add(records)
@@ -517,7 +517,7 @@ def test_rows_with_strings_are_given_new_codes_wherever_they_are() -> None:
     records = run.logic._held.records(0)
     run.logic._held.forget(0)
     run.logic._held.take(0, records[:20])
-    run.logic._aside[0].add(records[20:])
+    run.logic._spilled[0].add(records[20:])
     held = run.logic.held()
     assert held is not None
     rows = held.rows.copy()

@@ -10,19 +10,20 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.fields import write_fields
+from braid.operators.constraint_join.kernels.records import LONGEST_LIFETIME, Store
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.cost_choice import Paces
 
-_LONGEST = stores.LONGEST_STAY
+_LONGEST = LONGEST_LIFETIME
 
 
 def stays(paces: Paces, windows: list[tuple[int, bool]]) -> list[int]:
     """How long rows of windows stay, which have a size each and count rows or not."""
-    words = np.zeros((len(windows), stores.STORE_WORDS), np.int64)
-    words[:, [stores.SIZE, stores.BY_ROWS]] = windows
-    paces.set_stays(cast(Stores, SimpleNamespace(stores=words)))
-    return [int(stay) for stay in words[:, stores.STAYS]]
+    stores = np.zeros(len(windows), Store.dtype)
+    write_fields(stores, ["size", "by_rows"], np.array(windows, np.int64))
+    paces.set_stays(cast(Stores, SimpleNamespace(stores=stores)))
+    return [int(stay) for stay in stores["lifetime"]]
 
 
 def test_rows_stay_for_the_time_of_their_windows() -> None:
@@ -75,7 +76,7 @@ def uses_constraints(engine: braid.Engine, batch: dict[str, pa.Table]) -> bool:
 
 @pytest.mark.parametrize("mode", ["exact", "monitored"])
 def test_a_join_uses_constraints_for_few_rows_that_stay_long(mode: str) -> None:
-    engine = braid.Engine(idle_timeout=None, constraints=mode, aside_above=0)
+    engine = braid.Engine(idle_timeout=None, constraints=mode, spill_above=0)
     engine.execute("CREATE STREAM A (k BIGINT, v BIGINT, t BIGINT) TIME t;")
     engine.execute("CREATE STREAM B (k BIGINT, w BIGINT, t BIGINT) TIME t;")
     engine.query(

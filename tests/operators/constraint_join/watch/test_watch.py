@@ -128,7 +128,7 @@ def test_where_numbers_of_events_are_not_bounded_times_are_found(
 
 def test_clusters_within_a_time_are_used_and_nothing_is_lost_if_they_break() -> None:
     """Equal parents come within 5 ticks: the child is then done with; later one more comes."""
-    engine = braid.Engine(constraints="exact", aside_above=0)
+    engine = braid.Engine(constraints="exact", spill_above=0)
     engine.execute(STREAMS + "CREATE CONSTRAINT c ON P (a) CLUSTERED WITHIN 5 TICKS;")
     engine.query("q", QUERY)
     ids = np.random.default_rng(4).permutation(1500)
@@ -172,7 +172,7 @@ Where P.a = C.a And Q.a = C.a)
 def join_of_both(values: int, later: int, mode: str, **watching: float) -> tuple[Any, int]:
     """A value comes of C, then twice of P, and `later` values after that twice of Q: what the join
     holds at the end, and how many results there were."""
-    engine = braid.Engine(constraints=mode, aside_above=0, watching=watching)
+    engine = braid.Engine(constraints=mode, spill_above=0, watching=watching)
     engine.execute(TWO_PARENTS)
     engine.query("q", OF_BOTH)
     names = np.random.default_rng(5).permutation(values)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.jit.runtime import address
+from braid.jit.records import Words
 from braid.operators.selection_join.kernels.boxes import first_above
 
 
@@ -21,5 +21,5 @@ def test_an_end_is_found_from_any_guess(
 ) -> None:
     ends = np.sort(np.array(values, np.int64))
     begin, guess, end = sorted(min(edge, len(ends)) for edge in edges)
-    found = first_above(address(ends), begin, end, guess, key)
+    found = first_above(Words.at(ends), begin, end, guess, key)
     assert found == begin + np.searchsorted(ends[begin:end], key, side="right")

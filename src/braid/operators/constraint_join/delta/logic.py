@@ -1,9 +1,9 @@
-"""A join with constraints over relations whose rows come and go (`docs/constraint_joins.md`).
+"""A constraint join of relations whose rows come and go (`docs/constraint_joins.md`).
 
-The law: the sum of what it has put out is at each instant a part of the join of what has come to
-its inputs; in exact mode, where rows are put aside, it is that join. Where only what comes is asked,
-what goes may be missing, and what goes though it has never come is only there to be compared with
-what comes at the same instant.
+The law: the sum of its output is at each instant a part of the join of what has come to its inputs. In
+exact mode, where rows are spilled, it is that join. If the output is read for what comes only, what
+goes may be missing, and a result that goes without having come is there only to be compared with what
+comes at the same instant.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import numpy as np
 
 from braid.algebra.constraints import ConstraintMode
 from braid.algebra.types import Kind, kind_of
-from braid.jit import memory
 from braid.jit.runtime import address
-from braid.operators.constraint_join.delta.spill import ChangesAside, Rest
+from braid.jit.vector import take_words
+from braid.operators.constraint_join.delta.spill import EvictionPause, SpilledChanges
 from braid.operators.constraint_join.delta.state import SAVED, ChangeStores
 from braid.operators.constraint_join.delta.watch import ChangesWatch
-from braid.operators.constraint_join.kernels import delta_eviction as leaving
-from braid.operators.constraint_join.kernels import delta_join as kernel
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.fields import read_fields, write_fields
+from braid.operators.constraint_join.kernels.delta_join import evict_past, run_changes
 from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS
+from braid.operators.constraint_join.kernels.join import TAKEN, WANTED
+from braid.operators.constraint_join.kernels.records import CONFIRMED, COUNTED, UNCOUNTED
 from braid.operators.constraint_join.output import Output
 from braid.operators.constraint_join.spec import STORES, ConstraintJoinSpec
-from braid.operators.constraint_join.watch.loss_estimate import Loss, Lossy
+from braid.operators.constraint_join.watch.loss_estimate import LossEstimate, Lossy
 from braid.operators.constraint_join.watch.report import Broken
 from braid.operators.core import checks
 from braid.operators.core.base import Context, Held, OneForAll, State
 from braid.operators.core.batch import Batch
 from braid.operators.core.columns import Rows
 from braid.operators.core.roles import UsesConstraints
-from braid.operators.core.values import Words
 from braid.operators.join.probe_orders import keys_of
 from braid.plan.layout import Layout
 
@@ -43,10 +42,7 @@ from braid.plan.layout import Layout
 JUDGED = 1000
 #: How many of a hundred may have another one, if no result is lost by it.
 _OFTEN = 2
-#: What is said of a batch: where its rows are, how many, how many are taken; and of what is put out.
-_FED = [frames.FEED_ROWS_AT, frames.FEED_ROWS, frames.FEED_ROW]
-_OUT = [frames.OUT_AT, frames.OUT_ROWS, frames.OUT_ROOM]
-#: Rows that come or go between two choices of orders, and two looks at what is held, at least.
+#: The rows that come or go between two choices of orders, and between two walks, at least.
 _ROUND = 8192
 
 
@@ -62,21 +58,21 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         self._keys = keys_of(spec)
         self._held = ChangeStores(spec, self._keys)
         self._frame = self._held.frame
-        self._aside = [ChangesAside(self._held, number) for number in range(len(spec.inputs))]
+        self._spilled = [SpilledChanges(self._held, number) for number in range(len(spec.inputs))]
         self._output = Output(spec, context, self._frame)
         self._exact = spec.mode is ConstraintMode.EXACT
-        self._frame[frames.SPILLS] = self._frame[leaving.EARLY] = self._exact
-        self._frame[frames.SAMPLES] = round(1024 * context.watching.sample)
-        self._frame[leaving.ONLY_COMING] = spec.only_coming and not self._exact
+        self._frame.spills = self._frame.early = self._exact
+        self._frame.samples = round(1024 * context.watching.sample)
+        self._frame.only_coming = spec.only_coming and not self._exact
         self._watch = ChangesWatch(spec, self._held, self._keys, context.watching)
-        # Rows have no room to remember why they would have been dropped: all are given up together.
-        self._loss = Loss(self._frame, 1, context.watching)
+        # Rows have no room to remember why they would have been dropped: all reasons are given up together.
+        self._loss = LossEstimate(self._frame, 1, context.watching)
         self._lossy: list[Lossy] = []
-        #: Rows that came or went since orders were chosen, and since what is held was gone through.
+        #: Rows that came or went since orders were chosen, and since the last walk.
         self._since = self._unwalked = 0
-        self._rest = Rest()
-        self._frame[leaving.TURNS] = _ROUND
-        if not self._exact or not context.aside_above:
+        self._pause = EvictionPause()
+        self._frame.turns = _ROUND
+        if not self._exact or not context.spill_above:
             self._begin()
         self.stopped: dict[int, int] = {}
 
@@ -87,44 +83,44 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         rows = [np.ascontiguousarray(batch.alone()) for batch in inputs]
         if self.stopped or self._output.never or not any(map(len, rows)):
             return Batch(np.empty((0, width), np.int64))
-        self._held.feeds[:, _FED] = [(address(own), len(own), 0) for own in rows]
-        self._held.known.begin()
-        frame[frames.STRINGS_AT] = address(self._context.values.strings.description)
-        while (status := kernel.run_changes(frame, self._output.residual)) != kernel.TAKEN:
-            if status == kernel.WANTED:
+        self._held.feed(rows)
+        frame.strings = address(self._context.values.strings.description)
+        while (status := run_changes(frame, self._output.residual)) != TAKEN:
+            if status == WANTED:
                 self._bring_back()
                 continue
             self._tend()
             if self.stopped:
                 break
-        out = memory.taken(frame[frames.OUT_AT], int(frame[frames.OUT_ROWS]) * width)
-        frame[_OUT] = 0
+        out = take_words(frame.out).reshape(-1, width)
+        frame.out_rows = 0
         self._tend()
-        return Batch(out.reshape(-1, width))
+        return Batch(out)
 
     def _bring_back(self) -> None:
-        """Take rows into memory that one which comes or goes asks for, and remember that no more are
-        aside."""
-        index = int(self._frame[frames.WANTED_INDEX])
-        hash_ = int(self._frame[frames.WANTED_HASH])
-        self._aside[int(self._held.indexes[index, stores.INDEX_STORE])].bring_back(index, hash_)
-        row = self._frame[[leaving.PASS, leaving.PASS_ROW]].tolist()
-        self._held.known.note(index, hash_, (*self._held.feeds[:, frames.FEED_ROW].tolist(), *row))
-        self._held.point_known()
+        """Reload the rows that a row looks up which comes or goes, and remember that no more are on
+        disk."""
+        index = self._frame.wanted_index
+        hash_ = self._frame.wanted_hash
+        self._spilled[int(self._held.indexes["store"][index])].bring_back(index, hash_)
+        place = (self._frame.passing, self._frame.pass_row)
+        self._held.absent.note(index, hash_, (*self._held.feeds["row"].tolist(), *place))
+        self._held.point_absent()
 
     def _tend(self) -> None:
-        """Let rows leave, and look after what is held."""
-        came = _ROUND - int(self._frame[leaving.TURNS])
-        self._frame[leaving.TURNS] = _ROUND
+        """Evict rows, and give memory back."""
+        came = _ROUND - self._frame.turns
+        self._frame.turns = _ROUND
         self._since += came
         self._unwalked += came
         if self._watch.breaks.keyed:
             self._watch.note_keys()
         if self._exact:
             self._turn_on_or_off()
-        # While results may still go, nothing leaves by which they are found.
-        self._frame[leaving.OWED] = unsure = self._frame[leaving.UNSURE] != 0
-        if self._frame[leaving.OBSERVES] and not unsure:
+        # While results may still go, the rows by which they are found stay.
+        unsure = self._frame.unsure != 0
+        self._frame.owed = unsure
+        if self._frame.observes and not unsure:
             self._act()
         self._held.tidy()
         held = self.instances
@@ -132,26 +128,26 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             self._since = 0
             self._held.choose_orders()
         if held > self._context.instance_budget:
-            self._give_up(int(self._frame[frames.NOW]))
+            self._give_up(self._frame.now)
 
     def _turn_on_or_off(self) -> None:
-        """While little is held nothing is observed, and nothing is put aside."""
-        bytes_, above = self._held.nbytes, self._context.aside_above
-        if self._frame[leaving.OBSERVES]:
+        """While few rows are held, nothing is observed and no row is spilled."""
+        bytes_, above = self._held.nbytes, self._context.spill_above
+        if self._frame.observes:
             if 2 * bytes_ < above:
-                self._frame[leaving.OBSERVES] = 0
+                self._frame.observes = 0
                 self._watch.end()
         elif bytes_ > above:
             self._begin()
 
     def _begin(self) -> None:
-        self._frame[leaving.OBSERVES] = 1
+        self._frame.observes = 1
         self._watch.begin()
 
     def _act(self) -> None:
-        """Judge what has been observed; from time to time go through what is held."""
+        """Judge the observations; from time to time collect rows."""
         if not self._exact and self._is_lossy():
-            self._held.stores[:, stores.COVERS] = 0
+            self._held.stores["one_result"] = UNCOUNTED
             return
         for number, store in enumerate(self._held.stores):
             self._judge(number, store)
@@ -159,16 +155,16 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
             self._watch.rouse()
             if self._exact:
                 self._note_returns()
-            if not self._rest.of_others:
+            if not self._pause.of_others:
                 self._watch.collect()
             self._unwalked = 0
         if self._exact:
-            for aside in self._aside:
-                aside.write()
+            for spilled in self._spilled:
+                spilled.write()
 
     def _is_lossy(self) -> bool:
         """Whether more results were lost than may be: then rows are not dropped any more."""
-        self._loss.by[0] = self._frame[frames.LOST]
+        self._loss.by[0] = self._frame.lost
         if self._loss.judge():
             self._lossy.append(self._loss.lossy([self._lossy_words()]))
         return bool(self._loss.given_up[0])
@@ -179,31 +175,32 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     def _note_returns(self) -> None:
         """Let rows stay for a while if too many of those that left come back."""
-        returned = np.sum([aside.returned for aside in self._aside], axis=0)
-        self._rest.note(returned, self._unwalked)
-        self._frame[leaving.EARLY] = not self._rest.of_results
-        if self._rest.of_done:
-            covers = self._held.stores[:, stores.COVERS]
-            self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
+        returned = np.sum([spilled.returned for spilled in self._spilled], axis=0)
+        self._pause.note(returned, self._unwalked)
+        self._frame.early = not self._pause.of_results
+        if self._pause.of_done:
+            covers = self._held.stores["one_result"]
+            self._held.stores["one_result"] = np.minimum(covers, COUNTED)
 
-    def _judge(self, number: int, store: Words) -> None:
+    def _judge(self, number: int, store: Any) -> None:
         """Whether rows of an input are in one result at most: then they leave after it."""
-        first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
-        if first + again < JUDGED or self._rest.of_done:
+        first, again = int(store["first_results"]), int(store["further_results"])
+        if first + again < JUDGED or self._pause.of_done:
             return
-        known = store[stores.COVERS] == stores.DONE_WITH
+        known = store["one_result"] == CONFIRMED
         one = 100 * again <= _OFTEN * first if self._exact else not again
-        store[stores.COVERS] = stores.DONE_WITH if one else stores.WATCHED
-        store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
-        if one and not known and not self._frame[leaving.EARLY]:
-            kernel.let_past_go(self._frame, number, self._output.residual)
+        store["one_result"] = CONFIRMED if one else COUNTED
+        store["first_results"], store["further_results"] = first // 2, again // 2
+        if one and not known and not self._frame.early:
+            evict_past(self._frame, number, self._output.residual)
 
     def _give_up(self, at: int) -> None:
         self.stopped = {0: at}
-        self._frame[[leaving.PASS, leaving.PENDING, leaving.UNSURE, leaving.OWED]] = -1, 0, 0, 0
-        for number, aside in enumerate(self._aside):
+        frame = self._frame
+        frame.passing, frame.pending.count, frame.unsure, frame.owed = -1, 0, 0, 0
+        for number, spilled in enumerate(self._spilled):
             self._held.forget(number)
-            aside.forget()
+            spilled.forget()
 
     @property
     def mode(self) -> ConstraintMode:
@@ -231,28 +228,28 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
     @property
     def instances(self) -> int:
         """Rows in memory."""
-        return sum(self._held.stores[:, stores.COUNT].tolist())
+        return sum(self._held.stores["count"].tolist())
 
     @property
     def state_bytes(self) -> int:
-        aside = sum(aside.nbytes for aside in self._aside) if self._exact else 0
-        return self._held.nbytes + aside + self._watch.nbytes
+        spilled = sum(spilled.nbytes for spilled in self._spilled) if self._exact else 0
+        return self._held.nbytes + spilled + self._watch.nbytes
 
     @property
     def index_bytes(self) -> int:
         return 0
 
     def snapshot(self) -> State:
-        counted = self._held.stores[:, SAVED].ravel()
+        counted = read_fields(self._held.stores, SAVED).ravel()
         own = [
-            self._frame[frames.LOST],
-            self._held.whole[stores.ARRIVALS],
-            self._frame[leaving.OBSERVES],
+            self._frame.lost,
+            self._held.all_inputs["arrivals"],
+            self._frame.observes,
         ]
         state: State = {STORES: np.concatenate([counted, np.array(own, np.int64)])}
-        for number, aside in enumerate(self._aside):
+        for number, spilled in enumerate(self._spilled):
             state[f"rows{number}"] = self._held.records(number)
-            state[f"aside{number}"] = aside.records()
+            state[f"aside{number}"] = spilled.records()
         state |= self._watch.saved()
         state["loss"] = self._loss.saved()
         budget = self._context.instance_budget
@@ -261,18 +258,18 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
 
     def restore(self, state: State) -> None:
         counted = state[STORES]
-        checks.sized(counted, len(self._aside) * len(SAVED) + 3, "what was counted of inputs")
-        self._held.stores[:, SAVED] = counted[:-3].reshape(-1, len(SAVED))
-        self._frame[frames.LOST], self._held.whole[stores.ARRIVALS] = counted[-3], counted[-2]
-        self._frame[leaving.OBSERVES] = counted[-1]
+        checks.sized(counted, len(self._spilled) * len(SAVED) + 3, "what was counted of inputs")
+        write_fields(self._held.stores, SAVED, counted[:-3])
+        self._frame.lost, self._held.all_inputs["arrivals"] = counted[-3], counted[-2]
+        self._frame.observes = counted[-1]
         for number in range(len(self._spec.inputs)):
-            width = int(self._held.stores[number, stores.STRIDE]) // 8
+            width = int(self._held.stores["slot_words"][number])
             rows = checks.table(state, f"rows{number}", width)
-            aside = checks.table(state, f"aside{number}", width)
-            for own in (rows, aside):
+            spilled = checks.table(state, f"aside{number}", width)
+            for own in (rows, spilled):
                 weights = own[:, -1] >> FLAG_BITS
                 checks.within(weights, -checks.MOST, checks.MOST, "how often rows are there")
-            self._take(number, rows, aside)
+            self._take(number, rows, spilled)
         self._watch.take(state)
         if "loss" in state:
             self._loss.take(state["loss"])
@@ -280,17 +277,17 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         if len(state["stopped"]) and self._context.instance_budget <= state["stopped"][1]:
             self._give_up(int(state["stopped"][0]))
 
-    def _take(self, number: int, records: Rows, aside: Rows) -> None:
-        """Hold these rows, and those aside, instead of whatever there was."""
+    def _take(self, number: int, records: Rows, spilled: Rows) -> None:
+        """Replace all rows, in memory and on disk."""
         self._held.forget(number)
-        self._aside[number].forget()
-        width = int(self._held.stores[number, stores.STRIDE]) // 8
+        self._spilled[number].forget()
+        width = int(self._held.stores["slot_words"][number])
         self._held.take(number, records.reshape(-1, width))
-        self._aside[number].add(aside.reshape(-1, width))
+        self._spilled[number].add(spilled.reshape(-1, width))
 
     def _records(self, number: int) -> Rows:
-        """The rows of an input, in memory and aside."""
-        return np.concatenate([self._held.records(number), self._aside[number].records()])
+        """The rows of an input, in memory and on disk."""
+        return np.concatenate([self._held.records(number), self._spilled[number].records()])
 
     def held(self) -> Held | None:
         """All rows that are held, with the columns that have codes."""
@@ -329,7 +326,7 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         carried = self._carried()
         base, first = Layout(tuple(name for _, _, name in carried)).base, 0
         for number, shape in enumerate(self._spec.inputs):
-            records, held = self._records(number), int(self._held.stores[number, stores.COUNT])
+            records, held = self._records(number), int(self._held.stores["count"][number])
             last = first + len(records)
             for target, (i, column, _) in enumerate(carried):
                 if i == number:
@@ -342,25 +339,24 @@ class ChangesJoinLogic(OneForAll, UsesConstraints):
         """Constants keep their codes, and rows are given back with new ones."""
 
     def describe(self) -> dict[str, Any]:
-        names = [stores.COUNT, stores.ASIDE, stores.GONE_ASIDE]
-        names += [stores.EVICTED, stores.RETURNS, stores.PEAK]
-        covers = self._held.stores[:, stores.COVERS]
+        names = ["count", "spilled", "spilled_deletions", "evicted", "returned", "peak"]
+        covers = self._held.stores["one_result"]
         return {
             "mode": self._spec.mode.value,
-            "watches": bool(self._frame[leaving.OBSERVES]),
+            "watches": bool(self._frame.observes),
             "looks": False,
             "looked_in_vain": 0,
-            "aside_above": self._context.aside_above,
+            "spill_above": self._context.spill_above,
             "windows": [w.describe() for w in self._spec.windows],
-            # Where rows are put aside, they leave when their result has come, whoever asks.
+            # If rows are spilled, they leave when their result has come, whatever reads the output.
             "only_coming": self._spec.only_coming or self._exact,
             "inputs": [
-                # A row that is aside and has gone is there twice until they meet.
+                # A row on disk that has gone is there twice until both meet.
                 {"rows": n, "aside": a - 2 * g, "evicted": e, "returned": r, "most": m}
-                for n, a, g, e, r, m in self._held.stores[:, names].tolist()
+                for n, a, g, e, r, m in self._held.stores[names].tolist()
             ],
-            "file_bytes": sum(aside.file_bytes for aside in self._aside),
-            "one_result": [bool(c == stores.DONE_WITH) for c in covers],
+            "file_bytes": sum(spilled.file_bytes for spilled in self._spilled),
+            "one_result": [bool(c == CONFIRMED) for c in covers],
             "constraints": self._watch.describe(),
             "broken_keys": self._watch.broken_keys(),
             "lost": 0 if self._exact else self._loss.estimate(),

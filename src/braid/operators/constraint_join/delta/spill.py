@@ -1,7 +1,6 @@
-"""Rows of a relation that are aside: a log in a file, in which rows come and go.
+"""The log on disk of a constraint join of relations, in which rows come and go (`kernels/delta_spill.py`).
 
-See `operators/constraint_join/kernels/delta_spill.py`. A row and the note that it has gone meet when the pieces that they
-are in become one, or when somebody asks for their key.
+A row and its deletion meet when the pieces that they are in are merged, or when their key is looked up.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from braid.operators.constraint_join.delta.state import ChangeStores
-from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.kernels.delta_spill import bring_back
-from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS, IN_RESULT
-from braid.operators.constraint_join.spill import rows as constraint_aside
-from braid.operators.constraint_join.spill.rows import Pieces
+from braid.operators.constraint_join.kernels.delta_store import FLAG_BITS
+from braid.operators.constraint_join.kernels.records import IN_RESULT
+from braid.operators.constraint_join.spill import rows as spilled_rows
+from braid.operators.constraint_join.spill.rows import SpilledPieces
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
 
@@ -22,13 +21,13 @@ from braid.operators.core.values import Words
 _RARELY, _LONGEST_REST = 500, 64
 
 
-class Rest:
-    """For how many rounds which rows stay in memory, since too many of those that left came back:
-    each costs as much time as some hundred others.
+class EvictionPause:
+    """For how many rounds rows stay in memory, because too many of those that left came back: each
+    costs as much time as some hundred others.
 
-    Rows that are done with leave when their result has come (`of_results`: not for now). If many
-    results go again, they leave when it has gone (`of_done`: not for now either). Rows that had no
-    result are another matter (`of_others`).
+    Rows that have one result leave when their result has come (`of_results`: not for now). If many
+    results go again, they leave when it has gone (`of_done`: not for now either). Rows without a result
+    are counted apart (`of_others`).
     """
 
     def __init__(self) -> None:
@@ -70,38 +69,38 @@ def settled(records: Rows) -> Rows:
     return np.concatenate([rows[starts[kept]], last[kept, None]], axis=1)
 
 
-class ChangesAside(Pieces):
+class SpilledChanges(SpilledPieces):
     """The log of one input."""
 
     def __init__(self, held: ChangeStores, number: int) -> None:
         store = held.stores[number]
-        first = int(store[stores.FIRST_INDEX])
-        # Nobody asks the index of equal rows for what is aside.
-        indexes = range(first + 1, first + int(store[stores.INDEXES]))
-        super().__init__(held, number, indexes, int(store[stores.STRIDE]) // 8)
+        first = int(store["first_index"])
+        # Nothing looks up spilled rows in the index of equal rows.
+        indexes = range(first + 1, first + int(store["index_count"]))
+        super().__init__(held, number, indexes, int(store["slot_words"]))
         #: Rows that have been brought back: those that had been in a result, and all others.
         self.returned = np.zeros(2, np.int64)
 
     def write(self) -> None:
         super().write()
-        gone, rows = int(self._store[stores.GONE_ASIDE]), int(self._store[stores.ASIDE])
-        if 2 * gone > max(constraint_aside.PIECE, rows - gone):
-            self._write_anew()
+        gone, rows = int(self._store["spilled_deletions"]), int(self._store["spilled"])
+        if 2 * gone > max(spilled_rows.PIECE, rows - gone):
+            self._rewrite()
 
-    def _write_anew(self) -> None:
-        """Let all rows that have gone meet those that they were."""
+    def _rewrite(self) -> None:
+        """Let all deletions meet their rows."""
         tier = max((piece.tier for piece in self.pieces), default=0)
         records = self._settled(self._all())
         self._drop(list(self.pieces))
         self._empty_buffer()
         if len(records):
             self._add_piece(records, tier)
-        self._filter_anew()
+        self._rebuild_filters()
 
     def _settled(self, records: Rows) -> Rows:
         left = settled(records)
-        self._store[stores.ASIDE] -= len(records) - len(left)
-        self._store[stores.GONE_ASIDE] -= _gone(records) - _gone(left)
+        self._store["spilled"] -= len(records) - len(left)
+        self._store["spilled_deletions"] -= _gone(records) - _gone(left)
         return left
 
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
@@ -111,8 +110,8 @@ class ChangesAside(Pieces):
         """Take the rows with a key into memory, those that have not gone."""
         records = self._taken(index, hash_)
         gone = _gone(records)
-        self._store[stores.GONE_ASIDE] -= gone
-        self._store[stores.RETURNS] += len(records) - gone
+        self._store["spilled_deletions"] -= gone
+        self._store["returned"] += len(records) - gone
         had = int((records[records[:, -1] > 0, -1] & IN_RESULT).sum())
         self.returned += [had, len(records) - gone - had]
         if len(records):
@@ -122,15 +121,15 @@ class ChangesAside(Pieces):
 
     def add(self, records: Rows) -> None:
         super().add(records)
-        self._store[stores.GONE_ASIDE] += _gone(records)
+        self._store["spilled_deletions"] += _gone(records)
 
     def records(self) -> Rows:
-        """All that is aside."""
+        """All rows of the log."""
         return settled(self._all())
 
     def forget(self) -> None:
         super().forget()
-        self._store[stores.GONE_ASIDE] = 0
+        self._store["spilled_deletions"] = 0
 
 
 def _gone(records: Rows) -> int:

@@ -1,4 +1,4 @@
-"""What a join with constraints holds of relations that come and go; see `operators/constraint_join/kernels/delta_store.py`."""
+"""The memory of a constraint join of relations: stores and indexes, and the frame of its loop."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ import numpy as np
 
 from braid.algebra.types import Kind, kind_of
 from braid.jit import memory
+from braid.jit.vector import clear_vector
+from braid.operators.constraint_join.fields import Records
 from braid.operators.constraint_join.kernels import delta_store as kernel
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels.delta_eviction import (
-    AHEAD_AT,
-    CHANGES_FRAME,
-    MOST_AHEAD,
-    PASS,
-    PENDING_AT,
-    PENDING_ROOM,
-    UNSURE,
-)
-from braid.operators.constraint_join.kernels.delta_store import BY_WORDS
+from braid.operators.constraint_join.kernels.delta_join import MOST_AHEAD
 from braid.operators.constraint_join.kernels.record_copies import hashes
+from braid.operators.constraint_join.kernels.records import Ahead, ChangesFrame, Index
 from braid.operators.constraint_join.probes import ProbedStores
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.core.columns import Rows
@@ -29,32 +21,30 @@ from braid.operators.core.values import Words
 from braid.operators.join.probe_orders import Key, Lookup
 from braid.plan.layout import MASK
 
-#: Words that are saved of a store.
+#: The fields of a store that are saved.
 SAVED = [
-    stores.ARRIVALS,
-    stores.COVERS,
-    stores.AGAIN,
-    stores.FIRST,
-    stores.PEAK,
-    stores.EVICTED,
-    stores.RETURNS,
+    "arrivals",
+    "one_result",
+    "further_results",
+    "first_results",
+    "peak",
+    "evicted",
+    "returned",
 ]
 
-#: Rows that are looked at for each that goes, from which on equal rows have an index of their own;
-#: and after how many that is asked.
-_LONG, _ASKED = 6, 256
-#: What is looked at of a store for that, and of its first index.
-_TIDIED = [stores.CAPACITY, stores.COUNT, stores.FIRST_INDEX]
-_FOUND = [stores.PROBES, stores.FOUND, stores.HEADS_AT]
+#: Equal rows have an index of their own if more rows are compared for each that goes; and how many
+#: must go before that is judged.
+_LONG, _JUDGED = 6, 256
 
 
-class ChangeStores(ProbedStores):
+class ChangeStores(ProbedStores[ChangesFrame]):
     """The rows in memory and their indexes, for kernels to find."""
 
     def __init__(self, spec: ConstraintJoinSpec, keys: Sequence[Key]) -> None:
-        super().__init__(spec, keys, CHANGES_FRAME)
-        self.frame[PASS] = -1
-        self.frame[AHEAD_AT] = self._kept([0] * 2 * MOST_AHEAD)
+        super().__init__(spec, keys, ChangesFrame)
+        self.frame.passing = -1
+        self._ahead = np.zeros(MOST_AHEAD, Ahead.dtype)
+        self.frame.ahead = Ahead.at(self._ahead)
         self._describe_stores()
         self.describe_feeds()
         self._plan_probes()
@@ -71,19 +61,19 @@ class ChangeStores(ProbedStores):
         self.lookups: list[Lookup | None] = []
         for lookups in own:
             self.lookups += [None, *lookups]
-        self.indexes: Words = np.zeros((len(self.lookups), stores.INDEX_WORDS), np.int64)
+        self.indexes: Records = np.zeros(len(self.lookups), Index.dtype)
         first = 0
         for number, (shape, store) in enumerate(zip(self._spec.inputs, self.stores, strict=True)):
-            store[stores.WIDTH], store[stores.BASE] = shape.layout.width, shape.layout.base
-            store[stores.STRIDE] = 8 * (shape.layout.width - 2)
-            store[stores.SIZE] = store[stores.KEEPS] = -1
-            store[stores.FIRST_INDEX], store[stores.INDEXES] = first, 1 + len(own[number])
+            store["width"], store["base"] = shape.layout.width, shape.layout.base
+            store["slot_words"] = shape.layout.width - MASK
+            store["size"] = store["keeps"] = -1
+            store["first_index"], store["index_count"] = first, 1 + len(own[number])
             for place, lookup in enumerate([None, *own[number]]):
                 columns = self._columns(number, lookup)
                 record = self.indexes[first + place]
-                record[stores.INDEX_STORE], record[stores.KEYS] = number, len(columns) // 2
-                record[stores.COLUMNS_AT] = self._kept(columns)
-                record[BY_WORDS] = lookup is None and not any(columns[1::2])
+                record["store"], record["keys"] = number, len(columns) // 2
+                record["columns"] = self._kept(columns)
+                record["by_words"] = lookup is None and not any(columns[1::2])
             first += 1 + len(own[number])
 
     def _columns(self, number: int, lookup: Lookup | None) -> list[int]:
@@ -98,17 +88,17 @@ class ChangeStores(ProbedStores):
     def forget(self, number: int) -> None:
         """Hold nothing of an input."""
         store = self.stores[number]
-        store[[stores.COUNT, stores.HIGH]] = 0
-        first = int(store[stores.FIRST_INDEX])
-        for index in range(first, first + int(store[stores.INDEXES])):
-            if self.indexes[index, stores.HEADS_AT] or self.lookups[index] is not None:
+        store["count"] = store["high"] = 0
+        first = int(store["first_index"])
+        for index in range(first, first + int(store["index_count"])):
+            if self.indexes["half_heads"][index] or self.lookups[index] is not None:
                 kernel.index_changes(self.frame, number, index, 16)
         kernel.compact_changes(self.frame, number)
 
     def records(self, number: int) -> Rows:
         """All rows of an input without their times: null bits, columns, weight and flags."""
         store = self.stores[number]
-        out = np.empty((int(store[stores.COUNT]), int(store[stores.STRIDE]) // 8), np.int64)
+        out = np.empty((int(store["count"]), int(store["slot_words"])), np.int64)
         kernel.copy_changes(self.frame, number, out)
         return out
 
@@ -124,39 +114,37 @@ class ChangeStores(ProbedStores):
         return self._orders[number][0].lookup
 
     def tidy(self) -> None:
-        """Give memory back that is of rows that have gone; find equal rows faster if that is slow."""
-        for number, (room, count, index) in enumerate(self.stores[:, _TIDIED].tolist()):
+        """Give the memory of rows that have gone back; find equal rows faster if that is slow."""
+        tidied = self.stores[["capacity", "count", "first_index"]].tolist()
+        for number, (room, count, index) in enumerate(tidied):
             # Rows that leave when the instant is over are known by their slots.
-            if room > count + count // 4 + 64 and not self.frame[UNSURE]:
+            if room > count + count // 4 + 64 and not self.frame.unsure:
                 kernel.compact_changes(self.frame, number)
             equal = self.indexes[index]
-            probes, found, heads_at = equal[_FOUND].tolist()
-            if probes < _ASKED:
+            if equal["probes"] < _JUDGED:
                 continue
-            if found > _LONG * probes and not heads_at:
-                heads = int(self.indexes[index + 1, stores.MASK]) + 1
+            if equal["found"] > _LONG * equal["probes"] and not equal["half_heads"]:
+                heads = int(self.indexes["half_mask"][index + 1]) + 1
                 kernel.index_changes(self.frame, number, index, heads)
-            equal[_FOUND[:2]] = 0
+            equal["probes"] = equal["found"] = 0
 
     @property
     def nbytes(self) -> int:
         """All memory that is taken, whether or not a row is in it."""
-        slots = int((self.stores[:, stores.CAPACITY] * self.stores[:, stores.STRIDE]).sum())
-        made = self.indexes[self.indexes[:, stores.HEADS_AT] != 0]
-        capacity = self.stores[made[:, stores.INDEX_STORE], stores.CAPACITY]
-        links = 8 * int(capacity.sum())
-        heads = 4 * int((made[:, stores.MASK] + 1).sum())
-        waiting = 16 * int(self.frame[PENDING_ROOM] + self.frame[frames.DONE_ROOM])
-        buffers = int((self.stores[:, stores.BUFFER_ROOM] * self.stores[:, stores.STRIDE]).sum())
-        return slots + links + heads + waiting + buffers
+        slots = int((self.stores["capacity"] * self.stores["slot_words"]).sum())
+        made = self.indexes[self.indexes["half_heads"] != 0]
+        links = int(self.stores["capacity"][made["store"]].sum())
+        heads = int((made["half_mask"] + 1).sum())
+        noted = self.frame.pending.room + self.frame.in_results.room
+        buffers = int(self.stores["buffer"]["room"].sum())
+        return 8 * (slots + links + noted + buffers) + 4 * heads
 
     def release(self) -> None:
         """Give all memory back; nothing can be done with it any more."""
-        columns = self.indexes[:, [stores.HEADS_AT, stores.LINK_AT]].ravel().tolist()
-        own = self.frame[[frames.DONE_AT, PENDING_AT]].tolist()
-        rows = self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]].ravel().tolist()
-        for at in [*rows, *columns, *own]:
+        indexes = [*self.indexes["half_heads"].tolist(), *self.indexes["half_links"].tolist()]
+        for at in [*self.stores["slots"].tolist(), *indexes]:
             memory.free(at)
-        self.stores[:, [stores.SLOTS_AT, stores.BUFFER_AT]] = 0
-        self.indexes[:, [stores.HEADS_AT, stores.LINK_AT]] = 0
-        self.frame[[frames.DONE_AT, PENDING_AT]] = 0
+        self.stores["slots"] = 0
+        self.indexes[["half_heads", "half_links"]] = 0
+        clear_vector(self.frame.pending)
+        self.release_vectors()

@@ -1,8 +1,7 @@
-"""What a join finds out about relations that come and go, and what it does about it.
+"""The constraints that a join of relations observes, and the rows that leave because of them.
 
-See `operators/constraint_join/kernels/delta_eviction.py`: of every input, how long its rows wait for their first result, and of
-every column of a key whether it ascends or descends. Whether rows have one result at most is judged
-here as well.
+Watches observe how long the rows of every input wait for their first result, and of every column of a key
+whether it ascends or descends (`kernels/delta_eviction.py`).
 """
 
 from __future__ import annotations
@@ -17,18 +16,32 @@ from braid.algebra.types import Kind, kind_of
 from braid.errors import damaged
 from braid.jit.runtime import address
 from braid.operators.constraint_join.delta.state import ChangeStores
-from braid.operators.constraint_join.kernels import delta_eviction as ways
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels import watch as kernel
-from braid.operators.constraint_join.kernels.delta_store import KEYED
+from braid.operators.constraint_join.fields import Records, read_fields, words_of, write_fields
+from braid.operators.constraint_join.kernels.delta_eviction import collect_changes
+from braid.operators.constraint_join.kernels.records import (
+    ASCENDS,
+    ASKED,
+    CONFIRMED,
+    COUNTED,
+    DESCENDS,
+    PROVES,
+    WAITS,
+    Criterion,
+    Watch,
+)
+from braid.operators.constraint_join.kernels.watch import (
+    ENDLESS,
+    give_up,
+    judge_looking,
+    restart_watch,
+)
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.constraint_join.watch.report import (
     Broken,
     Found,
     Measured,
-    check_watches,
     saved_history,
+    saved_watches,
     shown_watch,
     take_history,
 )
@@ -40,17 +53,15 @@ from braid.operators.core.values import Words
 from braid.operators.join.probe_orders import Key
 
 #: Rows over which distances are taken into account, and k_e = c * k_u where results may be lost.
-_WINDOW = {kernel.WAITS: 500, kernel.ASCENDS: 1000, kernel.DESCENDS: 1000}
-_FACTOR = {kernel.WAITS: 2.0, kernel.ASCENDS: 1.2, kernel.DESCENDS: 1.2}
+_WINDOW = {WAITS: 500, ASCENDS: 1000, DESCENDS: 1000}
+_FACTOR = {WAITS: 2.0, ASCENDS: 1.2, DESCENDS: 1.2}
 #: Values of an order that are remembered.
 _RUNS = 128
 #: The part of rows that has to leave by a watch each time, if `worth` is 1.
 _WORTH = 0.1
-#: What is looked at of a store before its rows are gone through.
-_WALKED = [stores.COUNT, stores.COVERS]
-_NO_WAYS: Words = np.empty((0, ways.BY_WORDS), np.int64)
-#: What is saved of an index.
-_EQUALS = [stores.EQUALS, stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
+_NO_CRITERIA: Records = np.empty(0, Criterion.dtype)
+#: The fields of an index that are saved.
+_EQUALS = ["duplicates", "duplicate_number", "duplicate_time", "duplicate_value"]
 #: A k that is larger is not used, at least.
 _LEAST_THRESHOLD = 1024
 
@@ -80,62 +91,61 @@ class ChangesWatch:
         #: The watches of the columns of each input.
         self._of_columns: list[slice] = []
         #: Kind, input, column.
-        what: list[tuple[int, int, int]] = [(kernel.WAITS, n, -1) for n in inputs]
+        what: list[tuple[int, int, int]] = [(WAITS, n, -1) for n in inputs]
         for number, shape in enumerate(self._spec.inputs):
             first = len(what)
             columns = {key.columns[number][0] for key in self._keys if key.columns[number]}
             for column in sorted(columns):
                 if kind_of(shape.schema.attributes[column].type) in ORDERED:
-                    what.append((kernel.ASCENDS, number, column))
-                    what.append((kernel.DESCENDS, number, column))
-            self._held.stores[number, stores.FIRST_WATCH] = first
+                    what.append((ASCENDS, number, column))
+                    what.append((DESCENDS, number, column))
+            self._held.stores["first_watch"][number] = first
             self._of_columns.append(slice(first, len(what)))
         self._what = what
-        self._watches: Words = np.zeros((len(what), kernel.WATCH_WORDS), np.int64)
+        self._watches: Records = np.zeros(len(what), Watch.dtype)
         self._tables: Words = np.empty((len(what) - len(inputs), 0, 2), np.int64)
         exact = self._spec.mode is ConstraintMode.EXACT
         for (kind, number, column), watch in zip(what, self._watches, strict=True):
-            waits = kind == kernel.WAITS
+            waits = kind == WAITS
             # Rows of all inputs count for those that wait.
-            watch[kernel.KIND], watch[kernel.INPUT] = kind, len(inputs) if waits else number
-            watch[kernel.COLUMN] = watch[kernel.EXAMPLE] = max(column, 0)
+            watch["kind"], watch["input"] = kind, len(inputs) if waits else number
+            watch["column"] = watch["example"] = max(column, 0)
             if not waits:
                 type_ = self._spec.inputs[number].schema.attributes[column].type
-                watch[kernel.FLOATING] = kind_of(type_) is Kind.FLOAT
-            watch[[kernel.K, kernel.STARTED]] = kernel.ENDLESS, -1
-            watch[kernel.WINDOW] = self._watching.window or _WINDOW[kind]
+                watch["floating"] = kind_of(type_) is Kind.FLOAT
+            watch["k"], watch["started"] = ENDLESS, -1
+            watch["window"] = self._watching.window or _WINDOW[kind]
             factor = self._watching.margin or (1.0 if exact else _FACTOR[kind])
-            watch[kernel.FACTOR] = round(1024 * factor)
-            watch[kernel.THRESHOLD] = _LEAST_THRESHOLD
+            watch["factor"] = round(1024 * factor)
+            watch["threshold"] = _LEAST_THRESHOLD
         self._point()
 
     def _point(self) -> None:
         for table, watch in zip(self._tables, self._watches[len(self._spec.inputs) :], strict=True):
-            watch[kernel.TABLE_AT], watch[kernel.ROOM] = address(table), len(table)
-        self._held.frame[frames.WATCHES_AT] = address(self._watches)
-        self._held.frame[frames.WATCHES] = len(self._watches)
+            watch["table"], watch["room"] = address(table), len(table)
+        self._held.point_watches(self._watches)
 
     def begin(self) -> None:
         """Observe from now on; whatever was known is long past."""
         self._tables = np.full((len(self._tables), _RUNS, 2), -1, np.int64)
         self._point()
         for number in range(len(self._watches)):
-            kernel.watch_anew(self._held.frame, number, kernel.PROVES)
+            restart_watch(self._held.frame, number, PROVES)
         self.rouse()
-        self._held.stores[:, stores.COVERS] = stores.WATCHED
-        self._held.stores[self._covered(), stores.COVERS] = stores.DONE_WITH
-        self._held.stores[:, [stores.FIRST, stores.AGAIN]] = 0
+        self._held.stores["one_result"] = COUNTED
+        self._held.stores["one_result"][self._covered()] = CONFIRMED
+        self._held.stores[["first_results", "further_results"]] = 0
 
     # ---- keys that were declared ----
 
     def _watch_keys(self) -> None:
         """Say which indexes are of keys that were declared, and have not been broken."""
-        self._held.stores[:, KEYED] = 0
+        self._held.stores["keyed"] = 0
         for index, lookup in enumerate(self._held.lookups):
             if lookup is not None:
                 one = self.breaks.is_declared(index)
-                self._held.indexes[index, stores.IS_ONE] = one
-                self._held.stores[lookup[0], KEYED] |= one
+                self._held.indexes["unique"][index] = one
+                self._held.stores["keyed"][lookup[0]] |= one
 
     def _covered(self) -> list[int]:
         """The inputs whose rows are in one result at most, as declared keys say: they lead from each
@@ -172,8 +182,8 @@ class ChangesWatch:
             self._watch_results()
 
     def _watch_results(self) -> None:
-        covers = self._held.stores[:, stores.COVERS]
-        self._held.stores[:, stores.COVERS] = np.minimum(covers, stores.WATCHED)
+        covers = self._held.stores["one_result"]
+        self._held.stores["one_result"] = np.minimum(covers, COUNTED)
         self._watch_keys()
 
     def end(self) -> None:
@@ -182,58 +192,61 @@ class ChangesWatch:
         self._point()
 
     def rouse(self) -> None:
-        """Look at the values of those inputs only of which a watch is awake."""
-        until: list[int] = self._watches[:, kernel.SLEEPS_UNTIL].tolist()
+        """Observe the values of those inputs only that have a watch which is awake."""
+        until: list[int] = self._watches["sleeps_until"].tolist()
         for number, own in enumerate(self._of_columns):
             awake = min(until[own], default=0) <= self._held.arrivals[number]
-            self._held.stores[number, stores.ITS_WATCHES] = (own.stop - own.start) * awake
+            self._held.stores["watch_count"][number] = (own.stop - own.start) * awake
 
     # ---- what is done about it ----
 
     def collect(self) -> int:
-        """Go through what is held: how many rows leave."""
-        kernel.judge_looking(self._held.frame)
-        now, left = int(self._held.frame[frames.NOW]), 0
-        came = self._held.arrivals[self._watches[:, kernel.INPUT]]
+        """Collect rows; how many leave."""
+        judge_looking(self._held.frame)
+        now, left = self._held.frame.now, 0
+        came = self._held.arrivals[self._watches["input"]]
         inside = (came * self._watching.threshold).astype(np.int64)
         thresholds = np.maximum(inside, _LEAST_THRESHOLD)
-        self._watches[:, kernel.THRESHOLD] = thresholds
-        ks = self._watches[:, kernel.K]
+        self._watches["threshold"] = thresholds
+        ks = self._watches["k"]
         for found, k in zip(self._found, ks.tolist(), strict=True):
             found.note(now, k)
         usable: list[bool] = (ks <= thresholds).tolist()
-        gone, walked = self._watches[:, kernel.GONE].copy(), np.zeros(len(self._what), np.int64)
-        for number, (count, covers) in enumerate(self._held.stores[:, _WALKED].tolist()):
-            open_ = self._ways(number, usable) if any(usable) else _NO_WAYS
-            used = [*open_[:, ways.BY_WATCH].tolist(), *([number] * usable[number])]
+        gone, walked = self._watches["evicted"].copy(), np.zeros(len(self._what), np.int64)
+        for number, store in enumerate(self._held.stores):
+            criteria = self._criteria(number, usable) if any(usable) else _NO_CRITERIA
+            used = [*criteria["watch"].tolist(), *([number] * usable[number])]
+            count = int(store["count"])
             walked[used] += max(count, 1)
-            if count and (used or (covers == stores.DONE_WITH and self._held.frame[ways.EARLY])):
-                left += int(ways.collect_changes(self._held.frame, number, open_))
+            done = store["one_result"] == CONFIRMED and self._held.frame.early
+            if count and (used or done):
+                at = Criterion.at(criteria)
+                left += int(collect_changes(self._held.frame, number, at, len(criteria)))
         self._evaluate(walked, gone)
         return left
 
     def _evaluate(self, walked: Words, before: Words) -> None:
-        """Watches that let too few rows go, of those that were gone through, are not worth the time
-        that they take, nor the results that they may cost: they are tried again later."""
-        gone = self._watches[:, kernel.GONE] - before
+        """Give up watches that evict too few of the rows that were walked: they aren't worth the time
+        that they take, nor the results that they may lose. They are tried again later."""
+        gone = self._watches["evicted"] - before
         for number in walked.nonzero()[0].tolist():
             if gone[number] < _WORTH * self._watching.worth * walked[number]:
-                kernel.give_up(self._held.frame, number, self._vain[number])
+                give_up(self._held.frame, number, self._vain[number])
                 self._vain[number] += 1
             else:
                 self._vain[number] = 0
 
-    def _ways(self, number: int, usable: Sequence[bool]) -> Words:
-        """The orders by which rows of an input can leave: those of what it looks up first."""
+    def _criteria(self, number: int, usable: Sequence[bool]) -> Records:
+        """The orders by which rows of an input can leave: those of the input that it looks up first."""
         other, keys = self._held.first_lookup(number)
         found = [
-            [watch, self._keys[key].columns[number][0]]
+            (watch, -1, self._keys[key].columns[number][0], ASKED, 0)
             for key in keys
             for watch, (kind, input_, column) in enumerate(self._what)
-            if kind != kernel.WAITS and input_ == other
+            if kind != WAITS and input_ == other
             if column == self._keys[key].columns[other][0] and usable[watch]
         ]
-        return np.array(found, np.int64).reshape(-1, ways.BY_WORDS)
+        return np.array(found, Criterion.dtype)
 
     # ---- state ----
 
@@ -243,18 +256,17 @@ class ChangesWatch:
 
     def saved(self) -> State:
         return {
-            "watches": self._watches.copy(),
+            "watches": words_of(self._watches.copy()),
             "tables": self._tables.ravel().copy(),
             "history": saved_history(self._found),
             "broken_keys": self.breaks.saved(),
-            "equals": self._held.indexes[:, _EQUALS].copy(),
+            "equals": read_fields(self._held.indexes, _EQUALS),
         }
 
     def take(self, state: State) -> None:
-        watches = checks.table(state, "watches", kernel.WATCH_WORDS)
-        check_watches(watches, self._watches)
+        watches = saved_watches(state["watches"], self._watches)
         rows = len(state["tables"]) // max(2 * len(self._tables), 1)
-        rooms = watches[len(self._spec.inputs) :, kernel.ROOM]
+        rooms = watches["room"][len(self._spec.inputs) :]
         if (rooms != rows).any():
             raise damaged("the table of a watch has another size")
         self._watches[:] = watches
@@ -263,14 +275,14 @@ class ChangesWatch:
         if "broken_keys" in state:
             checks.within(state["broken_keys"], -1, len(self._held.indexes), "broken keys")
             self.breaks.take(state["broken_keys"])
-            self._held.indexes[:, _EQUALS] = state["equals"].reshape(-1, len(_EQUALS))
+            write_fields(self._held.indexes, _EQUALS, state["equals"])
             self._watch_keys()
         self._point()
         self.rouse()
 
     def broken_keys(self) -> dict[str, int]:
         """Declared keys that are broken, and when the second row of one came."""
-        at = self._held.indexes[:, stores.EQUAL_AT]
+        at = self._held.indexes["duplicate_time"]
         return {name: int(at[index]) for name, index in self.breaks.keys.items()}
 
     def describe(self) -> list[dict[str, Any]]:
@@ -278,14 +290,14 @@ class ChangesWatch:
         for place, (kind, number, column) in enumerate(self._what):
             watch, found = self._watches[place], self._found[place]
             about: str | int = number
-            if kind != kernel.WAITS:
+            if kind != WAITS:
                 about = self._spec.inputs[number].layout.names[column]
             # Rows that leave because of a column are those of the inputs that look it up.
             others = range(len(self._spec.inputs))
             left = number
-            if kind != kernel.WAITS:
+            if kind != WAITS:
                 left = next((i for i in others if self._held.first_lookup(i)[0] == number), number)
-            width, vain = int(self._held.stores[left, stores.STRIDE]), self._vain[place]
+            width, vain = 8 * int(self._held.stores["slot_words"][left]), self._vain[place]
             shown = shown_watch(watch, found, number, about, Measured(width, 0.0, 0.0, vain))
             if shown is not None:
                 described.append(shown)

@@ -1,16 +1,16 @@
-"""What joins watch of arrivals, event by event: how far each constraint is missed.
+"""Observes arrivals, event by event: how far the data miss each constraint.
 
 - WAITS, of an edge: how many events of one input come until the partner of a row of the other is
   among them (RIDS).
 - ASCENDS, DESCENDS, of a column: how many events after another one an event with a smaller (larger)
-  value comes at most (OA). What is remembered of the past are *runs*: the largest value so far, and
-  since when it is that. There is room for so many; when it is used up every second run is forgotten,
-  and distances are overestimated.
+  value comes at most (OA). A watch remembers the past as *runs*: the largest value so far, and since
+  when it is that. If there is no more room, the watch drops every second run, and overestimates
+  distances.
 - CLUSTERS, of a column: how many events with other values lie between events of one value (CA).
   For every value: the events so far less those with other values since its first one; of clusters in
   time, when it came last.
 
-What comes of these distances is decided in `watch.py`.
+`watch.py` judges these distances.
 """
 
 from __future__ import annotations
@@ -18,87 +18,61 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import ROWS, WORDS, address, kernel, load_int, store_int
-from braid.operators.constraint_join.kernels.frame import (
-    DUE,
-    EDGE_BACK,
-    EDGE_INDEX,
-    EDGE_OTHER,
-    EDGE_OWN,
-    EDGE_WATCH,
-    EDGE_WORDS,
-    EDGES_AT,
-    INDEXES_AT,
-    INPUTS,
-    LOOKING,
-    NOW,
-    STORES_AT,
+from braid.jit.hashing import mix
+from braid.jit.records import Words
+from braid.jit.row_keys import SEED
+from braid.jit.rows import is_null
+from braid.jit.runtime import ROWS, address, kernel
+from braid.operators.constraint_join.kernels.edges import (
+    edge_hash,
+    edges_of,
+    find_partner,
+    opposite,
+)
+from braid.operators.constraint_join.kernels.records import (
+    ASCENDS,
+    CLUSTERS,
+    DECLARED,
+    LOOKS,
+    PROVES,
+    WAITS,
+    Edge,
+    Frame,
+    Store,
+    Watch,
 )
 from braid.operators.constraint_join.kernels.store import (
-    ARRIVALS,
-    BASE,
-    EDGES,
-    FIRST_WATCH,
-    INDEX_WORDS,
-    ITS_WATCHES,
-    KEY_SEED,
-    MARKS,
-    NEWEST,
-    NUMBER,
-    OLDER,
-    RECORD,
-    STORE_WORDS,
-    WIDTH,
     find,
     following_of,
-    hash_key,
-    slot_at,
+    neighbours_of,
+    row_at,
+    tail_of,
 )
 from braid.operators.constraint_join.kernels.watch import (
-    ASCENDS,
-    BEGAN,
-    CLUSTERS,
-    COLUMN,
-    DECLARED,
     ENDLESS,
-    ENTRIES,
-    HIGHEST,
-    INPUT,
-    KIND,
-    LARGEST,
-    LOOKS,
-    PHASE,
-    PROVES,
-    ROOM,
-    STARTED,
-    TABLE_AT,
-    TIMED,
-    WAITS,
-    WINDOW,
-    K,
     clock_of,
+    clusters_of,
     is_awake,
     observe,
     rest,
+    runs_of,
+    start,
     threshold_of,
     usable_k,
     value_of,
-    watch_at,
 )
-from braid.operators.core.kernels.instances import is_null, mix
 
 _LEAST = np.int64(-9223372036854775807)
-#: Of keys, while a watch looks and the join is done all the same: one in so many, which is two to
-#: something.
+#: A watch that looks beside a join that is done here observes one key in so many: a power of two.
 _SAMPLED = 16
 
 
 @kernel()
-def is_passed_over(frame: int, watch: int, hash_: int) -> bool:
-    """Whether a key is none of those that a watch takes into account."""
-    one_in = load_int(frame, LOOKING)
+def is_skipped(frame: Frame, watch: Watch, hash_: int) -> bool:
+    """Whether a watch doesn't observe a key."""
+    one_in = frame.sampling
     if one_in == 0:
-        if load_int(watch, PHASE) != LOOKS:
+        if watch.phase != LOOKS:
             return False
         one_in = np.int64(_SAMPLED)
     return (hash_ & (one_in - 1)) != 0
@@ -108,32 +82,32 @@ def is_passed_over(frame: int, watch: int, hash_: int) -> bool:
 
 
 @kernel()
-def _thin(watch: int, clock: int) -> None:
-    """Forget runs that are long past, or else every second one; the oldest and the newest stay, so
-    that no distance seems shorter than it is."""
-    table, entries = load_int(watch, TABLE_AT), load_int(watch, ENTRIES)
+def _thin(watch: Watch, clock: int) -> None:
+    """Drop runs that are long past, or else every second one. The oldest and the newest stay, so that
+    no distance seems shorter than it is."""
+    runs, entries = runs_of(watch), watch.entries
     longest: int = min(threshold_of(watch), ENDLESS // 8)
     long_past = clock - 4 * longest
     first = np.int64(0)
-    while first < entries - 2 and load_int(table, 2 * first + 3) < long_past:
+    while first < entries - 2 and runs[first + 1].since < long_past:
         first += 1
     step = 2 if 2 * first < entries else 1
     kept = np.int64(0)
     for k in range(first, entries, step):
         last = k if k + step < entries else entries - 1
-        store_int(table, 2 * kept, load_int(table, 2 * last))
-        store_int(table, 2 * kept + 1, load_int(table, 2 * last + 1))
+        runs[kept].value = runs[last].value
+        runs[kept].since = runs[last].since
         kept += 1
-    store_int(watch, ENTRIES, kept)
+    watch.entries = kept
 
 
 @kernel()
-def _first_above(watch: int, value: int) -> int:
+def _first_above(watch: Watch, value: int) -> int:
     """The first run with a larger value."""
-    table, low, high = load_int(watch, TABLE_AT), np.int64(0), load_int(watch, ENTRIES)
+    runs, low, high = runs_of(watch), np.int64(0), watch.entries
     while low < high:
         middle = (low + high) // 2
-        if load_int(table, 2 * middle) > value:
+        if runs[middle].value > value:
             high = middle
         else:
             low = middle + 1
@@ -141,40 +115,40 @@ def _first_above(watch: int, value: int) -> int:
 
 
 @kernel()
-def reached(watch: int, clock: int) -> int:
-    """The largest value that there was at a time, or less if that is not remembered."""
-    table, low, high = load_int(watch, TABLE_AT), np.int64(0), load_int(watch, ENTRIES)
+def largest_at(watch: Watch, clock: int) -> int:
+    """The largest value that there was at a time, or less if the watch doesn't remember it."""
+    runs, low, high = runs_of(watch), np.int64(0), watch.entries
     while low < high:
         middle = (low + high) // 2
-        if load_int(table, 2 * middle + 1) <= clock:
+        if runs[middle].since <= clock:
             low = middle + 1
         else:
             high = middle
-    return load_int(table, 2 * (low - 1)) if low > 0 else _LEAST
+    return runs[low - 1].value if low > 0 else _LEAST
 
 
 @kernel()
-def watch_order(frame: int, watch: int, store: int, value: int, number: int) -> None:
-    entries, clock = load_int(watch, ENTRIES), clock_of(frame, watch, store)
-    if entries == 0 or value > load_int(watch, HIGHEST):
-        if entries == load_int(watch, ROOM):
+def observe_order(frame: Frame, watch: Watch, store: Store, value: int, number: int) -> None:
+    """Observe the value of an event. Of a descending order, values are inverted."""
+    runs, clock = runs_of(watch), clock_of(frame, watch, store)
+    if watch.entries == 0 or value > watch.highest:
+        if watch.entries == watch.room:
             _thin(watch, clock)
-            entries = load_int(watch, ENTRIES)
-        table = load_int(watch, TABLE_AT)
-        store_int(table, 2 * entries, value)
-        store_int(table, 2 * entries + 1, clock)
-        store_int(watch, ENTRIES, entries + 1)
-        store_int(watch, HIGHEST, value)
+        run = runs[watch.entries]
+        run.value = value
+        run.since = clock
+        watch.entries += 1
+        watch.highest = value
         observe(frame, watch, store, np.int64(0), number)
         return
     distance = np.int64(0)
-    if value < load_int(watch, HIGHEST):
-        run = _first_above(watch, value)
-        since = load_int(load_int(watch, TABLE_AT), 2 * run + 1)
-        if run > 0 and load_int(watch, DECLARED) != 1:
-            # What lies between this run and the one before may be forgotten. What was declared is
+    if value < watch.highest:
+        above = _first_above(watch, value)
+        since = runs[above].since
+        if above > 0 and watch.declared != DECLARED:
+            # Runs between this one and the one before may have been dropped. A declared constraint is
             # broken only by an event that is known to have come.
-            since = min(since, load_int(load_int(watch, TABLE_AT), 2 * run - 1) + 1)
+            since = min(since, runs[above - 1].since + 1)
         distance = clock - since
     observe(frame, watch, store, distance, number)
 
@@ -183,133 +157,126 @@ def watch_order(frame: int, watch: int, store: int, value: int, number: int) -> 
 
 
 @kernel()
-def _find_value(watch: int, value: int) -> int:
-    """Where a value is in the table, or where it would be."""
-    table, mask = load_int(watch, TABLE_AT), load_int(watch, ROOM) - 1
+def _find_value(watch: Watch, value: int) -> int:
+    """The place of a value in the table, or where it would be."""
+    clusters, mask = clusters_of(watch), watch.room - 1
     place = mix(np.int64(value)) & mask
-    while load_int(table, 2 * place + 1) >= 0 and load_int(table, 2 * place) != value:
+    while clusters[place].counter >= 0 and clusters[place].value != value:
         place = (place + 1) & mask
     return place
 
 
 @kernel()
-def _passed(frame: int, watch: int, store: int) -> int:
+def _passed(frame: Frame, watch: Watch, store: Store) -> int:
     """What the counters of values are compared with."""
-    if load_int(watch, TIMED) != 0:
-        return load_int(frame, NOW) - load_int(watch, BEGAN)
-    return load_int(store, ARRIVALS)
+    if watch.timed != 0:
+        return frame.now - watch.began
+    return store.arrivals
 
 
 @kernel()
-def has_ended(frame: int, watch: int, store: int, value: int, k: int) -> int:
-    """Whether the cluster of a value is over: it has come, and will not come again. -1: it is not
-    remembered."""
-    table = load_int(watch, TABLE_AT)
-    counter = load_int(table, 2 * _find_value(watch, value) + 1)
+def has_ended(frame: Frame, watch: Watch, store: Store, value: int, k: int) -> int:
+    """Whether the cluster of a value is over: the value has come, and won't come again. -1: the watch
+    doesn't remember the value."""
+    counter = clusters_of(watch)[_find_value(watch, value)].counter
     if counter < 0:
         return np.int64(-1)
     return np.int64(counter < _passed(frame, watch, store) - k)
 
 
 @kernel()
-def _watch_clusters(frame: int, watch: int, store: int, value: int, number: int) -> None:
-    table, place = load_int(watch, TABLE_AT), _find_value(watch, value)
-    counter, passed = load_int(table, 2 * place + 1), _passed(frame, watch, store)
+def _observe_cluster(frame: Frame, watch: Watch, store: Store, value: int, number: int) -> None:
+    clusters = clusters_of(watch)
+    cluster, passed = clusters[_find_value(watch, value)], _passed(frame, watch, store)
+    counter = cluster.counter
     if counter >= 0:
-        timed = load_int(watch, TIMED) != 0
-        store_int(table, 2 * place + 1, passed if timed else counter + 1)
+        timed = watch.timed != 0
+        cluster.counter = passed if timed else counter + 1
         observe(frame, watch, store, passed - counter - (0 if timed else 1), number)
         return
-    entries = load_int(watch, ENTRIES)
-    if 2 * entries >= load_int(watch, ROOM) and usable_k(watch) >= 0:
-        # What has ended is to be used before it is forgotten.
-        store_int(frame, DUE, 1)
-    if 4 * entries >= 3 * load_int(watch, ROOM):
-        entries = _forget_ended(frame, watch, store)
-        if 2 * entries >= load_int(watch, ROOM):
-            rest(watch, store, load_int(watch, WINDOW))
-            store_int(watch, HIGHEST, 1)
+    if 2 * watch.entries >= watch.room and usable_k(watch) >= 0:
+        # Rows are to leave because of clusters that are over before these are forgotten.
+        frame.due = 1
+    if 4 * watch.entries >= 3 * watch.room:
+        _forget_ended(frame, watch, store)
+        if 2 * watch.entries >= watch.room:
+            rest(watch, store, watch.window)
+            watch.highest = 1
             return
-        place = _find_value(watch, value)
-    store_int(table, 2 * place, value)
-    store_int(table, 2 * place + 1, passed)
-    store_int(watch, ENTRIES, entries + 1)
+        cluster = clusters[_find_value(watch, value)]
+    cluster.value = value
+    cluster.counter = passed
+    watch.entries += 1
     observe(frame, watch, store, np.int64(0), number)
 
 
 @kernel()
-def _forget_ended(frame: int, watch: int, store: int) -> int:
-    """Forget values whose clusters ended long ago; how many are left."""
-    table, room = load_int(watch, TABLE_AT), load_int(watch, ROOM)
-    k = load_int(watch, K)
+def _forget_ended(frame: Frame, watch: Watch, store: Store) -> None:
+    """Forget values whose clusters ended long ago."""
+    clusters, room = clusters_of(watch), watch.room
+    k = watch.k
     if k == ENDLESS:
-        k = min(load_int(watch, LARGEST), threshold_of(watch), ENDLESS // 8)
-    # What was declared need not be found out: a break of up to twice its k is seen at least.
-    far = room >> 2 if load_int(watch, DECLARED) == 1 else room
+        k = min(watch.largest, threshold_of(watch), ENDLESS // 8)
+    # A break of a declared constraint by up to twice its k is seen at least.
+    far = room >> 2 if watch.declared == DECLARED else room
     oldest = _passed(frame, watch, store) - max(2 * k + 64, far)
     # Entries move to the front, and from there to their places.
     kept = np.int64(0)
     for place in range(room):
-        counter = load_int(table, 2 * place + 1)
-        if counter >= max(oldest, np.int64(0)):
-            value = load_int(table, 2 * place)
-            store_int(table, 2 * place + 1, -1)
-            store_int(table, 2 * kept, value)
-            store_int(table, 2 * kept + 1, -2 - counter)
+        value, counter = clusters[place].value, clusters[place].counter
+        clusters[place].counter = -1
+        if counter >= max(oldest, 0):
+            clusters[kept].value = value
+            clusters[kept].counter = -2 - counter
             kept += 1
-        else:
-            store_int(table, 2 * place + 1, -1)
-    _settle_values(watch, kept)
-    store_int(watch, ENTRIES, kept)
-    return kept
+    _place_values(watch, kept)
+    watch.entries = kept
 
 
-@kernel((WORDS, types.int64))
-def forget_ended(words: np.ndarray, number: int) -> None:
-    """Forget the values of a watch whose clusters are over, now that this has been used."""
-    frame = address(words)
-    watch = watch_at(frame, number)
-    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
-    _forget_ended(frame, watch, store)
+@kernel((Frame.type, types.int64))
+def forget_ended(frame: Frame, number: int) -> None:
+    """Forget the values of a watch whose clusters are over, after rows have left because of them."""
+    watch = frame.watches[number]
+    _forget_ended(frame, watch, frame.stores[watch.input])
 
 
-@kernel((WORDS, types.int64, ROWS))
-def widen(words: np.ndarray, number: int, table: np.ndarray) -> None:
-    """Give the values of a watch of clusters a larger table, which is empty."""
-    watch = watch_at(address(words), number)
-    before, room = load_int(watch, TABLE_AT), load_int(watch, ROOM)
-    store_int(watch, TABLE_AT, address(table))
-    store_int(watch, ROOM, table.shape[0])
+@kernel((Frame.type, types.int64, ROWS))
+def widen(frame: Frame, number: int, table: np.ndarray) -> None:
+    """Give a watch of clusters a larger table, which is empty."""
+    watch = frame.watches[number]
+    before, room = clusters_of(watch), watch.room
+    watch.table = Words(address(table))
+    watch.room = table.shape[0]
     for place in range(room):
-        if load_int(before, 2 * place + 1) >= 0:
-            value = load_int(before, 2 * place)
-            found = _find_value(watch, value)
-            table[found, 0], table[found, 1] = value, load_int(before, 2 * place + 1)
+        if before[place].counter >= 0:
+            found = clusters_of(watch)[_find_value(watch, before[place].value)]
+            found.value = before[place].value
+            found.counter = before[place].counter
 
 
 @kernel()
-def _settle_values(watch: int, kept: int) -> None:
-    """Give entries at the front their places: those that are waiting have counters below -1."""
-    table = load_int(watch, TABLE_AT)
-    for start in range(kept):
-        value, counter = load_int(table, 2 * start), load_int(table, 2 * start + 1)
+def _place_values(watch: Watch, kept: int) -> None:
+    """Move entries from the front to their places. Entries that wait have counters below -1."""
+    clusters = clusters_of(watch)
+    for first in range(kept):
+        value, counter = clusters[first].value, clusters[first].counter
         if counter >= -1:
             continue
-        store_int(table, 2 * start + 1, -1)
+        clusters[first].counter = -1
         while counter < -1:
-            place = _find_waiting(watch, value)
-            other, waiting = load_int(table, 2 * place), load_int(table, 2 * place + 1)
-            store_int(table, 2 * place, value)
-            store_int(table, 2 * place + 1, -2 - counter)
+            cluster = clusters[_find_waiting(watch, value)]
+            other, waiting = cluster.value, cluster.counter
+            cluster.value = value
+            cluster.counter = -2 - counter
             value, counter = other, waiting
 
 
 @kernel()
-def _find_waiting(watch: int, value: int) -> int:
-    """The first place from a value's own that no settled entry has."""
-    table, mask = load_int(watch, TABLE_AT), load_int(watch, ROOM) - 1
+def _find_waiting(watch: Watch, value: int) -> int:
+    """The first place from a value's own that no placed entry has."""
+    clusters, mask = clusters_of(watch), watch.room - 1
     place = mix(np.int64(value)) & mask
-    while load_int(table, 2 * place + 1) >= 0:
+    while clusters[place].counter >= 0:
         place = (place + 1) & mask
     return place
 
@@ -318,144 +285,119 @@ def _find_waiting(watch: int, value: int) -> int:
 
 
 @kernel()
-def watch_waiting(frame: int, driver: int, edge: int, record: int, hash_: int) -> None:
-    """Rows of another input that wait for the partner which has come, with a key that hashes so. One
-    that had its partner while nobody watched counts as well: then the distance is overestimated."""
-    watch = watch_at(frame, load_int(edge, EDGE_WATCH))
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-    indexes = load_int(frame, INDEXES_AT)
-    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    mark = load_int(other, WIDTH) + MARKS + load_int(edge, EDGE_BACK)
-    if load_int(watch, STARTED) < 0:
-        store_int(watch, STARTED, load_int(store, ARRIVALS))
-        store_int(watch, BEGAN, load_int(frame, NOW))
-    if is_passed_over(frame, watch, hash_):
+def observe_waiting(frame: Frame, driver: int, edge: Edge, record: Words, hash_: int) -> None:
+    """Observe how long rows of the other input have waited for an event, by the hash of their key. A row
+    whose partner came while the watch slept counts as well: then the distance is overestimated."""
+    watch = frame.watches[edge.watch]
+    store, other = frame.stores[driver], frame.stores[edge.other]
+    index = frame.indexes[edge.index]
+    start(frame, watch, store.arrivals)
+    if is_skipped(frame, watch, hash_):
         return
-    largest, timed = np.int64(0), load_int(watch, TIMED) != 0
-    slot = find(index, other, hash_)
+    largest, timed = np.int64(0), watch.timed != 0
+    slot = find(index, hash_)
     while slot >= 0:
-        row = slot_at(other, slot)
-        since = load_int(row, mark)
+        row = row_at(other, slot)
+        marks = tail_of(other, row).marks
+        since = marks[edge.back]
         if since >= 0:
-            store_int(row, mark, -1)
+            marks[edge.back] = -1
             if timed:
-                largest = max(largest, load_int(frame, NOW) - load_int(row, 1))
+                largest = max(largest, frame.now - row[1])
             else:
-                largest = max(largest, load_int(store, ARRIVALS) - since)
-        slot = following_of(index, other, slot, hash_)
-    number = load_int(record, load_int(store, WIDTH) + NUMBER)
-    observe(frame, watch, store, largest, number)
+                largest = max(largest, store.arrivals - since)
+        slot = following_of(index, slot, hash_)
+    observe(frame, watch, store, largest, tail_of(store, record).number)
 
 
 @kernel()
-def _rehearse_waiting(frame: int, driver: int, number: int, record: int) -> int:
-    """Find whoever waits for a row, without taking note of it."""
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
-    indexes, found = load_int(frame, INDEXES_AT), np.int64(0)
-    for place in range(load_int(store, EDGES)):
-        edge = edges + place * (8 * EDGE_WORDS)
-        if load_int(edge, EDGE_WATCH) == number:
-            other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-            index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-            own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-            found += find(index, other, hash_key(record, load_int(store, BASE), own))
+def _rehearse_waiting(frame: Frame, driver: int, number: int, record: Words) -> int:
+    """Find the rows that wait for a row, and change nothing."""
+    store, edges = frame.stores[driver], edges_of(frame, driver)
+    found = np.int64(0)
+    for place in range(store.edge_count):
+        edge = edges[place]
+        if edge.watch == number:
+            found += find_partner(frame, edge, edge_hash(frame, edge, store, record))
     return found
 
 
-@kernel((WORDS, types.int64, types.int64))
-def rehearse(words: np.ndarray, number: int, rows: int) -> int:
-    """Do what an observation does with the newest rows, to see how long it takes; with how many."""
-    frame = address(words)
-    watch = watch_at(frame, number)
-    driver = load_int(watch, INPUT)
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    slot, tried, found = load_int(store, NEWEST), np.int64(0), np.int64(0)
+@kernel((Frame.type, types.int64, types.int64))
+def rehearse(frame: Frame, number: int, rows: int) -> int:
+    """Do what an observation does with the newest rows, to measure how long it takes; with how many."""
+    watch = frame.watches[number]
+    driver = watch.input
+    store = frame.stores[driver]
+    slot, tried, found = store.newest, np.int64(0), np.int64(0)
     while slot >= 0 and tried < rows:
-        row = slot_at(store, slot)
-        value = value_of(watch, row, load_int(store, BASE), load_int(watch, COLUMN))
-        if load_int(watch, KIND) == WAITS:
+        row = row_at(store, slot)
+        value = value_of(watch, row, store.base, watch.column)
+        if watch.kind == WAITS:
             found += _rehearse_waiting(frame, driver, number, row)
-        elif load_int(watch, KIND) == CLUSTERS:
+        elif watch.kind == CLUSTERS:
             found += _find_value(watch, value)
         else:
             found += _first_above(watch, value)
         tried += 1
-        slot = load_int(row + 8 * load_int(store, RECORD), OLDER)
+        slot = neighbours_of(store, row).older
     return tried if found > -rows - 1 else np.int64(0)
 
 
 @kernel()
-def watch_columns(frame: int, driver: int, record: int) -> None:
-    """An event has come: its values, as the watches of its columns see them."""
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    first = load_int(store, FIRST_WATCH)
-    for k in range(first, first + load_int(store, ITS_WATCHES)):
-        watch = watch_at(frame, k)
-        kind = load_int(watch, KIND)
+def observe_columns(frame: Frame, driver: int, record: Words) -> None:
+    """An event has come: let the watches of its columns observe its values."""
+    store = frame.stores[driver]
+    first = store.first_watch
+    for k in range(first, first + store.watch_count):
+        watch = frame.watches[k]
+        kind = watch.kind
         if not is_awake(watch, store):
             continue
-        if load_int(watch, STARTED) < 0:
-            store_int(watch, STARTED, load_int(store, ARRIVALS) - 1)
-            store_int(watch, BEGAN, load_int(frame, NOW))
-        column = load_int(watch, COLUMN)
+        start(frame, watch, store.arrivals - 1)
+        column = watch.column
         if is_null(record, column):
             continue
-        value = value_of(watch, record, load_int(store, BASE), column)
-        number = load_int(record, load_int(store, WIDTH) + NUMBER)
-        # A value counts if it does as a key, so that whoever looks need not look at other events.
-        by = value + KEY_SEED if kind == CLUSTERS else number
-        if is_passed_over(frame, watch, mix(np.int64(by))):
+        value = value_of(watch, record, store.base, column)
+        number = tail_of(store, record).number
+        # A value is observed if it is as a key: then a sample need not look at other events.
+        spread = mix(np.int64(value + SEED)) if kind == CLUSTERS else mix(number)
+        if is_skipped(frame, watch, spread):
             continue
         if kind == CLUSTERS:
-            _watch_clusters(frame, watch, store, value, number)
+            _observe_cluster(frame, watch, store, value, number)
         else:
-            watch_order(frame, watch, store, value if kind == ASCENDS else ~value, number)
+            observe_order(frame, watch, store, value if kind == ASCENDS else ~value, number)
 
 
 @kernel()
-def before(frame: int, driver: int, record: int, joins: bool) -> None:
-    """An event has come, whether or not it joins; it is not held yet."""
-    watch_columns(frame, driver, record)
+def observe_arrival(frame: Frame, driver: int, record: Words, joins: bool) -> None:
+    """An event has come, whether or not it can join; it is not held yet."""
+    observe_columns(frame, driver, record)
     if not joins:
         return
-    store = load_int(frame, STORES_AT) + driver * (8 * STORE_WORDS)
-    indexes = load_int(frame, INDEXES_AT)
-    edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
-    for place in range(load_int(store, EDGES)):
-        edge = edges + place * (8 * EDGE_WORDS)
-        if is_awake(watch_at(frame, load_int(edge, EDGE_WATCH)), store):
-            own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-            hash_ = hash_key(record, load_int(store, BASE), own)
-            watch_waiting(frame, driver, edge, record, hash_)
+    store, edges = frame.stores[driver], edges_of(frame, driver)
+    for place in range(store.edge_count):
+        edge = edges[place]
+        if is_awake(frame.watches[edge.watch], store):
+            observe_waiting(frame, driver, edge, record, edge_hash(frame, edge, store, record))
 
 
 @kernel()
-def after(frame: int, driver: int, record: int) -> None:
-    """An event that is in no result is going to be held: for whom does it wait?
+def mark_waiting(frame: Frame, driver: int, record: Words) -> None:
+    """Mark by which edges an event waits that is in no result and is going to be held.
 
-    Whether the partner is there already is asked only if somebody watches how long it takes; else
-    it is asked when the row would leave for waiting in vain.
+    If no watch observes how long rows wait, nothing asks here whether the partner is there already: that
+    is asked before the row would leave.
     """
-    stores = load_int(frame, STORES_AT)
-    store = stores + driver * (8 * STORE_WORDS)
-    edges = load_int(frame, EDGES_AT) + driver * load_int(frame, INPUTS) * (8 * EDGE_WORDS)
-    indexes, mark = load_int(frame, INDEXES_AT), load_int(store, WIDTH) + MARKS
-    for place in range(load_int(store, EDGES)):
-        edge = edges + place * (8 * EDGE_WORDS)
-        other = stores + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-        if load_int(frame, INPUTS) > 2:
-            theirs = load_int(edge, EDGE_OTHER) * load_int(frame, INPUTS) + load_int(
-                edge, EDGE_BACK
-            )
-            back = load_int(frame, EDGES_AT) + theirs * (8 * EDGE_WORDS)
-            watch = watch_at(frame, load_int(back, EDGE_WATCH))
+    store, edges = frame.stores[driver], edges_of(frame, driver)
+    for place in range(store.edge_count):
+        edge = edges[place]
+        other = frame.stores[edge.other]
+        if frame.inputs > 2:
+            watch = frame.watches[opposite(frame, edge).watch]
             if is_awake(watch, other):
-                index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-                own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-                hash_ = hash_key(record, load_int(store, BASE), own)
-                counts = load_int(watch, PHASE) == PROVES or (hash_ & (_SAMPLED - 1)) == 0
-                if counts and find(index, other, hash_) >= 0:
+                hash_ = edge_hash(frame, edge, store, record)
+                counts = watch.phase == PROVES or (hash_ & (_SAMPLED - 1)) == 0
+                if counts and find_partner(frame, edge, hash_) >= 0:
                     continue
-        store_int(record, mark + place, load_int(other, ARRIVALS))
+        tail_of(store, record).marks[place] = other.arrivals

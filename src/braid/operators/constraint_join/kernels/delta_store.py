@@ -1,16 +1,12 @@
-"""What a join holds of relations that come and go, in as few bytes as it can.
+"""The rows that a constraint join of relations holds, in as few bytes as it can.
 
-A slot is a row without its times: null bits, columns, and one word with the weight and flags. Rows
-are spoken of by the address that they would have with their times, so that columns are where
-they are in all rows. An index has two halves of a word for each slot, the next and the previous slot
-of its chain, and heads of half a word, one for two rows at least; hashes are not kept, keys are
-compared.
+A slot is a row without its times: null bits, columns, and a *tail*, one word with the weight and flags.
+A pointer to a row points to where its times would be, so that columns have the same places in all
+rows. Chains have halves of words: for each slot a `HalfLink`, and a head for two rows at least. Hashes
+aren't kept, keys are compared.
 
-The first index of an input chains equal rows. It is there only if it is needed: where the chains
-of another one are short, a row that goes is found in one of those (`heads_at`: 0 until then).
-
-Numbers of stores and indexes are those of `store.py`; what is not used of them stays 0. Of the
-first index, `BY_WORDS` says whether rows are equal if their words are: no column is a float.
+The first index of an input chains equal rows. It is made only if it is needed: while the chains of
+another index are short, a row that goes is found in one of those.
 """
 
 from __future__ import annotations
@@ -19,91 +15,54 @@ import numpy as np
 from numba import types
 
 from braid.jit.memory import release, resized
-from braid.jit.runtime import (
-    ROWS,
-    WORDS,
-    address,
-    kernel,
-    load_half,
-    load_int,
-    prefetch,
-    store_half,
-    store_int,
+from braid.jit.records import Halves, Words
+from braid.jit.rows import any_null
+from braid.jit.runtime import ROWS, address, kernel, prefetch
+from braid.operators.constraint_join.kernels.records import (
+    IN_RESULT,
+    SAMPLED,
+    Frame,
+    HalfLink,
+    Index,
+    Store,
 )
-from braid.operators.constraint_join.kernels.frame import INDEXES_AT
-from braid.operators.constraint_join.kernels.join import store_of
-from braid.operators.constraint_join.kernels.store import (
-    ARRIVALS,
-    BASE,
-    CAPACITY,
-    COLUMNS_AT,
-    COUNT,
-    EQUAL_AT,
-    EQUAL_NUMBER,
-    EQUAL_VALUE,
-    EQUALS,
-    FIRST_INDEX,
-    FOUND,
-    FREE_HEAD,
-    HEADS_AT,
-    HIGH,
-    INDEX_WORDS,
-    INDEXES,
-    IS_ONE,
-    LINK_AT,
-    MASK,
-    OLDEST,
-    PEAK,
-    PROBES,
-    SLOTS_AT,
-    STRIDE,
-    WIDTH,
-    hash_key,
-    same_key,
-)
-from braid.operators.core.kernels.instances import any_null
+from braid.operators.constraint_join.kernels.store import hash_key, same_key
+from braid.plan.layout import MASK
 
-#: Bits of the last word below the weight: the row has been in a result; it would not be here but
-#: for being sampled; then some that say when it came, in ticks.
-IN_RESULT, SAMPLED = 1, 2
+#: Bits of a tail below the weight: `IN_RESULT`, `SAMPLED`, then some that say when the row came, in
+#: ticks.
 _TICKS_FROM, _TICK_BITS = 2, 20
 FLAG_BITS = _TICKS_FROM + _TICK_BITS
-#: Ticks are so many rows that come to the join: two to this. Numbers of ticks begin anew.
+#: A tick is so many rows that come to the join: two to this. Numbers of ticks wrap.
 TICK = 4
 _TICK_MASK = (1 << _TICK_BITS) - 1
 _STAMPED = _TICK_MASK << _TICKS_FROM
-#: The times that rows are held without, in bytes.
-_TIMES = 16
-
-BY_WORDS = IS_ONE
-#: Of a store: whether one of its other indexes is of a key that was declared (`IS_ONE` of that one).
-KEYED = OLDEST
 
 
 @kernel()
-def row_at(store: int, slot: int) -> int:
-    return load_int(store, SLOTS_AT) + slot * load_int(store, STRIDE) - _TIMES
+def row_at(store: Store, slot: int) -> Words:
+    return store.slots.after(slot * store.slot_words - MASK)
 
 
 @kernel()
-def slot_of(store: int, row: int) -> int:
-    return (row + _TIMES - load_int(store, SLOTS_AT)) // load_int(store, STRIDE)
+def slot_of(store: Store, row: Words) -> int:
+    return (row.after(MASK).address - store.slots.address) // (8 * store.slot_words)
 
 
 @kernel()
-def tail_of(store: int, row: int) -> int:
-    """The weight and the flags of a row that is held; 0 if nothing is."""
-    return load_int(row, load_int(store, WIDTH) - 1)
+def tail_at(store: Store, row: Words) -> int:
+    """The weight and the flags of a row that is held; 0 if the slot is free."""
+    return row[store.width - 1]
 
 
 @kernel()
-def set_tail(store: int, row: int, tail: int) -> None:
-    store_int(row, load_int(store, WIDTH) - 1, tail)
+def set_tail(store: Store, row: Words, tail: int) -> None:
+    row[store.width - 1] = tail
 
 
 @kernel()
 def stamp(rows: int) -> int:
-    """What the last word of a row says if it comes after so many."""
+    """The bits of the tail of a row that comes after so many."""
     return ((rows >> TICK) & _TICK_MASK) << _TICKS_FROM
 
 
@@ -114,8 +73,8 @@ def age_of(tail: int, rows: int) -> int:
 
 
 @kernel()
-def with_more(tail: int, more: int) -> int:
-    """The last word of a row when an equal one comes: it has both weights, and has come just now."""
+def merged_tails(tail: int, more: int) -> int:
+    """The tail of a row when an equal one comes: it has both weights, and the later stamp."""
     weights = ((tail >> FLAG_BITS) + (more >> FLAG_BITS)) << FLAG_BITS
     flags = (tail | more) & (IN_RESULT | SAMPLED)
     return weights | flags | (more & _STAMPED)
@@ -125,178 +84,168 @@ def with_more(tail: int, more: int) -> int:
 
 
 @kernel()
-def head_of(index: int, hash_: int) -> int:
-    return np.int64(load_half(load_int(index, HEADS_AT), hash_ & load_int(index, MASK)))
+def is_made(index: Index) -> bool:
+    return index.half_heads.address != 0
 
 
 @kernel()
-def next_slot(index: int, slot: int) -> int:
-    return np.int64(load_half(load_int(index, LINK_AT), 2 * slot))
+def head_of(index: Index, hash_: int) -> int:
+    return index.half_heads[hash_ & index.half_mask]
 
 
 @kernel()
-def _chain(index: int, slot: int, hash_: int) -> None:
-    heads, links = load_int(index, HEADS_AT), load_int(index, LINK_AT)
-    bucket = hash_ & load_int(index, MASK)
-    first = np.int64(load_half(heads, bucket))
-    store_half(links, 2 * slot, first)
-    store_half(links, 2 * slot + 1, -1)
+def next_slot(index: Index, slot: int) -> int:
+    return index.half_links[slot].next
+
+
+@kernel()
+def _chain(index: Index, slot: int, hash_: int) -> None:
+    heads, links, bucket = index.half_heads, index.half_links, hash_ & index.half_mask
+    first, link = heads[bucket], links[slot]
+    link.next = first
+    link.previous = -1
     if first >= 0:
-        store_half(links, 2 * first + 1, slot)
-    store_half(heads, bucket, slot)
+        links[first].previous = slot
+    heads[bucket] = slot
 
 
 @kernel()
-def _unchain(index: int, slot: int, row: int, base: int) -> None:
-    links = load_int(index, LINK_AT)
-    following = np.int64(load_half(links, 2 * slot))
-    previous = np.int64(load_half(links, 2 * slot + 1))
+def _unchain(index: Index, slot: int, row: Words, base: int) -> None:
+    links = index.half_links
+    following, previous = links[slot].next, links[slot].previous
     if following >= 0:
-        store_half(links, 2 * following + 1, previous)
+        links[following].previous = previous
     if previous >= 0:
-        store_half(links, 2 * previous, following)
+        links[previous].next = following
     else:
-        bucket = hash_key(row, base, index) & load_int(index, MASK)
-        store_half(load_int(index, HEADS_AT), bucket, following)
+        index.half_heads[hash_key(row, base, index) & index.half_mask] = following
 
 
 @kernel()
-def hang_all(index: int, store: int, heads: int) -> None:
-    """Chain all rows of an input in an index, with so many chains (a power of two)."""
-    at = resized(load_int(index, HEADS_AT), heads // 2)
-    store_int(index, HEADS_AT, at)
-    store_int(index, MASK, heads - 1)
-    links = resized(load_int(index, LINK_AT), load_int(store, CAPACITY))
-    store_int(index, LINK_AT, links)
+def _build_index(index: Index, store: Store, heads: int) -> None:
+    """Chain all rows of an input in an index, in so many chains (a power of two)."""
+    index.half_heads = Halves(resized(index.half_heads, heads // 2))
+    index.half_mask = heads - 1
+    index.half_links = HalfLink(resized(index.half_links, store.capacity))
     for k in range(heads):
-        store_half(at, k, -1)
-    for slot in range(load_int(store, HIGH)):
+        index.half_heads[k] = -1
+    for slot in range(store.high):
         row = row_at(store, slot)
-        if tail_of(store, row) != 0:
-            _chain(index, slot, hash_key(row, load_int(store, BASE), index))
+        if tail_at(store, row) != 0:
+            _chain(index, slot, hash_key(row, store.base, index))
 
 
 @kernel()
-def _hang_in_all(indexes: int, store: int, heads: int) -> None:
-    first = load_int(store, FIRST_INDEX)
-    for number in range(first, first + load_int(store, INDEXES)):
-        index = indexes + number * (8 * INDEX_WORDS)
-        if load_int(index, HEADS_AT) != 0:
-            hang_all(index, store, heads)
+def _build_all(indexes: Index, store: Store, heads: int) -> None:
+    first = store.first_index
+    for number in range(first, first + store.index_count):
+        if is_made(indexes[number]):
+            _build_index(indexes[number], store, heads)
 
 
 # ---- rows ----
 
 
 @kernel()
-def _grow(indexes: int, store: int) -> None:
-    room = load_int(store, CAPACITY)
-    room += max(np.int64(16), room // 16)
-    words = room * load_int(store, STRIDE) // 8
-    store_int(store, SLOTS_AT, resized(load_int(store, SLOTS_AT), words))
-    store_int(store, CAPACITY, room)
-    first = load_int(store, FIRST_INDEX)
-    for number in range(first, first + load_int(store, INDEXES)):
-        index = indexes + number * (8 * INDEX_WORDS)
-        if load_int(index, HEADS_AT) != 0:
-            store_int(index, LINK_AT, resized(load_int(index, LINK_AT), room))
+def _grow(indexes: Index, store: Store) -> None:
+    room = store.capacity
+    room += max(16, room // 16)
+    store.slots = Words(resized(store.slots, room * store.slot_words))
+    store.capacity = room
+    first = store.first_index
+    for number in range(first, first + store.index_count):
+        index = indexes[number]
+        if is_made(index):
+            index.half_links = HalfLink(resized(index.half_links, room))
 
 
 @kernel()
-def leading(indexes: int, store: int) -> int:
-    """The index in which equal rows are looked for."""
-    index = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
-    return index if load_int(index, HEADS_AT) != 0 else index + 8 * INDEX_WORDS
+def leading_number(indexes: Index, store: Store) -> int:
+    """The number of the index in which equal rows are looked for."""
+    first = store.first_index
+    return first if is_made(indexes[first]) else first + 1
 
 
 @kernel()
-def leading_hash(indexes: int, store: int, row: int) -> int:
-    return hash_key(row, load_int(store, BASE), leading(indexes, store))
+def leading_hash(indexes: Index, store: Store, row: Words) -> int:
+    return hash_key(row, store.base, indexes[leading_number(indexes, store)])
 
 
 @kernel()
-def fetch_head(index: int, hash_: int) -> None:
-    """Have the beginning of a chain in the cache by the time that it is asked for."""
-    prefetch(load_int(index, HEADS_AT) + 4 * (hash_ & load_int(index, MASK)))
+def fetch_head(index: Index, hash_: int) -> None:
+    """Prefetch the head of a chain."""
+    prefetch(index.half_heads.after(hash_ & index.half_mask).address)
 
 
 @kernel()
-def fetch_first(index: int, store: int, hash_: int) -> None:
-    """The same of the first row of a chain."""
+def fetch_first(index: Index, store: Store, hash_: int) -> None:
+    """Prefetch the first row of a chain."""
     slot = head_of(index, hash_)
     if slot >= 0:
-        prefetch(row_at(store, slot) + _TIMES)
-        prefetch(load_int(index, LINK_AT) + 8 * slot)
+        prefetch(row_at(store, slot).after(MASK).address)
+        prefetch(index.half_links[slot].address)
 
 
 @kernel()
-def add_row(indexes: int, store: int, row: int, tail: int, hash_: int) -> int:
-    """Hold a row, which is not among those that are held, with the hash of its key in the leading
+def add_row(indexes: Index, store: Store, row: Words, tail: int, hash_: int) -> int:
+    """Hold a row, which isn't among those that are held, with the hash of its key in the leading
     index; its slot."""
-    slot = load_int(store, FREE_HEAD)
+    slot = store.free
     if slot >= 0:
-        store_int(store, FREE_HEAD, load_int(row_at(store, slot), 2))
+        store.free = row_at(store, slot)[MASK]
     else:
-        slot = load_int(store, HIGH)
-        if slot == load_int(store, CAPACITY):
+        slot = store.high
+        if slot == store.capacity:
             _grow(indexes, store)
-        store_int(store, HIGH, slot + 1)
-    to, last = row_at(store, slot), load_int(store, WIDTH) - 1
-    for word in range(2, last):
-        store_int(to, word, load_int(row, word))
-    store_int(to, last, tail)
-    count = load_int(store, COUNT) + 1
-    store_int(store, COUNT, count)
-    store_int(store, PEAK, max(count, load_int(store, PEAK)))
-    first, base = load_int(store, FIRST_INDEX), load_int(store, BASE)
-    heads = load_int(indexes + (first + 1) * (8 * INDEX_WORDS), MASK) + 1
-    if count > 2 * heads:
-        _hang_in_all(indexes, store, 2 * heads)
+        store.high = slot + 1
+    own, last = row_at(store, slot), store.width - 1
+    for word in range(MASK, last):
+        own[word] = row[word]
+    own[last] = tail
+    store.count += 1
+    store.peak = max(store.count, store.peak)
+    first, base = store.first_index, store.base
+    heads = indexes[first + 1].half_mask + 1
+    if store.count > 2 * heads:
+        _build_all(indexes, store, 2 * heads)
         return slot
-    index, end = (
-        leading(indexes, store),
-        indexes + (first + load_int(store, INDEXES)) * (8 * INDEX_WORDS),
-    )
-    _chain(index, slot, hash_)
-    index += 8 * INDEX_WORDS
-    while index < end:
-        _chain(index, slot, hash_key(to, base, index))
-        index += 8 * INDEX_WORDS
+    leading = leading_number(indexes, store)
+    _chain(indexes[leading], slot, hash_)
+    for number in range(leading + 1, first + store.index_count):
+        _chain(indexes[number], slot, hash_key(own, base, indexes[number]))
     return slot
 
 
 @kernel()
-def remove_row(indexes: int, store: int, slot: int) -> None:
-    row, base = row_at(store, slot), load_int(store, BASE)
-    first = load_int(store, FIRST_INDEX)
-    for number in range(first, first + load_int(store, INDEXES)):
-        index = indexes + number * (8 * INDEX_WORDS)
-        if load_int(index, HEADS_AT) != 0:
-            _unchain(index, slot, row, base)
+def remove_row(indexes: Index, store: Store, slot: int) -> None:
+    row, base, first = row_at(store, slot), store.base, store.first_index
+    for number in range(first, first + store.index_count):
+        if is_made(indexes[number]):
+            _unchain(indexes[number], slot, row, base)
     set_tail(store, row, 0)
-    store_int(row, 2, load_int(store, FREE_HEAD))
-    store_int(store, FREE_HEAD, slot)
-    store_int(store, COUNT, load_int(store, COUNT) - 1)
+    row[MASK] = store.free
+    store.free = slot
+    store.count -= 1
 
 
 @kernel()
-def _has_words(row: int, other: int, base: int, end: int) -> bool:
+def _has_words(row: Words, other: Words, base: int, end: int) -> bool:
     """Whether a row has the words of one that has no NULL."""
     for word in range(base, end):
-        if load_int(row, word) != load_int(other, word):
+        if row[word] != other[word]:
             return False
     return not any_null(row, base)
 
 
 @kernel()
-def find_equal(indexes: int, store: int, row: int, hash_: int) -> int:
+def find_equal(indexes: Index, store: Store, row: Words, hash_: int) -> int:
     """The slot of an equal row, or -1; with the hash of its key in the leading index."""
-    if load_int(store, COUNT) == 0:
+    if store.count == 0:
         return np.int64(-1)
-    equal = indexes + load_int(store, FIRST_INDEX) * (8 * INDEX_WORDS)
-    index, base, end = leading(indexes, store), load_int(store, BASE), load_int(store, WIDTH) - 1
+    equal, index = indexes[store.first_index], indexes[leading_number(indexes, store)]
+    base, end = store.base, store.width - 1
     slot, steps = head_of(index, hash_), np.int64(0)
-    if load_int(equal, BY_WORDS) != 0 and not any_null(row, base):
+    if equal.by_words != 0 and not any_null(row, base):
         while slot >= 0 and not _has_words(row_at(store, slot), row, base, end):
             slot = next_slot(index, slot)
             steps += 1
@@ -304,91 +253,85 @@ def find_equal(indexes: int, store: int, row: int, hash_: int) -> int:
         while slot >= 0 and not same_key(equal, row_at(store, slot), row, base):
             slot = next_slot(index, slot)
             steps += 1
-    # How long chains are tells whether equal rows need an index of their own.
-    store_int(equal, PROBES, load_int(equal, PROBES) + 1)
-    store_int(equal, FOUND, load_int(equal, FOUND) + steps)
+    # The length of chains says whether equal rows need an index of their own.
+    equal.probes += 1
+    equal.found += steps
     return slot
 
 
 @kernel()
-def note_equal(indexes: int, store: int, row: int, weight: int, now: int) -> None:
-    """A row comes, so often, whose key was declared to be of one: note the first time that it is
-    not."""
-    first, base = load_int(store, FIRST_INDEX), load_int(store, BASE)
-    for number in range(first + 1, first + load_int(store, INDEXES)):
-        index = indexes + number * (8 * INDEX_WORDS)
-        if load_int(index, IS_ONE) == 0 or load_int(index, EQUALS) != 0:
+def note_duplicate(indexes: Index, store: Store, row: Words, weight: int, now: int) -> None:
+    """A row comes, so often, with a key that was declared: note the first time that the key is there
+    twice."""
+    first, base = store.first_index, store.base
+    for number in range(first + 1, first + store.index_count):
+        index = indexes[number]
+        if index.unique == 0 or index.duplicates != 0:
             continue
         slot = head_of(index, hash_key(row, base, index))
         while slot >= 0 and not same_key(index, row_at(store, slot), row, base):
             slot = next_slot(index, slot)
         if slot >= 0 or weight > 1:
-            column = load_int(load_int(index, COLUMNS_AT), 0)
-            store_int(index, EQUALS, 1)
-            store_int(index, EQUAL_NUMBER, load_int(store, ARRIVALS))
-            store_int(index, EQUAL_AT, now)
-            store_int(index, EQUAL_VALUE, load_int(row, base + column))
+            index.duplicates = 1
+            index.duplicate_number = store.arrivals
+            index.duplicate_time = now
+            index.duplicate_value = row[base + index.columns.column]
 
 
 @kernel()
-def compacted(indexes: int, store: int) -> None:
+def _compacted(indexes: Index, store: Store) -> None:
     """Give the memory of free slots back."""
-    count, stride = load_int(store, COUNT), load_int(store, STRIDE)
-    room = count + max(np.int64(16), count // 16)
-    to, place = resized(np.int64(0), room * stride // 8), np.int64(0)
-    for slot in range(load_int(store, HIGH)):
+    count, words = store.count, store.slot_words
+    room = count + max(16, count // 16)
+    moved, place = Words(resized(np.int64(0), room * words)), np.int64(0)
+    for slot in range(store.high):
         row = row_at(store, slot)
-        if tail_of(store, row) == 0:
-            continue
-        target = to + place * stride - _TIMES
-        for word in range(2, load_int(store, WIDTH)):
-            store_int(target, word, load_int(row, word))
-        place += 1
-    release(load_int(store, SLOTS_AT))
-    store_int(store, SLOTS_AT, to)
-    store_int(store, CAPACITY, room)
-    store_int(store, HIGH, count)
-    store_int(store, FREE_HEAD, -1)
+        if tail_at(store, row) != 0:
+            target = moved.after(place * words)
+            for word in range(words):
+                target[word] = row[MASK + word]
+            place += 1
+    release(store.slots)
+    store.slots = moved
+    store.capacity = room
+    store.high = count
+    store.free = -1
     heads = np.int64(16)
     while 2 * heads < count:
         heads *= 2
-    _hang_in_all(indexes, store, heads)
+    _build_all(indexes, store, heads)
 
 
 # ---- all rows of an input ----
 
 
-@kernel((WORDS, types.int64))
-def compact_changes(words: np.ndarray, number: int) -> None:
-    frame = address(words)
-    compacted(load_int(frame, INDEXES_AT), store_of(frame, number))
+@kernel((Frame.type, types.int64))
+def compact_changes(frame: Frame, number: int) -> None:
+    _compacted(frame.indexes, frame.stores[number])
 
 
-@kernel((WORDS, types.int64, types.int64, types.int64))
-def index_changes(words: np.ndarray, number: int, index: int, heads: int) -> None:
-    """Make an index anew, with so many chains."""
-    frame = address(words)
-    at = load_int(frame, INDEXES_AT) + index * (8 * INDEX_WORDS)
-    hang_all(at, store_of(frame, number), heads)
+@kernel((Frame.type, types.int64, types.int64, types.int64))
+def index_changes(frame: Frame, number: int, index: int, heads: int) -> None:
+    """Build an index again, with so many chains."""
+    _build_index(frame.indexes[index], frame.stores[number], heads)
 
 
-@kernel((WORDS, types.int64, ROWS))
-def copy_changes(words: np.ndarray, number: int, out: np.ndarray) -> None:
-    """All rows of an input without their times: null bits, columns, weight and flags."""
-    store, place = store_of(address(words), number), 0
-    for slot in range(load_int(store, HIGH)):
+@kernel((Frame.type, types.int64, ROWS))
+def copy_changes(frame: Frame, number: int, out: np.ndarray) -> None:
+    """Copy all rows of an input without their times: null bits, columns, and tails."""
+    store, place = frame.stores[number], 0
+    for slot in range(store.high):
         row = row_at(store, slot)
-        if tail_of(store, row) != 0:
+        if tail_at(store, row) != 0:
             for word in range(out.shape[1]):
-                out[place, word] = load_int(row, 2 + word)
+                out[place, word] = row[MASK + word]
             place += 1
 
 
-@kernel((WORDS, types.int64, ROWS))
-def take_changes(words: np.ndarray, number: int, rows: np.ndarray) -> None:
-    frame = address(words)
-    store, indexes = store_of(frame, number), load_int(frame, INDEXES_AT)
+@kernel((Frame.type, types.int64, ROWS))
+def take_changes(frame: Frame, number: int, rows: np.ndarray) -> None:
+    store, indexes, words = frame.stores[number], frame.indexes, rows.shape[1]
+    first = Words(address(rows))
     for k in range(rows.shape[0]):
-        tail = rows[k, rows.shape[1] - 1]
-        row = address(rows) + k * (8 * rows.shape[1]) - _TIMES
-        add_row(indexes, store, row, tail, leading_hash(indexes, store, row))
+        row = first.after(k * words - MASK)
+        add_row(indexes, store, row, rows[k, words - 1], leading_hash(indexes, store, row))

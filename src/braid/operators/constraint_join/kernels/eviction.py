@@ -1,135 +1,94 @@
-"""How a row leaves memory before it leaves its window: put aside, or dropped but for a sample.
+"""How a row leaves memory before it leaves its window: it goes to disk, or is dropped but for a sample.
 
-A row that is sampled remembers why it would have been dropped, so that what it joins later can be
-counted against that reason: a watch, by its number; then the inputs, whose rows leave after their
-only result; then the indexes, of whose keys WHERE has refused the row that is waited for.
+A sampled row stays, and remembers why it would have been dropped, so that its later results count
+against that reason. A *reason* is a number: of a watch; then of an input, whose rows leave after their
+only result; then of an index, if WHERE rejected the row with the key that is waited for.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from braid.jit.runtime import kernel, load_int, store_int
-from braid.operators.constraint_join.kernels.frame import (
-    EDGE_INDEX,
-    EDGE_MASK,
-    EDGE_OTHER,
-    EDGE_OWN,
-    INDEXES_AT,
-    INPUTS,
-    KNOWN_AT,
-    LEFT_EARLY,
-    NOW,
-    SAMPLES,
-    SPILLS,
-    STORES_AT,
-    WATCHES,
-)
-from braid.operators.constraint_join.kernels.spill_filter import may_be_aside, set_aside
-from braid.operators.constraint_join.kernels.store import (
-    ARRIVALS,
-    ASIDE,
-    BASE,
-    BY_ROWS,
-    EVICTED,
-    FIRST_INDEX,
-    FLAGS,
-    INDEX_WORDS,
-    MASKED,
-    NUMBER,
-    SAMPLED,
-    SIZE,
-    STAYS,
-    STORE_WORDS,
-    STRIDE,
-    WIDTH,
-    find,
-    hash_key,
-    remove_row,
-    slot_at,
-)
-from braid.operators.core.kernels.instances import mix
+from braid.jit.hashing import mix
+from braid.jit.records import Words
+from braid.jit.runtime import kernel
+from braid.operators.constraint_join.kernels.edges import edge_hash, find_partner
+from braid.operators.constraint_join.kernels.records import MASKED, SAMPLED, Edge, Frame, Store
+from braid.operators.constraint_join.kernels.spill_filter import may_be_spilled, spill_row
+from braid.operators.constraint_join.kernels.store import remove_row, row_at, tail_of
 
 
 @kernel()
-def is_sampled(frame: int, store: int, record: int) -> bool:
-    """By its number: rows of different inputs are sampled independently of each other."""
-    number = load_int(record, load_int(store, WIDTH) + NUMBER)
-    seed = (load_int(store, FIRST_INDEX) + 1) << 44
-    return (mix(number + seed) & 1023) < load_int(frame, SAMPLES)
+def _is_sampled(frame: Frame, store: Store, record: Words) -> bool:
+    """Whether a row is sampled, by its number: rows of different inputs independently of each other."""
+    seed = (store.first_index + 1) << 44
+    return (mix(tail_of(store, record).number + seed) & 1023) < frame.samples
 
 
 @kernel()
-def after_result(frame: int, input_: int) -> int:
+def result_reason(frame: Frame, input_: int) -> int:
     """The reason of rows of an input that leave after their only result."""
-    return load_int(frame, WATCHES) + input_
+    return frame.watch_count + input_
 
 
 @kernel()
-def after_refusal(frame: int, index: int) -> int:
-    """The reason of rows that wait for one with a key of this index which was refused."""
-    return load_int(frame, WATCHES) + load_int(frame, INPUTS) + index
+def rejection_reason(frame: Frame, index: int) -> int:
+    """The reason of rows that wait for a rejected row with a key of this index."""
+    return frame.watch_count + frame.inputs + index
 
 
 @kernel()
-def still_to_come(frame: int, store: int, row: int) -> int:
-    """What a row saves that leaves now: its bytes, for the time that it would have stayed. What is
-    held of an input is what comes of it for as long as that stays, so a row of a longer window
-    counts for more."""
-    size, bytes_ = load_int(store, SIZE), load_int(store, STRIDE) * load_int(store, STAYS)
+def still_to_come(frame: Frame, store: Store, row: Words) -> int:
+    """What a row saves that leaves now: its bytes, for the time that it would have stayed. Rows of a
+    longer window count for more, because more of them are held."""
+    size, bytes_ = store.size, 8 * store.slot_words * store.lifetime
     if size <= 0:
         return bytes_ if size < 0 else np.int64(0)
-    if load_int(store, BY_ROWS) != 0:
-        passed = load_int(store, ARRIVALS) - load_int(row, load_int(store, WIDTH) + NUMBER)
+    if store.by_rows != 0:
+        passed = store.arrivals - tail_of(store, row).number
     else:
-        passed = load_int(frame, NOW) - load_int(row, 1)
-    return max(np.int64(0), np.int64(bytes_ * (1.0 - passed / size)))
+        passed = frame.now - row[1]
+    return max(0, np.int64(bytes_ * (1.0 - passed / size)))
 
 
 @kernel()
-def leave(frame: int, store: int, record: int, mask: int, why: int) -> bool:
-    """Put a record aside, to be found by the indexes of a mask, or drop it; False if it is sampled
-    and stays. `why`: the reason."""
-    early = load_int(frame, LEFT_EARLY) + still_to_come(frame, store, record)
-    if load_int(frame, SPILLS) != 0:
-        store_int(frame, LEFT_EARLY, early)
-        set_aside(load_int(frame, INDEXES_AT), store, record, load_int(frame, KNOWN_AT), mask)
+def leave(frame: Frame, store: Store, record: Words, mask: int, reason: int) -> bool:
+    """Spill a row, to be found by the indexes of a mask, or drop it; False if it is sampled and stays."""
+    saved = frame.saved + still_to_come(frame, store, record)
+    if frame.spills != 0:
+        frame.saved = saved
+        spill_row(frame, store, record, mask)
         return True
-    flags = load_int(store, WIDTH) + FLAGS
-    if is_sampled(frame, store, record):
-        store_int(record, flags, load_int(record, flags) | SAMPLED | ((why + 1) << MASKED))
+    if _is_sampled(frame, store, record):
+        tail_of(store, record).flags |= SAMPLED | ((reason + 1) << MASKED)
         return False
-    store_int(frame, LEFT_EARLY, early)
-    store_int(store, EVICTED, load_int(store, EVICTED) + 1)
+    frame.saved = saved
+    store.evicted += 1
     return True
 
 
 @kernel()
-def evict(frame: int, store: int, slot: int, mask: int, why: int) -> bool:
-    row = slot_at(store, slot)
-    if (load_int(row, load_int(store, WIDTH) + FLAGS) & SAMPLED) != 0:
+def evict(frame: Frame, store: Store, slot: int, mask: int, reason: int) -> bool:
+    """Let the row of a slot leave; False if it stays."""
+    row = row_at(store, slot)
+    if (tail_of(store, row).flags & SAMPLED) != 0:
         return False
-    if not leave(frame, store, row, mask, why):
+    if not leave(frame, store, row, mask, reason):
         return False
-    remove_row(load_int(frame, INDEXES_AT), store, slot)
+    remove_row(frame.indexes, store, slot)
     return True
 
 
 @kernel()
-def asked_by(frame: int, edge: int, store: int, row: int) -> int:
-    """The indexes by which a row can be asked for that waits for a partner: those with the key of
-    the edge, since no result has it before the partner comes. All (0) if it may be there, or if the
-    edge is not the only way to what lies behind it (`Stores.is_only_way`)."""
-    mask = load_int(edge, EDGE_MASK)
-    if mask == 0:
-        return mask
-    indexes = load_int(frame, INDEXES_AT)
-    other = load_int(frame, STORES_AT) + load_int(edge, EDGE_OTHER) * (8 * STORE_WORDS)
-    index = indexes + load_int(edge, EDGE_INDEX) * (8 * INDEX_WORDS)
-    own = indexes + load_int(edge, EDGE_OWN) * (8 * INDEX_WORDS)
-    hash_ = hash_key(row, load_int(store, BASE), own)
-    if find(index, other, hash_) >= 0:
+def lookup_mask(frame: Frame, edge: Edge, store: Store, row: Words) -> int:
+    """The indexes by which a row is looked up that waits for a partner: those with the key of the edge,
+    because no result has the row before the partner comes. All of them (0) if the partner may be there,
+    or if the edge is not the only way to the inputs behind it (`Stores.is_only_way`)."""
+    if edge.mask == 0:
         return np.int64(0)
-    if load_int(other, ASIDE) > 0 and may_be_aside(index, hash_):
+    hash_ = edge_hash(frame, edge, store, row)
+    if find_partner(frame, edge, hash_) >= 0:
         return np.int64(0)
-    return mask
+    if may_be_spilled(frame.indexes[edge.index], frame.stores[edge.other], hash_):
+        return np.int64(0)
+    return edge.mask

@@ -1,8 +1,8 @@
-"""The loop of a join with constraints: each event meets what the others hold, in memory or aside.
+"""The loop of a constraint join: each event meets the rows of the other inputs, in memory or on disk.
 
-Whatever constraints have done, an event meets all rows that are in the windows: what is found is
-what a plain join of sliding windows finds. Constraints only say where a row is kept, or, if rows
-are dropped, that it is not kept at all.
+Whatever constraints have evicted, an event meets all rows that are in the windows: the join finds what
+a plain join of sliding windows finds. Constraints decide only where a row is kept, or, if rows are
+dropped, that it isn't kept at all.
 """
 
 from __future__ import annotations
@@ -12,586 +12,460 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from braid.jit.memory import resized
 from braid.jit.records import Words
-from braid.jit.runtime import (
-    PREDICATE_TYPE,
-    WORDS,
-    address,
-    kernel,
-    load_int,
-    predicate_at,
-    store_int,
-)
-from braid.operators.constraint_join.kernels.arrivals import after, before
+from braid.jit.row_keys import add_to_hash, same_value
+from braid.jit.rows import FREE, is_null, set_null
+from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at
+from braid.jit.vector import Vector, push, reserve
+from braid.operators.constraint_join.kernels.arrivals import mark_waiting, observe_arrival
 from braid.operators.constraint_join.kernels.eviction import (
-    after_refusal,
-    after_result,
-    asked_by,
     evict,
     leave,
+    lookup_mask,
+    rejection_reason,
+    result_reason,
 )
-from braid.operators.constraint_join.kernels.frame import (
-    ASKED_AT,
-    ASKED_BASE,
-    AT_HASH,
-    AT_SLOT,
-    BOUND_AT,
-    BUDGET,
-    CHECKS,
-    CHECKS_AT,
-    CONSTANTS_AT,
-    DONE,
-    DONE_AT,
-    DUE,
-    EDGE_INDEX,
-    EMIT_AT,
-    EMITTED,
-    EVENT_AT,
-    FEED_BYTES,
-    FEED_ROW,
-    FEED_ROWS,
-    FEED_ROWS_AT,
-    FEED_WORDS,
-    FEEDS_AT,
-    GOING,
-    GOING_AT,
-    GOING_WORDS,
-    INDEXES_AT,
-    INPUTS,
-    KNOWN_AT,
-    LEVEL_WORDS,
-    LEVELS_AT,
-    LOST,
-    LOST_BY_AT,
-    NOW,
-    OUT_AT,
-    OUT_BASE,
-    OUT_ROOM,
-    OUT_ROWS,
-    OUT_WIDTH,
-    RESULTS,
-    SAMPLES,
-    SHOWN,
-    SHOWN_AT,
-    SPILLS,
-    STEP_INDEX,
-    STEP_INPUT,
-    STEP_SOURCES,
-    STEP_WORDS,
-    STEPS_AT,
-    STORES_AT,
-    STRINGS_AT,
-    WANTED_HASH,
-    WANTED_INDEX,
-)
-from braid.operators.constraint_join.kernels.rejected_keys import is_in_vain, refuse
-from braid.operators.constraint_join.kernels.spill_filter import is_known, may_be_aside
-from braid.operators.constraint_join.kernels.store import (
-    AGAIN,
-    ARRIVALS,
-    ASIDE,
-    BASE,
-    BY_ROWS,
-    CAME,
-    COLUMNS_AT,
-    COUNT,
-    COVERS,
-    DONE_WITH,
-    FIRST,
-    FLAGS,
-    FOUND,
+from braid.operators.constraint_join.kernels.records import (
+    ATTRIBUTED,
+    CONFIRMED,
     IN_RESULT,
-    INDEX_WORDS,
-    KEEPS,
-    KEYS,
-    LEFT,
     MASKED,
-    NUMBER,
-    PROBES,
-    RECORD,
     SAMPLED,
-    SIZE,
-    SLOTS_AT,
-    STORE_WORDS,
-    STRIDE,
-    WATCHED,
-    WIDTH,
+    UNCOUNTED,
+    Edge,
+    EventFeed,
+    Frame,
+    Index,
+    Level,
+    Noted,
+    Step,
+    Store,
+)
+from braid.operators.constraint_join.kernels.rejected_keys import reject, waits_for_rejected
+from braid.operators.constraint_join.kernels.spill_filter import is_absent, may_be_spilled
+from braid.operators.constraint_join.kernels.store import (
     add_row,
-    drop_over,
     find,
     following_of,
-    slot_at,
+    remove_expired,
+    row_at,
+    slot_of,
+    tail_of,
 )
-from braid.operators.constraint_join.kernels.unique_keys import note_keys
-from braid.operators.core.kernels.instances import FREE, canonical_float, is_null, mix
-from braid.operators.join.kernels.store import same_value
+from braid.operators.constraint_join.kernels.unique_keys import observe_keys
+from braid.operators.join.kernels.frame import arrived, can_join
 
-_SEED = np.int64(0x9E3779B97F4A7C)
-_NULL = np.int64(0x5851F42D4C957F2D)
+#: An instant that never comes.
 _NEVER = np.int64(4611686018427387905)
 
-#: A flag of a sampled row: it has been counted against what would have dropped it.
-_COUNTED = 8
+#: What the loop returns: all events are taken, rows must be brought back from disk (the frame says
+#: which), or Python must look after the rows that are held.
+TAKEN, WANTED, DUE = range(3)
 
-#: What may become of an event.
-NEVER, REFUSED, JOINS = range(3)
-
-
-@kernel()
-def store_of(frame: int, input_: int) -> int:
-    return load_int(frame, STORES_AT) + input_ * (8 * STORE_WORDS)
+#: What may become of an event: it never joins, WHERE rejects it, or it may join.
+NEVER_JOINS, REJECTED, JOINS = range(3)
 
 
 # ---- output ----
 
 
 @kernel()
-def wanted(frame: int, residual: Any) -> bool:
+def residual_holds(frame: Frame, residual: Any) -> bool:
     """Ask the residual of the rows that are bound."""
-    count = load_int(frame, SHOWN)
-    if count == 0:
+    if frame.shown_count == 0:
         return True
-    asked, first, bound = (
-        load_int(frame, ASKED_AT),
-        load_int(frame, ASKED_BASE),
-        load_int(frame, BOUND_AT),
-    )
-    shown = load_int(frame, SHOWN_AT)
-    for _ in range(count):
-        input_, column, target = load_int(shown, 0), load_int(shown, 1), load_int(shown, 2)
-        row = load_int(bound, input_)
-        base = load_int(store_of(frame, input_), BASE)
-        store_int(asked, first + target, load_int(row, base + column))
+    asked, first = frame.asked, frame.asked_base
+    for k in range(frame.shown_count):
+        shown = frame.shown[k]
+        row, target = frame.bound[shown.input].row, shown.target
+        asked[first + target] = row[frame.stores[shown.input].base + shown.column]
         word, bit = 2 + (target >> 6), np.int64(1) << np.int64(target & 63)
-        mask = load_int(asked, word)
-        store_int(asked, word, mask | bit if is_null(row, column) else mask & ~bit)
-        shown += 24
-    constants, strings = load_int(frame, CONSTANTS_AT), load_int(frame, STRINGS_AT)
-    return residual(np.int64(0), asked, constants, strings)
+        mask = asked[word]
+        asked[word] = mask | bit if is_null(row, shown.column) else mask & ~bit
+    return residual(np.int64(0), asked.address, frame.constants.address, frame.strings)
 
 
 @kernel()
-def grow(frame: int) -> None:
-    room = max(np.int64(256), 2 * load_int(frame, OUT_ROOM))
-    store_int(frame, OUT_AT, resized(load_int(frame, OUT_AT), room * load_int(frame, OUT_WIDTH)))
-    if load_int(frame, GOING) != 0:
-        words = room * load_int(frame, GOING_WORDS)
-        store_int(frame, GOING_AT, resized(load_int(frame, GOING_AT), words))
-    store_int(frame, OUT_ROOM, room)
-
-
-@kernel()
-def compose(frame: int, out: int) -> None:
+def write_output(frame: Frame) -> Words:
     """Write the output row of the rows that are bound, with a weight of one."""
-    bound, base, emitted = (
-        load_int(frame, BOUND_AT),
-        load_int(frame, OUT_BASE),
-        load_int(frame, EMITTED),
-    )
-    now = load_int(frame, NOW)
-    store_int(out, 0, now)
-    store_int(out, 1, now)
+    base, emitted, width = frame.out_base, frame.emitted, frame.out_width
+    reserve(frame.out, width, 256 * width)
+    row = frame.out.items.after(frame.out.count)
+    frame.out.count += width
+    frame.out_rows += 1
+    row[0] = frame.now
+    row[1] = frame.now
     for word in range(2, base):
-        store_int(out, word, 0)
-    pair = load_int(frame, EMIT_AT)
+        row[word] = 0
     for k in range(emitted):
-        input_, column = load_int(pair, 0), load_int(pair, 1)
-        row = load_int(bound, input_)
-        store_int(out, base + k, load_int(row, load_int(store_of(frame, input_), BASE) + column))
-        if is_null(row, column):
-            word = 2 + (k >> 6)
-            store_int(out, word, load_int(out, word) | (np.int64(1) << np.int64(k & 63)))
-        pair += 16
-    store_int(out, base + emitted, 1)
+        emit = frame.emit[k]
+        source = frame.bound[emit.input].row
+        row[base + k] = source[frame.stores[emit.input].base + emit.column]
+        if is_null(source, emit.column):
+            set_null(row, k)
+    row[base + emitted] = 1
+    return row
 
 
 @kernel()
-def _follow(frame: int, out: int) -> None:
-    """Write when a result goes: the first instant at which a window by time is over, and for each
+def discard_output(frame: Frame, rows: int) -> None:
+    """Keep the first output rows only."""
+    frame.out_rows = rows
+    frame.out.count = rows * frame.out_width
+    frame.expiries.count = rows * frame.expiry_words
+
+
+@kernel()
+def _write_expiry(frame: Frame) -> None:
+    """Write when a result expires: the first instant at which a window by time is over, and for each
     window by rows the event that pushes its row out."""
-    bound, leaves, place = load_int(frame, BOUND_AT), _NEVER, np.int64(1)
-    for i in range(load_int(frame, INPUTS)):
-        store, row = store_of(frame, i), load_int(bound, i)
-        size = load_int(store, SIZE)
+    words, leaves, place = frame.expiry_words, _NEVER, np.int64(1)
+    reserve(frame.expiries, words, 256 * words)
+    out = frame.expiries.items.after(frame.expiries.count)
+    frame.expiries.count += words
+    for i in range(frame.inputs):
+        store, row = frame.stores[i], frame.bound[i].row
+        size = store.size
         if size < 0:
             continue
-        if load_int(store, BY_ROWS) != 0:
-            store_int(out, place, load_int(row, load_int(store, WIDTH) + NUMBER) + size)
+        if store.by_rows != 0:
+            out[place] = tail_of(store, row).number + size
             place += 1
-        elif size < _NEVER - 1 - load_int(row, 1):
-            leaves = min(leaves, load_int(row, 1) + size + 1)
-    store_int(out, 0, leaves)
+        elif size < _NEVER - 1 - row[1]:
+            leaves = min(leaves, row[1] + size + 1)
+    out[0] = leaves
 
 
 @kernel()
-def _emit(frame: int, driver: int, residual: Any) -> None:
-    if not wanted(frame, residual):
+def _emit(frame: Frame, driver: int, residual: Any) -> None:
+    if not residual_holds(frame, residual):
         return
-    count = load_int(frame, OUT_ROWS)
-    if count == load_int(frame, OUT_ROOM):
-        grow(frame)
-    compose(frame, load_int(frame, OUT_AT) + 8 * count * load_int(frame, OUT_WIDTH))
-    if load_int(frame, GOING) != 0:
-        _follow(frame, load_int(frame, GOING_AT) + 8 * count * load_int(frame, GOING_WORDS))
-    store_int(frame, OUT_ROWS, count + 1)
-    if load_int(frame, SPILLS) == 0:
-        store_int(frame, RESULTS, load_int(frame, RESULTS) + 1)
+    write_output(frame)
+    if frame.expiry_words != 0:
+        _write_expiry(frame)
+    if frame.spills == 0:
+        frame.results += 1
         _count_lost(frame, driver)
-    for i in range(load_int(frame, INPUTS)):
-        store = store_of(frame, i)
-        if i != driver and load_int(store, COVERS) >= WATCHED:
-            row = load_int(load_int(frame, BOUND_AT), i)
-            note(frame, DONE_AT, i, (row - load_int(store, SLOTS_AT)) // load_int(store, STRIDE))
+    for i in range(frame.inputs):
+        store = frame.stores[i]
+        if i != driver and store.one_result != UNCOUNTED:
+            note(frame.in_results, i, slot_of(store, frame.bound[i].row))
 
 
 @kernel()
-def _count_lost(frame: int, driver: int) -> None:
-    """Count a result that would be lost but for rows that were sampled, and against what dropped
-    them. One that needs two of these is found so many times less often, and counts as many times."""
+def rarer(frame: Frame, weight: int) -> int:
+    """The weight of a result that needs one more sampled row: it is found so many times less often, and
+    counts as many times."""
+    return weight * (1024 // max(frame.samples, 1)) if weight > 0 else np.int64(1)
+
+
+@kernel()
+def _count_lost(frame: Frame, driver: int) -> None:
+    """Count a result that would be lost but for sampled rows, and count it against what would have
+    dropped them."""
     weight = np.int64(0)
-    for i in range(load_int(frame, INPUTS)):
-        if i != driver and (_flags_of(frame, i) & SAMPLED) != 0:
-            rarer = 1024 // max(load_int(frame, SAMPLES), np.int64(1))
-            weight = weight * rarer if weight > 0 else np.int64(1)
+    for i in range(frame.inputs):
+        if i != driver and (_bound_flags(frame, i) & SAMPLED) != 0:
+            weight = rarer(frame, weight)
     if weight == 0:
         return
-    store_int(frame, LOST, load_int(frame, LOST) + weight)
-    by = load_int(frame, LOST_BY_AT)
-    for i in range(load_int(frame, INPUTS)):
-        if i != driver and (_flags_of(frame, i) & SAMPLED) != 0:
-            flags, row = _flags_of(frame, i), load_int(load_int(frame, BOUND_AT), i)
-            why = (flags >> MASKED) - 1
-            if why >= 0 and (flags & _COUNTED) == 0:
-                # One row is one piece of evidence, however many results it is in.
-                store_int(row, load_int(store_of(frame, i), WIDTH) + FLAGS, flags | _COUNTED)
-                store_int(by, why, load_int(by, why) + 1)
+    frame.lost += weight
+    for i in range(frame.inputs):
+        flags = _bound_flags(frame, i)
+        reason = (flags >> MASKED) - 1
+        if i != driver and (flags & SAMPLED) != 0 and reason >= 0 and (flags & ATTRIBUTED) == 0:
+            # One row is one piece of evidence, however many results it is in.
+            tail_of(frame.stores[i], frame.bound[i].row).flags = flags | ATTRIBUTED
+            frame.lost_by[reason] += 1
 
 
 @kernel()
-def _flags_of(frame: int, input_: int) -> int:
+def _bound_flags(frame: Frame, input_: int) -> int:
     """The flags of the row of an input that is bound."""
-    return load_int(
-        load_int(load_int(frame, BOUND_AT), input_),
-        load_int(store_of(frame, input_), WIDTH) + FLAGS,
-    )
+    return tail_of(frame.stores[input_], frame.bound[input_].row).flags
 
 
 @kernel()
-def note(frame: int, list_: int, input_: int, row: int) -> None:
-    """Add to a list of pairs: three words of the frame, where it is, how long, how much room."""
-    count = load_int(frame, list_ + 1)
-    if count == load_int(frame, list_ + 2):
-        room = max(np.int64(64), 2 * count)
-        store_int(frame, list_, resized(load_int(frame, list_), 2 * room))
-        store_int(frame, list_ + 2, room)
-    at = load_int(frame, list_) + 16 * count
-    store_int(at, 0, input_)
-    store_int(at, 1, row)
-    store_int(frame, list_ + 1, count + 1)
+def note(rows: Vector, input_: int, row: int) -> None:
+    """Append a row of an input to a list of `Noted`."""
+    push(rows, input_)
+    push(rows, row)
 
 
 # ---- search ----
 
 
 @kernel()
-def hash_of_sources(frame: int, step: int, index: int) -> int:
-    value, columns = np.int64(0), load_int(index, COLUMNS_AT)
-    pair, bound = load_int(step, STEP_SOURCES), load_int(frame, BOUND_AT)
-    for k in range(load_int(index, KEYS)):
-        input_, column = load_int(pair, 2 * k), load_int(pair, 2 * k + 1)
-        row = load_int(bound, input_)
-        if is_null(row, column):
-            value = mix(value + _NULL)
-            continue
-        word = load_int(row, load_int(store_of(frame, input_), BASE) + column)
-        if load_int(columns, 2 * k + 1) != 0:
-            word = canonical_float(word)
-        value = mix(value + word + _SEED)
+def probe_hash(frame: Frame, step: Step, index: Index) -> int:
+    """The hash of the key that a probe looks up."""
+    value = np.int64(0)
+    for k in range(index.keys):
+        source, how = step.sources[k], index.columns[k].how
+        row, base = frame.bound[source.input].row, frame.stores[source.input].base
+        value = add_to_hash(value, row, base, source.column, how)
     return value & FREE
 
 
 @kernel()
-def is_wanted(frame: int, number: int, index: int, store: int, hash_: int) -> bool:
-    """Whether rows with a key must be brought back before it can be looked up."""
-    if load_int(store, ASIDE) == 0 or not may_be_aside(index, hash_):
+def must_wait(frame: Frame, number: int, store: Store, hash_: int) -> bool:
+    """Whether rows with a key must be brought back from disk before the key is looked up."""
+    if not may_be_spilled(frame.indexes[number], store, hash_):
         return False
-    if is_known(load_int(frame, KNOWN_AT), number, hash_):
+    if is_absent(frame.absent, number, hash_):
         return False
-    store_int(frame, WANTED_INDEX, number)
-    store_int(frame, WANTED_HASH, hash_)
+    frame.wanted_index = number
+    frame.wanted_hash = hash_
     return True
 
 
 @kernel()
-def _begin(frame: int, step: int, level: int) -> bool:
-    """Look up the key of a probe; False if something must be brought back first."""
-    number = load_int(step, STEP_INDEX)
-    index = load_int(frame, INDEXES_AT) + number * (8 * INDEX_WORDS)
-    store = store_of(frame, load_int(step, STEP_INPUT))
-    hash_ = hash_of_sources(frame, step, index)
-    if is_wanted(frame, number, index, store, hash_):
+def _begin(frame: Frame, step: Step, level: Level) -> bool:
+    """Look up the key of a probe; False if rows must be brought back first."""
+    index, store = frame.indexes[step.index], frame.stores[step.input]
+    hash_ = probe_hash(frame, step, index)
+    if must_wait(frame, step.index, store, hash_):
         return False
-    store_int(index, PROBES, load_int(index, PROBES) + 1)
-    store_int(level, AT_HASH, hash_)
-    store_int(level, AT_SLOT, find(index, store, hash_))
+    index.probes += 1
+    level.hash = hash_
+    level.slot = find(index, hash_)
     return True
 
 
 @kernel()
-def fits(frame: int, step: int, index: int, row: int, base: int) -> bool:
-    columns = load_int(index, COLUMNS_AT)
-    pair, bound = load_int(step, STEP_SOURCES), load_int(frame, BOUND_AT)
-    for k in range(load_int(index, KEYS)):
-        input_, source = load_int(pair, 2 * k), load_int(pair, 2 * k + 1)
-        column, floating = load_int(columns, 2 * k), load_int(columns, 2 * k + 1)
-        other = load_int(bound, input_)
-        own = load_int(store_of(frame, input_), BASE)
-        if not same_value(Words(row), base, column, Words(other), own, source, floating):
+def has_key(frame: Frame, step: Step, index: Index, row: Words, base: int) -> bool:
+    """Whether a row has the key that a probe looks up."""
+    for k in range(index.keys):
+        key, source = index.columns[k], step.sources[k]
+        other, other_base = frame.bound[source.input].row, frame.stores[source.input].base
+        if not same_value(row, base, key.column, other, other_base, source.column, key.how):
             return False
     return True
 
 
 @kernel()
-def _next(frame: int, step: int, level: int) -> bool:
+def _next(frame: Frame, step: Step, level: Level) -> bool:
     """Bind the next row that a probe finds; whether there is one."""
-    slot, hash_ = load_int(level, AT_SLOT), load_int(level, AT_HASH)
-    index = load_int(frame, INDEXES_AT) + load_int(step, STEP_INDEX) * (8 * INDEX_WORDS)
-    input_ = load_int(step, STEP_INPUT)
-    store = store_of(frame, input_)
-    base = load_int(store, BASE)
+    slot, hash_ = level.slot, level.hash
+    index, store = frame.indexes[step.index], frame.stores[step.input]
+    base = store.base
     while slot >= 0:
-        row = slot_at(store, slot)
-        slot = following_of(index, store, slot, hash_)
-        if fits(frame, step, index, row, base):
-            store_int(index, FOUND, load_int(index, FOUND) + 1)
-            store_int(load_int(frame, BOUND_AT), input_, row)
-            store_int(level, AT_SLOT, slot)
+        row = row_at(store, slot)
+        slot = following_of(index, slot, hash_)
+        if has_key(frame, step, index, row, base):
+            index.found += 1
+            frame.bound[step.input].row = row
+            level.slot = slot
             return True
-    store_int(level, AT_SLOT, -1)
+    level.slot = -1
     return False
 
 
 @kernel()
-def _is_alone(frame: int, driver: int) -> bool:
-    """Whether nothing has to be looked up, since another input has no row. Where rows are aside it has
-    to all the same: one that waits for this event is found by its key alone (`asked_by`), and must be
-    in memory when whoever comes to that input later asks for it by another key."""
-    alone = False
-    for i in range(load_int(frame, INPUTS)):
+def _finds_nothing(frame: Frame, driver: int) -> bool:
+    """Whether another input has no row, so that nothing need be looked up. If rows are on disk the
+    search is made all the same: a row that waits for this event is found by its key alone
+    (`lookup_mask`), and must be in memory when a later event looks it up by another key."""
+    empty = False
+    for i in range(frame.inputs):
         if i != driver:
-            store = store_of(frame, i)
-            if load_int(store, ASIDE) != 0:
+            store = frame.stores[i]
+            if store.spilled != 0:
                 return False
-            alone = alone or load_int(store, COUNT) == 0
-    return alone
+            empty = empty or store.count == 0
+    return empty
 
 
 @kernel()
-def _search(frame: int, driver: int, residual: Any) -> bool:
-    """All combinations of the event that is bound; False if something must be brought back."""
-    if _is_alone(frame, driver):
+def _search(frame: Frame, driver: int, residual: Any) -> bool:
+    """Find all combinations of the event that is bound; False if rows must be brought back."""
+    if _finds_nothing(frame, driver):
         return True
-    last = load_int(frame, INPUTS) - 2
-    steps = load_int(frame, STEPS_AT) + driver * (last + 1) * (8 * STEP_WORDS)
-    levels = load_int(frame, LEVELS_AT)
+    last = frame.inputs - 2
+    steps, levels = frame.steps[driver * (last + 1)], frame.levels
     if not _begin(frame, steps, levels):
         return False
     depth = np.int64(0)
     while depth >= 0:
-        step, level = steps + depth * (8 * STEP_WORDS), levels + depth * (8 * LEVEL_WORDS)
-        if not _next(frame, step, level):
+        if not _next(frame, steps[depth], levels[depth]):
             depth -= 1
         elif depth == last:
             _emit(frame, driver, residual)
         else:
             depth += 1
-            if not _begin(frame, step + 8 * STEP_WORDS, level + 8 * LEVEL_WORDS):
+            if not _begin(frame, steps[depth], levels[depth]):
                 return False
     return True
 
 
-# ---- rows that are done with ----
+# ---- rows that leave after their result ----
 
 
 @kernel()
-def _note_results(frame: int) -> None:
-    """Count the rows of the others that are in results of this event; done with, they leave."""
-    at, done = load_int(frame, DONE_AT), load_int(frame, DONE)
-    for k in range(done):
-        store, slot = store_of(frame, load_int(at, 2 * k)), load_int(at, 2 * k + 1)
-        row = slot_at(store, slot)
-        flags = load_int(store, WIDTH) + FLAGS
-        word = load_int(row, flags)
-        if (word & IN_RESULT) != 0:
-            store_int(store, AGAIN, load_int(store, AGAIN) + 1)
+def _note_results(frame: Frame) -> None:
+    """Count the results of the other inputs' rows in results of this event. Rows that have one result
+    at most leave."""
+    noted, count = Noted(frame.in_results.items), frame.in_results.count // 2
+    for k in range(count):
+        store = frame.stores[noted[k].input]
+        tail = tail_of(store, row_at(store, noted[k].row))
+        if (tail.flags & IN_RESULT) != 0:
+            store.further_results += 1
         else:
-            store_int(store, FIRST, load_int(store, FIRST) + 1)
-            store_int(row, flags, word | IN_RESULT)
-    for k in range(done):
-        store, slot = store_of(frame, load_int(at, 2 * k)), load_int(at, 2 * k + 1)
-        row = slot_at(store, slot)
-        flags = load_int(store, WIDTH) + FLAGS
-        # A slot that has left already is named twice: its flags are gone then.
-        if load_int(store, COVERS) == DONE_WITH and (load_int(row, flags) & IN_RESULT) != 0:
-            if evict(frame, store, slot, np.int64(0), after_result(frame, load_int(at, 2 * k))):
-                store_int(row, flags, 0)
-    store_int(frame, DONE, 0)
+            store.first_results += 1
+            tail.flags |= IN_RESULT
+    for k in range(count):
+        input_, slot = noted[k].input, noted[k].row
+        store = frame.stores[input_]
+        tail = tail_of(store, row_at(store, slot))
+        # A row that has left already may be noted again: it has no flags then.
+        if store.one_result == CONFIRMED and (tail.flags & IN_RESULT) != 0:
+            if evict(frame, store, slot, np.int64(0), result_reason(frame, input_)):
+                tail.flags = 0
+    frame.in_results.count = 0
 
 
 @kernel()
-def _keep_event(frame: int, driver: int, found: int) -> None:
-    """Hold the event, unless it is done with."""
-    store, record = store_of(frame, driver), load_int(frame, EVENT_AT)
-    if found > 0 and load_int(store, COVERS) >= WATCHED:
-        store_int(store, FIRST, load_int(store, FIRST) + 1)
-        store_int(store, AGAIN, load_int(store, AGAIN) + found - 1)
-        store_int(record, load_int(store, WIDTH) + FLAGS, IN_RESULT)
-        if load_int(store, COVERS) == DONE_WITH and leave(
-            frame, store, record, np.int64(0), after_result(frame, driver)
+def _hold_event(frame: Frame, driver: int, found: int) -> None:
+    """Hold the event, unless it has had its only result."""
+    store, record = frame.stores[driver], frame.event
+    if found > 0 and store.one_result != UNCOUNTED:
+        store.first_results += 1
+        store.further_results += found - 1
+        tail_of(store, record).flags = IN_RESULT
+        if store.one_result == CONFIRMED and leave(
+            frame, store, record, np.int64(0), result_reason(frame, driver)
         ):
             return
-    add_row(load_int(frame, INDEXES_AT), store, record, 0)
+    add_row(frame.indexes, store, record, 0)
 
 
 @kernel()
-def _leave_in_vain(frame: int, store: int, edge: int, record: int) -> bool:
-    """An event that waits for a row which was refused."""
-    mask, why = asked_by(frame, edge, store, record), load_int(edge, EDGE_INDEX)
-    return leave(frame, store, record, mask, after_refusal(frame, why))
+def _leave_waiting(frame: Frame, store: Store, edge: Edge, record: Words) -> bool:
+    """Let an event leave that waits for a rejected row; False if it is sampled and stays."""
+    mask = lookup_mask(frame, edge, store, record)
+    return leave(frame, store, record, mask, rejection_reason(frame, edge.index))
 
 
 # ---- events ----
 
 
 @kernel()
-def judged(feed: int, row: int, store: int) -> int:
-    """Whether a row may join (JOINS), is refused by WHERE alone (REFUSED), or can never join since
-    a key of it is NULL, or columns that equal the same column of another input differ (NEVER)."""
-    base, keeps = load_int(store, BASE), load_int(store, KEEPS)
-    check = load_int(feed, CHECKS_AT)
-    for _ in range(load_int(feed, CHECKS)):
-        column, other = load_int(check, 0), load_int(check, 1)
-        if load_int(check, 3) != 0 and is_null(row, column):
-            return NEVER
-        own, floating = Words(row), load_int(check, 2)
-        if other >= 0 and not same_value(own, base, column, own, base, other, floating):
-            return NEVER
-        check += 32
-    if keeps >= 0 and (is_null(row, keeps) or load_int(row, base + keeps) == 0):
-        return REFUSED
+def judge_event(feed: EventFeed, row: Words, store: Store) -> int:
+    """What may become of a row: `NEVER_JOINS` if a key of it is NULL, or if columns that equal the same
+    column of another input differ."""
+    base, keeps = store.base, store.keeps
+    if not can_join(feed, row, base):
+        return NEVER_JOINS
+    if keeps >= 0 and (is_null(row, keeps) or row[base + keeps] == 0):
+        return REJECTED
     return JOINS
 
 
 @kernel()
-def _take(frame: int, driver: int, row: int, residual: Any) -> bool:
-    """One event; False if something must be brought back and it is to come again."""
-    store, record = store_of(frame, driver), load_int(frame, EVENT_AT)
-    feed = load_int(frame, FEEDS_AT) + driver * (8 * FEED_WORDS)
-    width, number = load_int(store, WIDTH), load_int(store, ARRIVALS) + 1
+def make_record(store: Store, row: Words, number: int, record: Words) -> None:
+    """Write the held row of the event `number` of an input."""
+    width = store.width
     for word in range(width):
-        store_int(record, word, load_int(row, word))
-    for word in range(width, load_int(store, RECORD)):
-        store_int(record, word, -1)
-    store_int(record, width + NUMBER, number)
-    store_int(record, width + FLAGS, 0)
-    if load_int(store, BY_ROWS) != 0 and number <= load_int(store, LEFT):
-        store_int(store, ARRIVALS, number)
+        record[word] = row[word]
+    for word in range(width, store.record_words):
+        record[word] = -1
+    tail = tail_of(store, record)
+    tail.number = number
+    tail.flags = 0
+
+
+@kernel()
+def _take(frame: Frame, driver: int, row: Words, residual: Any) -> bool:
+    """Take one event; False if rows must be brought back and the event is to be taken again."""
+    store, record = frame.stores[driver], frame.event
+    number = store.arrivals + 1
+    make_record(store, row, number, record)
+    if store.by_rows != 0 and number <= store.last_left:
+        store.arrivals = number
         return True
-    verdict = judged(feed, row, store)
-    joins = verdict == JOINS
-    first = load_int(frame, OUT_ROWS)
+    verdict = judge_event(frame.feeds[driver], row, store)
+    joins, first = verdict == JOINS, frame.out_rows
     if joins:
-        store_int(load_int(frame, BOUND_AT), driver, record)
-        store_int(frame, DONE, 0)
+        frame.bound[driver].row = record
+        frame.in_results.count = 0
         if not _search(frame, driver, residual):
-            store_int(frame, OUT_ROWS, first)
+            discard_output(frame, first)
             return False
-    store_int(store, ARRIVALS, number)
-    found = load_int(frame, OUT_ROWS) - first
-    if verdict != NEVER:
-        note_keys(frame, store, record)
-    before(frame, driver, record, joins)
+    store.arrivals = number
+    found = frame.out_rows - first
+    if verdict != NEVER_JOINS:
+        observe_keys(frame, store, record)
+    observe_arrival(frame, driver, record, joins)
     if joins:
-        store_int(store, CAME, load_int(store, CAME) + 1)
-        if load_int(frame, DONE) > 0:
+        store.accepted += 1
+        if frame.in_results.count > 0:
             _note_results(frame)
         if found == 0:
-            after(frame, driver, record)
-            edge = is_in_vain(frame, driver, record)
-            if edge != 0 and _leave_in_vain(frame, store, edge, record):
-                refuse(frame, driver, record)
+            mark_waiting(frame, driver, record)
+            edge = waits_for_rejected(frame, driver, record)
+            if edge.address != 0 and _leave_waiting(frame, store, edge, record):
+                reject(frame, driver, record)
                 return True
-        _keep_event(frame, driver, found)
-    elif verdict == REFUSED:
-        refuse(frame, driver, record)
+        _hold_event(frame, driver, found)
+    elif verdict == REJECTED:
+        reject(frame, driver, record)
     return True
 
 
 @kernel()
-def begin_instant(frame: int, time: int) -> None:
-    """Let rows go whose windows are over, before anything comes."""
-    store_int(frame, NOW, time)
-    indexes = load_int(frame, INDEXES_AT)
-    for i in range(load_int(frame, INPUTS)):
-        store = store_of(frame, i)
-        if load_int(store, BY_ROWS) != 0:
-            feed = load_int(frame, FEEDS_AT) + i * (8 * FEED_WORDS)
-            row, count = load_int(feed, FEED_ROW), np.int64(0)
-            at, stride = load_int(feed, FEED_ROWS_AT), load_int(feed, FEED_BYTES)
-            while row < load_int(feed, FEED_ROWS) and load_int(at + row * stride, 1) == time:
+def begin_instant(frame: Frame, time: int) -> None:
+    """Remove rows whose windows are over, before anything comes."""
+    frame.now = time
+    for i in range(frame.inputs):
+        store = frame.stores[i]
+        if store.by_rows != 0:
+            feed, last = frame.feeds[i], store.arrivals - store.size
+            row = feed.row
+            while row < feed.count and arrived(feed, row)[1] == time:
                 row += 1
-                count += 1
-            left = load_int(store, ARRIVALS) + count - load_int(store, SIZE)
-            store_int(store, LEFT, max(left, load_int(store, LEFT)))
-        if load_int(store, COUNT) > 0:
-            drop_over(indexes, store, time)
+                last += 1
+            store.last_left = max(last, store.last_left)
+        if store.count > 0:
+            remove_expired(frame.indexes, store, time)
 
 
 @kernel()
-def next_feed(frame: int) -> int:
+def next_feed(frame: Frame) -> int:
     """The input whose next event is the earliest, or -1."""
     best, earliest = np.int64(-1), np.int64(0)
-    feed = load_int(frame, FEEDS_AT)
-    for i in range(load_int(frame, INPUTS)):
-        row = load_int(feed, FEED_ROW)
-        if row < load_int(feed, FEED_ROWS):
-            time = load_int(load_int(feed, FEED_ROWS_AT) + row * load_int(feed, FEED_BYTES), 1)
+    for i in range(frame.inputs):
+        feed = frame.feeds[i]
+        if feed.row < feed.count:
+            time = arrived(feed, feed.row)[1]
             if best < 0 or time < earliest:
                 best, earliest = np.int64(i), time
-        feed += 8 * FEED_WORDS
     return best
 
 
-@kernel((WORDS, PREDICATE_TYPE))
-def run(words: np.ndarray, residual: Any) -> int:
-    """Take events of the feeds: 0 if all are taken, 1 if rows must be brought back (the frame says
-    which), 2 if it is time to look after what is held."""
+@kernel((Frame.type, PREDICATE_TYPE))
+def run(frame: Frame, residual: Any) -> int:
+    """Take events of the feeds; see `TAKEN`."""
     residual = predicate_at(residual)
-    frame = address(words)
-    feeds, budget = load_int(frame, FEEDS_AT), load_int(frame, BUDGET)
-    driver = next_feed(frame)
+    budget, driver = frame.budget, next_feed(frame)
     while driver >= 0:
-        if budget == 0 or load_int(frame, DUE) != 0:
-            return 2
+        if budget == 0 or frame.due != 0:
+            return DUE
         budget -= 1
-        feed = feeds + driver * (8 * FEED_WORDS)
-        number = load_int(feed, FEED_ROW)
-        row = load_int(feed, FEED_ROWS_AT) + number * load_int(feed, FEED_BYTES)
-        if load_int(row, 1) != load_int(frame, NOW):
-            begin_instant(frame, load_int(row, 1))
+        feed = frame.feeds[driver]
+        row = arrived(feed, feed.row)
+        if row[1] != frame.now:
+            begin_instant(frame, row[1])
         if not _take(frame, driver, row, residual):
-            return 1
-        store_int(feed, FEED_ROW, number + 1)
+            return WANTED
+        feed.row += 1
         driver = next_feed(frame)
-    return 0
+    return TAKEN
 
 
-@kernel((WORDS, types.int64))
-def pass_time(words: np.ndarray, bound: int) -> None:
-    """Forget what has left its window before this time."""
-    frame = address(words)
-    for i in range(load_int(frame, INPUTS)):
-        store = store_of(frame, i)
-        if load_int(store, COUNT) > 0:
-            drop_over(load_int(frame, INDEXES_AT), store, bound)
+@kernel((Frame.type, types.int64))
+def pass_time(frame: Frame, bound: int) -> None:
+    """Remove what has left its window before this time."""
+    for i in range(frame.inputs):
+        store = frame.stores[i]
+        if store.count > 0:
+            remove_expired(frame.indexes, store, bound)

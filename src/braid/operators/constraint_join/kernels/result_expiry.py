@@ -1,14 +1,13 @@
-"""Hashes of results, and what of them is no news."""
+"""Hashes of results, and which results cancel each other out."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
+from braid.jit.hashing import canonical_float, mix
+from braid.jit.row_keys import SEED
 from braid.jit.runtime import ROWS, WORDS, kernel
-from braid.operators.core.kernels.instances import canonical_float, mix
-
-_SEED = np.int64(0x9E3779B97F4A7C)
 
 
 @kernel((WORDS,))
@@ -23,13 +22,13 @@ def canonical_floats(words: np.ndarray) -> np.ndarray:
 def combined(hashes: np.ndarray, words: np.ndarray) -> np.ndarray:
     out = np.empty(words.shape[0], np.int64)
     for k in range(words.shape[0]):
-        out[k] = mix(hashes[k] + mix(words[k] + _SEED))
+        out[k] = mix(hashes[k] + mix(words[k] + SEED))
     return out
 
 
 @kernel()
 def _place(hash_: int, time: int, mask: int) -> int:
-    return mix(hash_ + mix(time + _SEED)) & mask
+    return mix(hash_ + mix(time + SEED)) & mask
 
 
 @kernel()

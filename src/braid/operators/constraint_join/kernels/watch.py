@@ -1,14 +1,13 @@
-"""A watch: how far a constraint is missed, and what comes of that.
+"""A watch: how far the data miss a constraint, and whether the constraint can be used.
 
-Distances are found in `arrivals.py`. A watch has `K`, the most that it is missed by: the largest
-distance among the last `WINDOW` events, or without end after a larger one has been seen. A distance
-means something only if it is shorter than half the time that was watched. While a watch finds none
-that is, it *looks*: it takes only one key in sixteen into account, for as long as would show the
-largest k that is of use; then it sleeps, longer each time. When it has seen enough it *proves*:
-every event counts, and K is used.
+`arrivals.py` finds distances. `k` is the most that the constraint is missed by: the largest distance
+among the last `window` events, or `ENDLESS` after a larger one has been seen. A distance counts only if
+it is shorter than half the time that was watched. While a watch finds none that is, it *looks*: it
+observes one key in sixteen, for as long as would show the largest k that is of use. Then it sleeps,
+longer each time. When it has seen enough it *proves*: it observes every event, and k is used.
 
-Distances are numbers of events, or times. Nobody knows beforehand which of them is bounded: where a
-watch has looked in vain for the one it looks for the other next.
+Distances are numbers of events, or times. Which of them is bounded depends on the data, so a watch
+that looked at one and found nothing looks at the other next.
 """
 
 from __future__ import annotations
@@ -16,274 +15,230 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import WORDS, address, kernel, load_int, store_int
-from braid.operators.constraint_join.kernels.frame import (
-    EVENT_AT,
-    LOOKING,
-    NOW,
-    SPILLS,
-    STORES_AT,
-    WATCHES,
-    WATCHES_AT,
-)
-from braid.operators.constraint_join.kernels.store import ARRIVALS, BASE, STORE_WORDS
-from braid.operators.core.kernels.clauses import float_key
-from braid.operators.core.kernels.instances import canonical_float
-
-WAITS, ASCENDS, DESCENDS, CLUSTERS = range(4)
-
-#: A watch: its kind, input and column (of WAITS: the input that is waited for), k, the largest
-#: distance and the events of the current window, its length, events until which it sleeps, how
-#: often it slept in vain, whether it counts time, whether it was declared (2: and broken), events that
-#: broke it, the first of them and when it came, rows that left because of it, k times this (of
-#: 1024) until rows leave, k from which on it is not used; where its table is, rows of that, entries,
-#: the largest value so far (of an order; of clusters 1: it had too little room), the events that there were when it last awoke; whether it
-#: looks (LOOKS) or proves (PROVES), and the events that there were when it began to prove; distances
-#: that it has taken into account, and what it has saved: of each row that left because of it the
-#: bytes, for the time that it would have stayed; the column that is shown of an event that
-#: breaks it; of the first such event the distance, and its value there; k from which on it is not
-#: used if it counts time (0: it never does), the instant at which it last awoke, and whether the
-#: values of its column are floats.
-(
-    KIND,
-    INPUT,
-    COLUMN,
-    K,
-    LARGEST,
-    COUNTED,
-    WINDOW,
-    SLEEPS_UNTIL,
-    SLEPT,
-    TIMED,
-    DECLARED,
+from braid.jit.hashing import canonical_float
+from braid.jit.records import Words
+from braid.jit.runtime import kernel
+from braid.operators.constraint_join.kernels.records import (
     BROKEN,
-    BREAKER,
-    BROKEN_AT,
-    GONE,
-    FACTOR,
-    THRESHOLD,
-    TABLE_AT,
-    ROOM,
-    ENTRIES,
-    HIGHEST,
-    STARTED,
-    PHASE,
-    PROVED,
-    OBSERVED,
-    SAVED,
-    EXAMPLE,
-    BROKEN_BY,
-    BROKEN_VALUE,
-    TIME_THRESHOLD,
-    BEGAN,
-    FLOATING,
-    WATCH_WORDS,
-) = range(33)
-
-PROVES, LOOKS = range(2)
+    CLUSTERS,
+    DECLARED,
+    LOOKS,
+    PROVES,
+    Cluster,
+    Frame,
+    Run,
+    Store,
+    Watch,
+)
+from braid.operators.core.kernels.clauses import float_key
 
 #: No k is as large.
 ENDLESS = np.int64(1) << np.int64(61)
-#: The longest sleep, in times that were watched before: two to this.
+#: The longest sleep, as a power of two of the time that was watched before.
 _LONGEST = 4
-#: Events for which one that is not worth its time counts as tried, at least.
+#: The events for which a watch that is not worth its time counts as tried, at least.
 _TRIED = 4096
 
 
 @kernel()
-def watch_at(frame: int, number: int) -> int:
-    return load_int(frame, WATCHES_AT) + number * (8 * WATCH_WORDS)
+def runs_of(watch: Watch) -> Run:
+    """The runs of a watch of an order."""
+    return Run(watch.table)
 
 
 @kernel()
-def value_of(watch: int, record: int, base: int, column: int) -> int:
-    """The value that a watch looks at, as a word: of an order, words are in the order of the values
-    (of floats: both zeros are one, NaN is one and the largest); of clusters, equal values have the
-    words that keys are hashed by."""
-    word = load_int(record, base + column)
-    if load_int(watch, FLOATING) == 0:
+def clusters_of(watch: Watch) -> Cluster:
+    """The hash table of a watch of clusters."""
+    return Cluster(watch.table)
+
+
+@kernel()
+def value_of(watch: Watch, record: Words, base: int, column: int) -> int:
+    """The value that a watch observes, as a word. Of an order, words are in the order of the values
+    (both zeros are one float, NaN is one and the largest). Of clusters, equal values have the words
+    that keys are hashed by."""
+    word = record[base + column]
+    if watch.floating == 0:
         return word
-    return canonical_float(word) if load_int(watch, KIND) == CLUSTERS else float_key(word)
+    return canonical_float(word) if watch.kind == CLUSTERS else float_key(word)
 
 
 @kernel()
-def clock_of(frame: int, watch: int, store: int) -> int:
-    return load_int(frame, NOW) if load_int(watch, TIMED) != 0 else load_int(store, ARRIVALS)
+def clock_of(frame: Frame, watch: Watch, store: Store) -> int:
+    return frame.now if watch.timed != 0 else store.arrivals
 
 
 @kernel()
-def threshold_of(watch: int) -> int:
-    return load_int(watch, TIME_THRESHOLD if load_int(watch, TIMED) != 0 else THRESHOLD)
+def threshold_of(watch: Watch) -> int:
+    return watch.time_threshold if watch.timed != 0 else watch.threshold
 
 
 @kernel()
-def _watched(frame: int, watch: int, store: int) -> int:
-    """For how long it has been awake, as it counts."""
-    if load_int(watch, TIMED) != 0:
-        return load_int(frame, NOW) - load_int(watch, BEGAN)
-    return load_int(store, ARRIVALS) - load_int(watch, STARTED)
+def _watched(frame: Frame, watch: Watch, store: Store) -> int:
+    """How long a watch has been awake, in its unit."""
+    if watch.timed != 0:
+        return frame.now - watch.began
+    return store.arrivals - watch.started
 
 
 @kernel()
-def is_awake(watch: int, store: int) -> bool:
-    return load_int(store, ARRIVALS) >= load_int(watch, SLEEPS_UNTIL)
+def is_awake(watch: Watch, store: Store) -> bool:
+    return store.arrivals >= watch.sleeps_until
 
 
 @kernel()
-def _lasts(watch: int, k: int) -> int:
-    """For how long rows stay that a watch with this k lets go."""
-    return (k * load_int(watch, FACTOR) + 1023) // 1024
+def start(frame: Frame, watch: Watch, arrivals: int) -> None:
+    """Observe from this event on, unless it began before."""
+    if watch.started < 0:
+        watch.started = arrivals
+        watch.began = frame.now
 
 
 @kernel()
-def usable_k(watch: int) -> int:
-    """After how much rows leave, or -1 if it is not to be used."""
-    k = load_int(watch, K)
-    if k >= ENDLESS or (load_int(watch, DECLARED) != 1 and k > threshold_of(watch)):
+def _lasts(watch: Watch, k: int) -> int:
+    """How long rows stay that a watch with this k lets go."""
+    return (k * watch.factor + 1023) // 1024
+
+
+@kernel()
+def usable_k(watch: Watch) -> int:
+    """How long rows stay before they are evicted, or -1 if the watch is not used."""
+    k = watch.k
+    if k >= ENDLESS or (watch.declared != DECLARED and k > threshold_of(watch)):
         return np.int64(-1)
     return _lasts(watch, k)
 
 
 @kernel()
-def _begin_anew(watch: int, store: int, phase: int) -> None:
-    """Watch from now on; what is remembered of the past is of no use. What was declared still holds,
-    until it is seen to be broken."""
-    store_int(watch, PHASE, phase)
-    store_int(watch, STARTED, -1)
-    store_int(watch, ENTRIES, 0)
-    if load_int(watch, DECLARED) != 1:
-        store_int(watch, K, ENDLESS)
-    store_int(watch, LARGEST, 0)
-    store_int(watch, COUNTED, 0)
-    table = load_int(watch, TABLE_AT)
-    if load_int(watch, KIND) == CLUSTERS:
-        for k in range(load_int(watch, ROOM)):
-            store_int(table, 2 * k + 1, -1)
+def _restart(watch: Watch, phase: int) -> None:
+    """Watch from now on, and forget the past. What was declared still holds until the data break it."""
+    watch.phase = phase
+    watch.started = -1
+    watch.entries = 0
+    if watch.declared != DECLARED:
+        watch.k = ENDLESS
+    watch.largest = 0
+    watch.counted = 0
+    if watch.kind == CLUSTERS:
+        clusters = clusters_of(watch)
+        for k in range(watch.room):
+            clusters[k].counter = -1
 
 
 @kernel()
-def rest(watch: int, store: int, watched: int) -> None:
-    """Look again later, and for distances of the other kind."""
-    slept = load_int(watch, SLEPT)
-    if load_int(watch, TIME_THRESHOLD) > 0 and load_int(watch, DECLARED) != 1:
-        store_int(watch, TIMED, 1 - load_int(watch, TIMED))
-    store_int(watch, SLEPT, min(slept + 1, np.int64(_LONGEST)))
-    wait = max(watched, load_int(watch, WINDOW)) << slept
-    store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
-    _begin_anew(watch, store, np.int64(LOOKS))
+def rest(watch: Watch, store: Store, watched: int) -> None:
+    """Look again later, and at distances of the other unit."""
+    sleeps = watch.sleeps
+    if watch.time_threshold > 0 and watch.declared != DECLARED:
+        watch.timed = 1 - watch.timed
+    watch.sleeps = min(sleeps + 1, _LONGEST)
+    watch.sleeps_until = store.arrivals + (max(watched, watch.window) << sleeps)
+    _restart(watch, np.int64(LOOKS))
 
 
 @kernel()
-def _look(watch: int, store: int) -> None:
-    """See whether it is near enough at all, with few of the keys."""
-    if load_int(watch, SLEPT) > 0:
-        rest(watch, store, load_int(watch, WINDOW))
+def _look(watch: Watch, store: Store) -> None:
+    """See with a few of the keys whether distances are short enough at all."""
+    if watch.sleeps > 0:
+        rest(watch, store, watch.window)
     else:
-        _begin_anew(watch, store, np.int64(LOOKS))
+        _restart(watch, np.int64(LOOKS))
 
 
-@kernel((WORDS, types.int64, types.int64))
-def watch_anew(words: np.ndarray, number: int, phase: int) -> None:
+@kernel((Frame.type, types.int64, types.int64))
+def restart_watch(frame: Frame, number: int, phase: int) -> None:
     """Watch from now on, whatever was known before."""
-    frame = address(words)
-    watch = watch_at(frame, number)
-    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
-    store_int(watch, SLEEPS_UNTIL, 0)
-    store_int(watch, SLEPT, 0)
-    store_int(watch, PROVED, load_int(store, ARRIVALS))
-    _begin_anew(watch, store, phase)
+    watch = frame.watches[number]
+    watch.sleeps_until = 0
+    watch.sleeps = 0
+    watch.proved = frame.stores[watch.input].arrivals
+    _restart(watch, phase)
 
 
-@kernel((WORDS,))
-def judge_looking(words: np.ndarray) -> None:
-    """What watches have seen that only look: some prove it now, some give up for a while."""
-    frame = address(words)
-    for number in range(load_int(frame, WATCHES)):
-        watch = watch_at(frame, number)
-        store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
-        started = load_int(watch, STARTED)
-        if load_int(watch, PHASE) != LOOKS or started < 0 or not is_awake(watch, store):
+@kernel((Frame.type,))
+def judge_looking(frame: Frame) -> None:
+    """Judge the watches that look: some begin to prove, some sleep."""
+    for number in range(frame.watch_count):
+        watch = frame.watches[number]
+        store = frame.stores[watch.input]
+        started = watch.started
+        if watch.phase != LOOKS or started < 0 or not is_awake(watch, store):
             continue
-        watched, largest = _watched(frame, watch, store), load_int(watch, LARGEST)
-        threshold, events = threshold_of(watch), load_int(store, ARRIVALS) - started
-        if events < load_int(watch, WINDOW) * max(load_int(frame, LOOKING), np.int64(1)):
+        watched, largest = _watched(frame, watch, store), watch.largest
+        threshold, events = threshold_of(watch), store.arrivals - started
+        if events < watch.window * max(frame.sampling, 1):
             continue
         if largest <= threshold and 2 * largest <= watched:
-            store_int(watch, PHASE, PROVES)
-            store_int(watch, PROVED, load_int(store, ARRIVALS))
-            store_int(watch, COUNTED, 0)
+            watch.phase = PROVES
+            watch.proved = store.arrivals
+            watch.counted = 0
         elif largest > threshold or watched > 3 * threshold:
             rest(watch, store, events)
 
 
-@kernel((WORDS, types.int64, types.int64))
-def give_up(words: np.ndarray, number: int, times: int) -> None:
-    """A watch that is not worth its time is not used, and looks again later: after some times as long
-    as it was tried, and the longer the more often that was in vain."""
-    frame = address(words)
-    watch = watch_at(frame, number)
-    store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
-    tried = max(load_int(store, ARRIVALS) - load_int(watch, PROVED), np.int64(_TRIED))
-    wait = 4 * tried << min(times, np.int64(_LONGEST))
-    store_int(watch, SLEEPS_UNTIL, load_int(store, ARRIVALS) + wait)
-    _begin_anew(watch, store, np.int64(LOOKS))
+@kernel((Frame.type, types.int64, types.int64))
+def give_up(frame: Frame, number: int, times: int) -> None:
+    """Stop using a watch that is not worth its time. It looks again after some times as long as it was
+    tried, and later the more often (`times`) it was given up."""
+    watch = frame.watches[number]
+    store = frame.stores[watch.input]
+    tried = max(store.arrivals - watch.proved, _TRIED)
+    watch.sleeps_until = store.arrivals + (4 * tried << min(times, _LONGEST))
+    _restart(watch, np.int64(LOOKS))
 
 
 @kernel()
-def _increase(frame: int, watch: int, distance: int, number: int) -> None:
-    """It is missed by more than was believed. Where no result is lost by it, what was seen is
-    believed at once."""
-    wider = distance + distance // 4 if load_int(frame, SPILLS) != 0 else ENDLESS
-    store_int(watch, K, wider)
-    store_int(watch, COUNTED, 0)
-    if load_int(watch, BROKEN) == 0:
-        store = load_int(frame, STORES_AT) + load_int(watch, INPUT) * (8 * STORE_WORDS)
-        value = load_int(store, BASE) + load_int(watch, EXAMPLE)
-        store_int(watch, BREAKER, number)
-        store_int(watch, BROKEN_AT, load_int(frame, NOW))
-        store_int(watch, BROKEN_BY, distance)
-        store_int(watch, BROKEN_VALUE, load_int(load_int(frame, EVENT_AT), value))
-    store_int(watch, BROKEN, load_int(watch, BROKEN) + 1)
-    if load_int(watch, DECLARED) == 1:
-        store_int(watch, DECLARED, 2)
+def _increase(frame: Frame, watch: Watch, distance: int, number: int) -> None:
+    """An event misses the constraint by more than k. Where this loses no result, k becomes the distance
+    and some more."""
+    watch.k = distance + distance // 4 if frame.spills != 0 else ENDLESS
+    watch.counted = 0
+    if watch.breaks == 0:
+        watch.breaker = number
+        watch.broken_at = frame.now
+        watch.broken_by = distance
+        watch.broken_value = frame.event[frame.stores[watch.input].base + watch.example]
+    watch.breaks += 1
+    if watch.declared == DECLARED:
+        watch.declared = BROKEN
 
 
 @kernel()
-def observe(frame: int, watch: int, store: int, distance: int, number: int) -> None:
-    """Take the distance of the event `number` into account."""
-    store_int(watch, OBSERVED, load_int(watch, OBSERVED) + 1)
-    largest = max(load_int(watch, LARGEST), distance)
-    store_int(watch, LARGEST, largest)
-    if load_int(watch, PHASE) == LOOKS:
+def observe(frame: Frame, watch: Watch, store: Store, distance: int, number: int) -> None:
+    """Observe the distance of the event `number`."""
+    watch.observed += 1
+    largest = max(watch.largest, distance)
+    watch.largest = largest
+    if watch.phase == LOOKS:
         return
-    k = load_int(watch, K)
+    k = watch.k
     if distance > k and distance <= _lasts(watch, k):
         # Rows have stayed for as long: nothing is missed.
-        store_int(watch, K, distance)
+        watch.k = distance
     elif distance > k:
         _increase(frame, watch, distance, number)
-    counted = load_int(watch, COUNTED) + 1
-    if counted < load_int(watch, WINDOW):
-        store_int(watch, COUNTED, counted)
+    counted = watch.counted + 1
+    if counted < watch.window:
+        watch.counted = counted
         return
-    store_int(watch, LARGEST, 0)
-    store_int(watch, COUNTED, 0)
-    if load_int(watch, DECLARED) != 1:
+    watch.largest = 0
+    watch.counted = 0
+    if watch.declared != DECLARED:
         _judge(frame, watch, store, largest)
 
 
 @kernel()
-def _judge(frame: int, watch: int, store: int, largest: int) -> None:
-    """A window is over."""
-    events = load_int(store, ARRIVALS) - load_int(watch, STARTED)
+def _judge(frame: Frame, watch: Watch, store: Store, largest: int) -> None:
+    """A window of events is over."""
+    events = store.arrivals - watch.started
     vague = 2 * largest > _watched(frame, watch, store)
-    if largest > threshold_of(watch) or (vague and events >= 4 * load_int(watch, WINDOW)):
+    if largest > threshold_of(watch) or (vague and events >= 4 * watch.window):
         _look(watch, store)
         return
     if vague:
         return
-    k, proved = load_int(watch, K), load_int(store, ARRIVALS) - load_int(watch, PROVED)
-    # It falls only once as much has been watched as would have shown it.
-    if largest < k and (k == ENDLESS or proved >= 2 * k or load_int(watch, TIMED) != 0):
-        store_int(watch, K, largest)
-        store_int(watch, SLEPT, 0)
+    k, proved = watch.k, store.arrivals - watch.proved
+    # k becomes smaller only after as many events as would have shown a larger distance.
+    if largest < k and (k == ENDLESS or proved >= 2 * k or watch.timed != 0):
+        watch.k = largest
+        watch.sleeps = 0

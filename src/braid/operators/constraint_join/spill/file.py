@@ -15,7 +15,7 @@ from braid.operators.core.values import Words
 Place = tuple[int, int]
 
 
-class Scratch:
+class SpillFile:
     """A file in which room is given back and used again."""
 
     def __init__(self) -> None:

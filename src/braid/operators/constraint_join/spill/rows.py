@@ -1,9 +1,8 @@
-"""Rows that are aside: in a file, with only bits of their keys in memory.
+"""Rows on disk: in a temporary file of the process, with only bits of their keys in memory.
 
-What constraints say will not join is written to a temporary file of the process, in pieces. A piece
-has the hashes of its rows' keys, by index, and the records. It is looked through only when the
-filter of an index (`operators/constraint_join/kernels/spill_filter.py`) says that a key may be in it, and is gone when all its rows
-have left their window.
+Rows that constraints evict are written in pieces. A piece has the hashes of its rows' keys, by index, and
+the held rows. It is searched only when the filter of an index (`kernels/spill_filter.py`) says that a key
+may be in it, and is dropped when all its rows have left their window.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from typing import Protocol
 import numpy as np
 
 from braid.jit import memory
-from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import record_copies as holdings
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.probes import KnownKeys
-from braid.operators.constraint_join.spill.file import Place, Scratch
+from braid.jit.bloom_filter import set_filter
+from braid.jit.vector import Vector, clear_vector
+from braid.operators.constraint_join.fields import Records
+from braid.operators.constraint_join.kernels.record_copies import add_spilled_keys
+from braid.operators.constraint_join.kernels.records import MASKED, RETURNED, Frame, Tail
+from braid.operators.constraint_join.probes import AbsentKeyTable
+from braid.operators.constraint_join.spill.file import Place, SpillFile
 from braid.operators.constraint_join.state import Stores
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
@@ -52,69 +52,60 @@ class Piece:
     taken: set[int] = field(default_factory=set)
 
 
-class _Words:
-    """Memory as an array, which is cheap to make and must not outlive it."""
-
-    def __init__(self, at: int, words: int) -> None:
-        data = {"data": (at, False), "shape": (words,), "typestr": "<i8", "version": 3}
-        self.__array_interface__ = data
-
-
 class Held(Protocol):
-    """What is in memory: stores and indexes for kernels to find, and the keys of records."""
+    """The stores and indexes in memory, and the keys of held rows."""
 
-    frame: Words
-    stores: Words
-    indexes: Words
-    known: KnownKeys
+    stores: Records
+    indexes: Records
+    absent: AbsentKeyTable
+
+    @property
+    def frame(self) -> Frame: ...
 
     def hashes(self, index: int, records: Rows) -> Words: ...
 
 
-class Pieces:
-    """The records of one input that are aside: a file of pieces, a buffer of what is to be the next
-    one, and the filters of their keys."""
+class SpilledPieces:
+    """The rows of one input on disk: a file of pieces, a buffer of the rows of the next piece, and the
+    filters of their keys."""
 
     def __init__(self, held: Held, number: int, indexes: range, words: int) -> None:
         self._held, self._number = held, number
         self._store = held.stores[number]
         self._indexes, self._record = indexes, words
-        self._file = Scratch()
+        self._file = SpillFile()
         self.pieces: list[Piece] = []
         self._filters: dict[int, Words] = {}
         for index in self._indexes:
             self._make_filter(index, _LEAST_FILTER)
 
     def _make_filter(self, index: int, words: int) -> None:
-        filter_ = np.zeros(words, np.int64)
-        self._filters[index] = filter_
-        record = self._held.indexes[index]
-        record[stores.FILTER_AT], record[stores.FILTER_MASK] = address(filter_), words - 1
-        record[stores.FILTERED] = 0
+        self._filters[index] = np.zeros(words, np.int64)
+        set_filter(self._held.indexes["spilled"][index], self._filters[index])
+
+    @property
+    def _buffer(self) -> Vector:
+        return self._held.frame.stores[self._number].buffer
 
     # ---- out ----
 
     def write(self) -> None:
-        """Write what waits in the buffer, if it is enough to be worth it."""
-        if self._store[stores.BUFFER_ROWS] >= PIECE:
+        """Write the rows of the buffer to disk, if there are enough."""
+        if self._buffer.count >= PIECE * self._record:
             records = self._settled(self._waiting())
             if len(records):
                 self._add_piece(records)
             self._empty_buffer()
         if any(self._crowded(index) for index in self._indexes):
-            self._filter_anew()
+            self._rebuild_filters()
 
     def _waiting(self) -> Rows:
-        """The rows of the buffer, which are aside but not written yet."""
-        count = int(self._store[stores.BUFFER_ROWS])
-        at = int(self._store[stores.BUFFER_AT])
-        if not count:
-            return np.empty((0, self._record), np.int64)
-        return np.asarray(_Words(at, count * self._record)).reshape(count, self._record)
+        """The rows of the buffer, as a view."""
+        buffer = self._buffer
+        return memory.view(buffer.items.address, buffer.count).reshape(-1, self._record)
 
     def _empty_buffer(self) -> None:
-        memory.free(self._store[stores.BUFFER_AT])
-        self._store[[stores.BUFFER_AT, stores.BUFFER_ROWS, stores.BUFFER_ROOM]] = 0
+        clear_vector(self._buffer)
 
     def _add_piece(self, records: Rows, tier: int = 0) -> None:
         parts = []
@@ -156,26 +147,26 @@ class Pieces:
         return self._records(piece)[kept]
 
     def add(self, records: Rows) -> None:
-        """Put rows aside that come from elsewhere."""
+        """Spill rows that come from elsewhere."""
         if len(records):
             self._add_piece(records)
-            self._store[stores.ASIDE] += len(records)
+            self._store["spilled"] += len(records)
             for index in self._indexes:
                 self._crowd(index, self._held.hashes(index, records))
 
     # ---- filters ----
 
     def _crowded(self, index: int) -> bool:
-        record = self._held.indexes[index]
-        return bool(record[stores.FILTERED] > _CROWDED * (record[stores.FILTER_MASK] + 1))
+        filter_ = self._held.indexes["spilled"][index]
+        return bool(filter_["keys"] > _CROWDED * (filter_["mask"] + 1))
 
     def _crowd(self, index: int, keys: Words) -> None:
-        holdings.note_keys(self._held.frame, index, keys)
+        add_spilled_keys(self._held.frame, index, keys)
         if self._crowded(index):
-            self._filter_anew()
+            self._rebuild_filters()
 
-    def _filter_anew(self) -> None:
-        """Filters of what is still aside, with room for half as much again at least."""
+    def _rebuild_filters(self) -> None:
+        """Build the filters again of the rows that are on disk, with room for half as many again at least."""
         waiting = self._waiting()
         lasting = [self._lasting(self._records(piece)) for piece in self.pieces]
         count = len(waiting) + sum(int(own.sum()) for own in lasting)
@@ -188,11 +179,11 @@ class Pieces:
                 first = (2 * place + 1) * piece.rows
                 order = piece.words[first : first + piece.rows]
                 asked = (own & self._asked_by(self._records(piece), place))[order]
-                holdings.note_keys(self._held.frame, index, self._hashes(piece, place)[asked])
+                add_spilled_keys(self._held.frame, index, self._hashes(piece, place)[asked])
             if len(waiting):
                 asked = self._asked_by(waiting, place)
                 hashes = self._held.hashes(index, waiting)
-                holdings.note_keys(self._held.frame, index, hashes[asked])
+                add_spilled_keys(self._held.frame, index, hashes[asked])
 
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
         """Which records have to be found by an index."""
@@ -239,9 +230,9 @@ class Pieces:
                 found.append(waiting[same])
                 kept = waiting[~same]
                 waiting[: len(kept)] = kept
-                self._store[stores.BUFFER_ROWS] = len(kept)
+                self._buffer.count = kept.size
         records = np.concatenate(found)
-        self._store[stores.ASIDE] -= len(records)
+        self._store["spilled"] -= len(records)
         return records
 
     def _all(self) -> Rows:
@@ -250,12 +241,12 @@ class Pieces:
         return np.concatenate(parts)
 
     def forget(self) -> None:
-        """Nothing is aside."""
+        """Forget all rows on disk."""
         self._empty_buffer()
         self._drop(self.pieces)
-        self._store[stores.ASIDE] = 0
-        self._filter_anew()
-        self._held.known.forget()
+        self._store["spilled"] = 0
+        self._rebuild_filters()
+        self._held.absent.forget()
 
     @property
     def nbytes(self) -> int:
@@ -267,33 +258,34 @@ class Pieces:
         return self._file.nbytes
 
 
-class Aside(Pieces):
-    """The rows of one input that are aside, with their windows."""
+class SpilledRows(SpilledPieces):
+    """The rows of one input on disk, with their windows."""
 
     def __init__(self, held: Stores, number: int) -> None:
         store = held.stores[number]
-        first = int(store[stores.FIRST_INDEX])
-        indexes = range(first, first + int(store[stores.INDEXES]))
-        self._number_at = int(store[stores.WIDTH]) + stores.NUMBER
-        super().__init__(held, number, indexes, int(store[stores.RECORD]))
+        first = int(store["first_index"])
+        indexes = range(first, first + int(store["index_count"]))
+        width = int(store["width"])
+        self._number_at, self._flags_at = width + Tail.word("number"), width + Tail.word("flags")
+        super().__init__(held, number, indexes, int(store["record_words"]))
         self._stores = held
 
     def _last(self, records: Rows) -> tuple[int, int]:
         return int(records[:, 1].max()), int(records[:, self._number_at].max())
 
     def _asked_by(self, records: Rows, place: int) -> np.ndarray:
-        masks = records[:, self._number_at + stores.FLAGS - stores.NUMBER] >> stores.MASKED
+        masks = records[:, self._flags_at] >> MASKED
         return np.asarray((masks == 0) | ((masks >> place) & 1 != 0))
 
     def _lasting(self, records: Rows) -> np.ndarray:
         """Those whose windows are not over: pieces go as a whole, when the last of their rows does."""
-        return ~self._over(records, int(self._held.frame[frames.NOW]))
+        return ~self._over(records, self._held.frame.now)
 
     def add(self, records: Rows) -> None:
-        """Put rows aside that come from elsewhere, to be found by every key: what was known of those
-        who ask for them is not known here."""
+        """Spill rows that come from elsewhere, to be found by every key: which keys look them up isn't
+        known here."""
         own = records.copy()
-        own[:, self._number_at + stores.FLAGS - stores.NUMBER] &= (1 << stores.MASKED) - 1
+        own[:, self._flags_at] &= (1 << MASKED) - 1
         super().add(own)
 
     def bring_back(self, index: int, hash_: int, now: int) -> None:
@@ -303,38 +295,38 @@ class Aside(Pieces):
             return
         records = records[~self._over(records, now)]
         records = records[np.argsort(records[:, self._number_at], kind="stable")]
-        flags = int(self._store[stores.WIDTH]) + stores.FLAGS
-        records[:, flags] = records[:, flags] & (1 << stores.MASKED) - 1 | stores.RETURNED
-        self._store[stores.RETURNS] += len(records)
+        flags = self._flags_at
+        records[:, flags] = records[:, flags] & (1 << MASKED) - 1 | RETURNED
+        self._store["returned"] += len(records)
         self._stores.take(self._number, records, oldest=True)
 
     def _over(self, records: Rows, now: int) -> np.ndarray:
-        size = int(self._store[stores.SIZE])
+        size = int(self._store["size"])
         if size < 0:
             return np.zeros(len(records), np.bool_)
-        if self._store[stores.BY_ROWS]:
-            return np.asarray(records[:, self._number_at] <= self._store[stores.LEFT])
+        if self._store["by_rows"]:
+            return np.asarray(records[:, self._number_at] <= self._store["last_left"])
         return np.asarray(records[:, 1] < now - size)
 
     def records(self, now: int) -> Rows:
-        """All rows that are aside and in their windows."""
+        """All rows on disk that are in their windows."""
         records = self._all()
         return records[~self._over(records, now)]
 
     # ---- time ----
 
     def pass_time(self, now: int) -> None:
-        """Forget pieces that are over; without any, begin the file anew."""
-        size, store = int(self._store[stores.SIZE]), self._store
+        """Drop pieces whose rows have all left their windows."""
+        size, store = int(self._store["size"]), self._store
         if size < 0 or not self.pieces:
             return
-        if store[stores.BY_ROWS]:
-            over = [p for p in self.pieces if p.last_number <= store[stores.LEFT]]
+        if store["by_rows"]:
+            over = [p for p in self.pieces if p.last_number <= store["last_left"]]
         else:
             over = [p for p in self.pieces if p.last_end < now - size]
         if not over:
             return
         self._drop(over)
-        store[stores.ASIDE] -= sum(p.rows - len(p.taken) for p in over)
-        if not store[stores.ASIDE]:
-            self._filter_anew()
+        store["spilled"] -= sum(p.rows - len(p.taken) for p in over)
+        if not store["spilled"]:
+            self._rebuild_filters()

@@ -1,10 +1,10 @@
-"""Which of the constraints that hold are worth using, by what each saves and what it costs.
+"""Chooses the constraints that are worth using, by what each saves and what it costs.
 
-Both are measured while a join runs. What is *saved*: of the rows that left because of a constraint
-their bytes, each for the time that it would have stayed; as a part of the same of all rows that came.
-What it *costs*: the time of its observations (their number, and how long one takes: it is tried on
-rows that are held) and of the walks over rows that it lets leave; as a part of the time that the join
-took. A constraint that saves less than it costs is given up, and tried again later.
+Both are measured while a join runs. A constraint *saves* the bytes of the rows that left because of it,
+each for the time that it would have stayed; as a part of the same of all rows that came. It *costs* the
+time of its observations (their number, and how long one takes, tried on rows that are held) and of the
+walks over the rows that it evicts; as a part of the time that the join took. A constraint that saves less
+than it costs is given up, and tried again later.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from math import ceil
 from time import thread_time
+from typing import Any
 
 import numpy as np
 
-from braid.operators.constraint_join.kernels import arrivals
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels import watch as kernel
+from braid.operators.constraint_join.fields import Records, read_fields
+from braid.operators.constraint_join.kernels.arrivals import rehearse
+from braid.operators.constraint_join.kernels.records import DECLARED, LONGEST_LIFETIME, PROVES
+from braid.operators.constraint_join.kernels.watch import ENDLESS, give_up
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.report import Measured
 from braid.operators.core.values import Words
 
 #: Events after which it is measured what constraints save and cost, at least.
 EVALUATED = 16_384
-#: What costs less than this part of the time more than it saves is watched all the same.
+#: A watch that costs less than this part of the time more than it saves is used nevertheless.
 _LITTLE = 0.01
 #: How often in a row a constraint is found not to be worth its time before it is given up.
 _DOUBTS = 2
@@ -59,16 +61,16 @@ class Paces:
         came = int(self._arrivals[-1][number] - self._arrivals[at][number])
         return came * size // (now - self._times[at])
 
-    def held(self, number: int, store: Words) -> int:
+    def held(self, number: int, store: Any) -> int:
         """About how many events of an input are in its window, which is by time."""
-        inside = self.inside(number, int(store[stores.SIZE]))
-        came = int(store[stores.ARRIVALS])
+        inside = self.inside(number, int(store["size"]))
+        came = int(store["arrivals"])
         return came if inside is None else min(inside, came)
 
-    def _lasts(self, number: int, store: Words) -> float | None:
+    def _lasts(self, number: int, store: Any) -> float | None:
         """In how much time a window passes; None if it does not, or if that is not known yet."""
-        size = int(store[stores.SIZE])
-        if size <= 0 or not store[stores.BY_ROWS]:
+        size = int(store["size"])
+        if size <= 0 or not store["by_rows"]:
             return size if size >= 0 else None
         if len(self._times) < 2:
             return None
@@ -82,25 +84,25 @@ class Paces:
         longest = max((time for time in lasts if time), default=1.0)
         for store, time in zip(held.stores, lasts, strict=True):
             part = 1.0 if time is None else time / longest
-            store[stores.STAYS] = ceil(stores.LONGEST_STAY * part)
+            store["lifetime"] = ceil(LONGEST_LIFETIME * part)
 
     def set_thresholds(
-        self, watches: Words, held: Stores, inputs: Sequence[int], part: float
+        self, watches: Records, held: Stores, inputs: Sequence[int], part: float
     ) -> None:
         """A constraint is of no use if rows have left their windows before it lets them go. `inputs`:
         whose events each watch is about; `part`: of a window that k may be at most."""
         for watch, number in zip(watches, inputs, strict=True):
             store = held.stores[number]
-            size = int(store[stores.SIZE])
+            size = int(store["size"])
             inside: int | None = size
             if size < 0:
-                inside = int(store[stores.ARRIVALS])
-            elif not store[stores.BY_ROWS]:
+                inside = int(store["arrivals"])
+            elif not store["by_rows"]:
                 inside = self.inside(number, size)
             if inside is not None:
-                watch[kernel.THRESHOLD] = max(_LEAST_THRESHOLD, int(inside * part))
-            if size > 0 and not store[stores.BY_ROWS]:
-                watch[kernel.TIME_THRESHOLD] = max(1, int(size * part))
+                watch["threshold"] = max(_LEAST_THRESHOLD, int(inside * part))
+            if size > 0 and not store["by_rows"]:
+                watch["time_threshold"] = max(1, int(size * part))
 
 
 class Choice:
@@ -149,29 +151,27 @@ class Choice:
         if chosen:
             self._walked[chosen] += seconds / len(chosen)
 
-    def evaluate(self, watches: Words) -> None:
+    def evaluate(self, watches: Records) -> None:
         """Measure, if enough has come, and give up what is not worth its time."""
-        events = int(self._held.stores[:, stores.ARRIVALS].sum())
+        events = int(self._held.stores["arrivals"].sum())
         if self._before is not None and events - self._events < EVALUATED:
             return
-        counted = watches[:, [kernel.OBSERVED, kernel.SAVED]].copy()
-        first = self._held.stores[:, stores.FIRST_INDEX]
-        came = self._held.indexes[first, stores.SEEN].copy()
+        counted = read_fields(watches, ["observed", "saved"])
+        first = self._held.stores["first_index"]
+        came = self._held.indexes["seen"][first].copy()
         if self._before is not None and self.seconds > 0:
             self._measure(watches, counted - self._before, came - self._came)
         self._before, self._came, self._events = counted, came, events
         self.seconds = 0.0
         self._walked[:] = 0
 
-    def _measure(self, watches: Words, counted: Words, came: Words) -> None:
+    def _measure(self, watches: Records, counted: Words, came: Words) -> None:
         bytes_ = self._held.bytes_and_time(came)
-        proving = (watches[:, kernel.PHASE] == kernel.PROVES) & (
-            watches[:, kernel.K] < kernel.ENDLESS
-        )
+        proving = (watches["phase"] == PROVES) & (watches["k"] < ENDLESS)
         for number, watch in enumerate(watches):
             observed, saved = (int(word) for word in counted[number])
-            # What only looks lets nobody go: what it costs is little, and to measure it is more.
-            if not observed or not bytes_ or watch[kernel.PHASE] != kernel.PROVES:
+            # A watch that looks evicts no rows: it costs little, and to measure it costs more.
+            if not observed or not bytes_ or watch["phase"] != PROVES:
                 self._doubts[number] = 0
                 continue
             took = observed * self._seconds_of(number) + self._walked[number]
@@ -179,14 +179,14 @@ class Choice:
             self.cost[number] = min(took / self.seconds, 1.0)
             worth = self.saved[number] + _LITTLE >= self._worth * self.cost[number]
             # It takes a while until rows leave by what has just been found to hold.
-            began = self._proved[number] and watch[kernel.PROVED] == self._proved_at[number]
+            began = self._proved[number] and watch["proved"] == self._proved_at[number]
             self._doubts[number] = 0 if worth or not began else self._doubts[number] + 1
-            if watch[kernel.DECLARED] != 1 and self._doubts[number] >= _DOUBTS:
-                kernel.give_up(self._held.frame, number, int(self.refused[number]))
+            if watch["declared"] != DECLARED and self._doubts[number] >= _DOUBTS:
+                give_up(self._held.frame, number, int(self.refused[number]))
                 self.refused[number] += 1
                 self._doubts[number] = 0
         self._proved[:] = proving
-        self._proved_at[:] = watches[:, kernel.PROVED]
+        self._proved_at[:] = watches["proved"]
 
     def _seconds_of(self, number: int) -> float:
         """How long an observation takes, now and here: the shortest time of some, since others may
@@ -198,7 +198,7 @@ class Choice:
             found = []
             for _ in range(4):
                 started = thread_time()
-                tried = arrivals.rehearse(self._held.frame, number, rows)
+                tried = rehearse(self._held.frame, number, rows)
                 found.append(thread_time() - started)
             times.append(min(found))
         return max(0.0, times[1] - times[0]) / tried if tried else 0.0

@@ -1,11 +1,11 @@
-"""When constraints are worth looking for and using: the plain join, a look beside it, and the way back.
+"""When constraints are worth their time: the plain join, a sample beside it, and the way back.
 
-A join with constraints takes longer than one without. So it begins as the plain join
-(`operators/constraint_join/passthrough.py`), with a *look* beside it: of one key in so many the rows are held here as well,
-and it is counted which of them could leave early (`operators/constraint_join/kernels/sample_arrivals.py`). If that is enough to be worth the
-time, the events are handed over. A look that finds nothing ends, and comes back later, after longer each
-time. What a join with constraints really saves and costs is measured against the plain join that it
-was before; if it is not worth it, its events are handed back.
+A join that uses constraints takes longer than one that doesn't. So it begins as the plain join
+(`passthrough.py`), with a sample beside it: the rows of one key in some are held here as well, and those are
+counted that could leave early (`kernels/sample_arrivals.py`). If there are enough to be worth the time, the
+plain join hands its events over. A sample that finds too few ends, and comes back later, after longer each
+time. What the constraints really save and cost is measured against the plain join before; if they aren't
+worth it, the events are handed back.
 """
 
 from __future__ import annotations
@@ -16,33 +16,30 @@ from time import thread_time
 
 import numpy as np
 
-from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
-from braid.operators.constraint_join.kernels import store as stores
 from braid.operators.constraint_join.kernels.join import pass_time
-from braid.operators.constraint_join.kernels.sample_arrivals import look
+from braid.operators.constraint_join.kernels.sample_arrivals import sample
 from braid.operators.constraint_join.state import Stores
 from braid.operators.constraint_join.watch.watch import Watch
 from braid.operators.core.columns import Rows
 from braid.operators.core.values import Words
 
-#: Of keys, one in so many is looked at: at first, and if many rows are held.
+#: One key in so many is sampled: at first, and if many rows are held.
 _ONE_IN, _ONE_IN_MANY, _MANY = 16, 128, 1024
-#: Events after which it is said what was seen: at least, and for how long it is looked.
+#: The events of a sample before it is judged, and how long it lasts, at least.
 LEAST, LONGEST = 2048, 65_536
-#: A look lasts for so many times the events in windows (for so many if it has found nothing by then),
-#: and the time until the next one for so many times as long, doubled after each look in vain for so
-#: many times.
+#: A sample lasts for so many times the events in windows (for so many if it has found nothing by then).
+#: The pause until the next one lasts for so many times as long, doubled after each sample that found
+#: nothing, so many times.
 _WINDOWS, _WINDOWS_IN_VAIN, _PAUSE, _DOUBLED = 3, 1.5, 4, 3
-#: The part of the time that a join with constraints is supposed to take, before that is known.
+#: The part of the time that constraints are assumed to take, before that is known.
 SUPPOSED = 0.15
-#: Events after which it is judged whether a join with constraints is worth its time, at least.
+#: The events before constraints are judged to be worth their time, at least.
 SETTLED = 32_768
-#: How often it is found not to be worth it before it is given up.
+#: How often they must be found not to be worth it before they are given up.
 DOUBTS = 2
 #: Batches whose times are remembered.
 _BATCHES = 15
-#: What costs less than this part of the time more than it saves is used all the same.
+#: Constraints that cost less than this part of the time more than they save are used nevertheless.
 _LITTLE = 0.02
 
 
@@ -72,7 +69,7 @@ def cost_of(plain: Rate, own: Rate) -> float:
     return max(0.0, 1.0 - plain.seconds / own.seconds)
 
 
-class Look:
+class CostProbe:
     """Whether constraints would be worth their time, for a join that does not use them now."""
 
     def __init__(self, held: Stores, watch: Watch, worth: float) -> None:
@@ -80,7 +77,7 @@ class Look:
         self._frame = held.frame
         self.plain, self.own = Rate(), Rate()
         self.is_on = False
-        #: Events in all; those at which a look began or may begin; looks in vain.
+        #: Events in all; those at which a sample began or may begin; samples that found nothing.
         self.events = self._turn = self.vain = 0
         #: Results since then, events of it after which it is judged next, and arrivals at that time.
         self._results = self._judged = 0
@@ -93,72 +90,70 @@ class Look:
     # ---- beside the plain join ----
 
     def passes_over(self, came: Sequence[int]) -> bool:
-        """Whether events of each input are not to be looked at, which are counted then."""
+        """Whether these events aren't sampled; then they are counted."""
         if self.is_on or self.events + sum(came) >= self._turn:
             return False
         self.events += sum(came)
-        self._held.stores[:, stores.ARRIVALS] += came
+        self._held.stores["arrivals"] += came
         return True
 
     def observe(
         self, rows: Sequence[Rows], bound: int, results: int, counts: Sequence[int]
     ) -> bool:
-        """See events that have been joined elsewhere, with so many results; `counts`: what is held
-        there of each input. Whether it is worth using constraints."""
+        """Sample events that were joined elsewhere, with so many results. `counts`: the rows that are held
+        there of each input. Whether constraints are worth using."""
         self.events += sum(map(len, rows))
         if not self.is_on:
             self._begin()
         started = thread_time()
-        for feed, own in zip(self._held.feeds, rows, strict=True):
-            feed[frames.FEED_ROWS_AT], feed[frames.FEED_ROWS] = address(own), len(own)
-            feed[frames.FEED_ROW] = 0
-        look(self._frame)
+        self._held.feed(rows)
+        sample(self._frame)
         pass_time(self._frame, bound)
         self._held.tidy()
-        self._watch.look(thread_time() - started)
+        self._watch.sample(thread_time() - started)
         self._results += results
         return self._judge(counts)
 
     def _begin(self) -> None:
         self.is_on, self._turn = True, self.events
         self._results, self._judged = 0, LEAST
-        self._kept = self._held.stores[:, stores.ARRIVALS].copy()
-        self._watch.begin_look(_ONE_IN)
+        self._kept = self._held.stores["arrivals"].copy()
+        self._watch.begin_sample(_ONE_IN)
 
     def _judge(self, counts: Sequence[int]) -> bool:
-        looked = self.events - self._turn
-        if looked < self._judged:
+        sampled = self.events - self._turn
+        if sampled < self._judged:
             return False
-        self._judged = looked + max(LEAST, looked // 8)
+        self._judged = sampled + max(LEAST, sampled // 8)
         if self._estimate(counts) >= self._worth * SUPPOSED:
             return True
-        one_in = int(self._frame[frames.LOOKING])
-        if one_in < _ONE_IN_MANY and self._held.stores[:, stores.COUNT].sum() > _MANY:
-            self._watch.look_at(2 * one_in)
+        one_in = self._frame.sampling
+        if one_in < _ONE_IN_MANY and self._held.stores["count"].sum() > _MANY:
+            self._watch.sample_one_in(2 * one_in)
         windows = _WINDOWS if self._watch.is_proving() else _WINDOWS_IN_VAIN
-        if looked > max(LONGEST, windows * sum(counts)) or not self._watch.is_looking():
+        if sampled > max(LONGEST, windows * sum(counts)) or not self._watch.is_looking():
             self.end()
-            self.pause(looked)
+            self.pause(sampled)
             self._watch.drop_tables()
         return False
 
     def _estimate(self, counts: Sequence[int]) -> float:
         """The part of memory that would be saved: by constraints and by rows that are refused, as
         seen, and by rows that leave after their only result."""
-        all_ = self._held.bytes_and_time(self._held.stores[:, stores.CAME])
-        seen = float(self._frame[frames.LEFT_EARLY]) / all_ if all_ else 0.0
-        widths = self._held.stores[:, stores.STRIDE]
+        all_ = self._held.bytes_and_time(self._held.stores["accepted"])
+        seen = float(self._frame.saved) / all_ if all_ else 0.0
+        widths = self._held.slot_bytes
         total = float((widths * np.array(counts)).sum())
-        arrived = self._held.stores[:, stores.ARRIVALS] - self._kept
+        arrived = self._held.stores["arrivals"] - self._kept
         done = 0.0
         for number in self._watch.covering():
             share = float(widths[number]) * counts[number] / total if total else 0.0
             done += share * min(1.0, self._results / max(1, int(arrived[number])))
         return seen + done
 
-    def pause(self, looked: int) -> None:
-        """Do not look for a while: the longer the more often that was in vain."""
-        self._turn = self.events + (_PAUSE * looked << min(self.vain, _DOUBLED))
+    def pause(self, sampled: int) -> None:
+        """Don't sample for a while: the longer the more often samples found nothing."""
+        self._turn = self.events + (_PAUSE * sampled << min(self.vain, _DOUBLED))
         self.vain += 1
 
     def return_to_plain(self, rows: int) -> None:
@@ -167,12 +162,12 @@ class Look:
         self.pause(max(LONGEST, rows))
 
     def end(self) -> None:
-        """Forget what was looked at."""
+        """End the sample, and forget its rows."""
         self.is_on = False
-        self._watch.end_look()
+        self._watch.end_sample()
         for number in range(len(self._held.stores)):
             self._held.forget(number)
-        self._frame[frames.NOW] = -(2**63)
+        self._frame.now = -(2**63)
 
     # ---- with constraints ----
 
@@ -201,12 +196,12 @@ class Look:
     def _plain_rows(self) -> float:
         """The rows that the plain join would hold now: those of the windows that WHERE keeps."""
         held = self._held.stores
-        arrived = held[:, stores.ARRIVALS] - self._kept
-        kept = np.minimum(1.0, held[:, stores.CAME] / np.maximum(1, arrived))
-        self._frame[frames.LEFT_EARLY] = 0
-        self._kept = held[:, stores.ARRIVALS].copy()
-        held[:, stores.CAME] = 0
-        rows = [self._watch.paces.held(number, store) for number, store in enumerate(held)]
+        arrived = held["arrivals"] - self._kept
+        kept = np.minimum(1.0, held["accepted"] / np.maximum(1, arrived))
+        self._frame.saved = 0
+        self._kept = held["arrivals"].copy()
+        held["accepted"] = 0
+        rows = np.array([self._watch.paces.held(n, store) for n, store in enumerate(held)])
         return float((rows * kept).sum())
 
     # ---- state ----

@@ -2,7 +2,7 @@
 
 In monitored mode one row in a hundred stays although it seems useless. A result that needs such a row
 would be lost but for that, so it stands for a hundred: those that were lost. Each counts against the
-reason for which the row would have been dropped (`operators/constraint_join/kernels/eviction.py`). If the estimate is more than the
+reason for which the row would have been dropped (`kernels/eviction.py`). If the estimate is more than the
 part of all results that may be lost (`Watching.loss`), the reasons that lose the most are given up.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from braid.algebra.constraints import Watching
-from braid.jit.runtime import address
-from braid.operators.constraint_join.kernels import frame as frames
+from braid.jit import records
+from braid.operators.constraint_join.kernels.records import Frame
 from braid.operators.core.values import Words
 
 #: Results of sampled rows that there must be before anything is given up: one is an accident.
@@ -49,10 +49,10 @@ class Lossy:
         )
 
 
-class Loss:
+class LossEstimate:
     """What a join has lost, by reason, and the reasons that it has given up."""
 
-    def __init__(self, frame: Words, reasons: int, watching: Watching) -> None:
+    def __init__(self, frame: Frame, reasons: int, watching: Watching) -> None:
         self._frame, self._allowed = frame, watching.loss
         self._sample = round(1024 * watching.sample)
         #: Results of sampled rows by reason, and which reasons are not used any more.
@@ -60,17 +60,17 @@ class Loss:
         self.given_up = np.zeros(reasons, np.bool_)
         #: The same at the begin of the span before this one, and of this one; all results then.
         self._since: Words = np.zeros((2, reasons + 1), np.int64)
-        frame[frames.LOST_BY_AT] = address(self.by)
+        frame.lost_by = records.Words.at(self.by)
 
     def estimate(self, found: int | None = None) -> int:
         """Results that were lost, of which so many were found by rows that were sampled."""
-        found = int(self._frame[frames.LOST]) if found is None else found
+        found = self._frame.lost if found is None else found
         return found * (1024 - self._sample) // max(self._sample, 1)
 
     @property
     def results(self) -> int:
         """Results that there are, as far as constraints were used, with those that were lost."""
-        return int(self._frame[frames.RESULTS]) + self.estimate()
+        return self._frame.results + self.estimate()
 
     def judge(self) -> list[int]:
         """The reasons that are to be given up now."""
@@ -81,9 +81,9 @@ class Loss:
             self._turn()
             return []
         lately = np.where(self.given_up, 0, self.by - self._since[0, :-1])
-        results = int(self._frame[frames.RESULTS] - self._since[0, -1])
+        results = int(self._frame.results - self._since[0, -1])
         # Those that need two sampled rows stand for more, but are no more evidence than others.
-        weight = max(1.0, float(self._frame[frames.LOST]) / max(1, int(self.by.sum())))
+        weight = max(1.0, self._frame.lost / max(1, int(self.by.sum())))
         chosen: list[int] = []
         for reason in np.argsort(-lately, kind="stable").tolist():
             found = int(lately.sum())
@@ -98,7 +98,7 @@ class Loss:
 
     def _turn(self) -> None:
         """Forget what is long past."""
-        results = int(self._frame[frames.RESULTS])
+        results = self._frame.results
         span = _SPANS * _ENOUGH * 1024 / (max(self._allowed, 1e-3) * max(self._sample, 1))
         if results - self._since[1, -1] >= span:
             self._since[0] = self._since[1]
@@ -110,12 +110,12 @@ class Loss:
     # ---- state ----
 
     def saved(self) -> Words:
-        results = self._frame[frames.RESULTS : frames.RESULTS + 1]
+        results = np.array([self._frame.results], np.int64)
         return np.concatenate([results, self.by, self.given_up, self._since.ravel()])
 
     def take(self, saved: Words) -> None:
         count = len(self.by)
-        self._frame[frames.RESULTS] = saved[0]
+        self._frame.results = saved[0]
         self.by[:] = saved[1 : 1 + count]
         self.given_up[:] = saved[1 + count : 1 + 2 * count]
         self._since[:] = saved[1 + 2 * count :].reshape(self._since.shape)

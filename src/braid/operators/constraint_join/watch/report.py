@@ -1,4 +1,4 @@
-"""What a join tells of a constraint that it watches."""
+"""What a join reports of a constraint that it watches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,19 @@ from braid.algebra.constraints import Constraint
 from braid.algebra.types import Kind, kind_of
 from braid.distribution.keys import split_channel
 from braid.errors import damaged
-from braid.operators.constraint_join.kernels import watch as kernel
+from braid.operators.constraint_join.fields import Records
+from braid.operators.constraint_join.kernels.records import (
+    ASCENDS,
+    BROKEN,
+    CLUSTERS,
+    DESCENDS,
+    WAITS,
+    Watch,
+)
+from braid.operators.constraint_join.kernels.watch import ENDLESS
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.core import checks
-from braid.operators.core.columns import Rows, array_of
+from braid.operators.core.columns import array_of
 from braid.operators.core.values import Values, Words
 from braid.operators.join.probe_orders import Key, Lookup
 
@@ -25,10 +34,10 @@ from braid.operators.join.probe_orders import Key, Lookup
 _HISTORY = 32
 
 _NAMES = {
-    kernel.WAITS: "references",
-    kernel.ASCENDS: "ascending",
-    kernel.DESCENDS: "descending",
-    kernel.CLUSTERS: "clustered",
+    WAITS: "references",
+    ASCENDS: "ascending",
+    DESCENDS: "descending",
+    CLUSTERS: "clustered",
 }
 
 
@@ -67,7 +76,7 @@ class Broken:
         distance: int | None,
     ) -> Broken:
         """By an event of a stream: its number, when it came, its values by attribute. A shard sees
-        parts of streams; what is told is said of the streams."""
+        parts of streams; the report is about the streams."""
         target = constraint.target and split_channel(constraint.target)[0]
         declared = replace(constraint, stream=split_channel(constraint.stream)[0], target=target)
         names, shown = ", ".join(values), ", ".join(values.values())
@@ -111,7 +120,7 @@ class Found:
 
     def note(self, now: int, k: int) -> None:
         """Remember k if it has changed; one without end is None."""
-        shown = None if k >= kernel.ENDLESS else k
+        shown = None if k >= ENDLESS else k
         if (self.history[-1][1] if self.history else None) != shown:
             self.history = [*self.history[1 - _HISTORY :], (now, shown)]
 
@@ -136,23 +145,26 @@ def take_history(found: Sequence[Found], saved: Words) -> None:
         found[number].history.append((now, None if k < 0 else k))
 
 
-#: What a watch is of does not change while it runs.
-_FIXED = [kernel.KIND, kernel.INPUT, kernel.COLUMN, kernel.EXAMPLE]
+#: Fields of a watch that don't change while it runs.
+_FIXED = ["kind", "input", "column", "example"]
 
 
-def check_watches(saved: Rows, own: Rows) -> None:
-    """Watches that were saved are of the same kinds, inputs and columns as those that are here."""
-    checks.sized(saved, len(own), "watches")
-    if (saved[:, _FIXED] != own[:, _FIXED]).any():
+def saved_watches(saved: Words, own: Records) -> Records:
+    """Watches that were saved, checked: they have the kinds, inputs and columns of those here."""
+    words = checks.table({"watches": saved}, "watches", Watch.stride // 8)
+    checks.sized(words, len(own), "watches")
+    watches: Records = np.ascontiguousarray(words).view(Watch.dtype)[:, 0]
+    if (watches[_FIXED] != own[_FIXED]).any():
         raise damaged("a watch is of something else")
-    checks.within(saved[:, kernel.TIMED], 0, 2, "watches")
-    checks.within(saved[:, kernel.DECLARED], 0, 3, "watches")
-    checks.within(saved[:, kernel.ROOM], 0, 1 << 32, "tables of watches")
-    if (saved[:, kernel.ROOM] & (saved[:, kernel.ROOM] - 1)).any():
+    checks.within(watches["timed"], 0, 2, "watches")
+    checks.within(watches["declared"], 0, 3, "watches")
+    checks.within(watches["room"], 0, 1 << 32, "tables of watches")
+    if (watches["room"] & (watches["room"] - 1)).any():
         raise damaged("the table of a watch has another size")
-    checks.within(saved[:, kernel.ENTRIES], 0, 1 << 32, "entries of watches")
-    if (saved[:, kernel.ENTRIES] > saved[:, kernel.ROOM]).any():
+    checks.within(watches["entries"], 0, 1 << 32, "entries of watches")
+    if (watches["entries"] > watches["room"]).any():
         raise damaged("the table of a watch has more entries than rows")
+    return watches
 
 
 def shown_value(word: int, type_: pa.DataType, values: Values) -> str:
@@ -175,12 +187,12 @@ def reason_in_words(
     lookups: Sequence[Lookup],
     reason: int,
 ) -> str:
-    """Why rows of a join were dropped (`operators/constraint_join/kernels/eviction.py`): what was believed to hold. `what`: of each
+    """Why rows of a join were dropped (`kernels/eviction.py`): what was believed to hold. `what`: of each
     watch its kind, its input, and the column or the input that waits."""
     names = [split_channel(str(s or n))[0] for n, (s, _) in enumerate(spec.names)]
     if reason < len(what):
         kind, input_, other = what[reason]
-        if kind == kernel.WAITS:
+        if kind == WAITS:
             return f"{names[other]} {_NAMES[kind]} {names[input_]}"
         return f"{names[input_]} ({spec.inputs[input_].layout.names[other]}) {_NAMES[kind]}"
     reason -= len(what)
@@ -192,35 +204,35 @@ def reason_in_words(
 
 
 def shown_watch(
-    watch: Words, found: Found, input_: int, about: str | int, measured: Measured
+    watch: Any, found: Found, input_: int, about: str | int, measured: Measured
 ) -> dict[str, Any] | None:
     """A constraint as `explain` and statistics show it; None if there is nothing to say.
 
     `input`: whose events it is about; `waiting`: the input whose rows wait for them, or `column`.
     """
-    k, gone = int(watch[kernel.K]), int(watch[kernel.GONE])
-    if k >= kernel.ENDLESS and not (gone or found.history or measured.refused or found.declared):
+    k, gone = int(watch["k"]), int(watch["evicted"])
+    if k >= ENDLESS and not (gone or found.history or measured.refused or found.declared):
         return None
-    waits = watch[kernel.KIND] == kernel.WAITS
+    waits = watch["kind"] == WAITS
     shown: dict[str, Any] = {
-        "kind": _NAMES[int(watch[kernel.KIND])],
+        "kind": _NAMES[int(watch["kind"])],
         "input": input_,
         "waiting" if waits else "column": about,
-        "k": None if k >= kernel.ENDLESS else k,
-        "unit": "time" if watch[kernel.TIMED] else "rows",
+        "k": None if k >= ENDLESS else k,
+        "unit": "time" if watch["timed"] else "rows",
         "history": [list(entry) for entry in found.history],
         "rows": gone,
         "bytes": gone * measured.width,
         "saved": round(measured.saved, 4),
         "cost": round(measured.cost, 4),
         "refused": measured.refused,
-        "increases": int(watch[kernel.BROKEN]),
+        "increases": int(watch["breaks"]),
     }
     if found.declared is not None:
         shown["declared"] = found.declared
-        if watch[kernel.DECLARED] == 2:
+        if watch["declared"] == BROKEN:
             shown["broken"] = {
-                "event": int(watch[kernel.BREAKER]),
-                "at": int(watch[kernel.BROKEN_AT]),
+                "event": int(watch["breaker"]),
+                "at": int(watch["broken_at"]),
             }
     return shown

@@ -1,4 +1,4 @@
-"""Whether rows of an input are in one result at most: then they can leave after it."""
+"""Judges whether rows of an input have one result at most: then they can leave after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from braid.algebra.constraints import ConstraintMode
-from braid.operators.constraint_join.kernels import store as stores
+from braid.operators.constraint_join.kernels.records import CONFIRMED, COUNTED, UNCOUNTED
 
 #: Results of rows of an input after which it is judged whether each has one at most.
 _JUDGED = {ConstraintMode.EXACT: 64, ConstraintMode.MONITORED: 1000}
@@ -33,33 +33,34 @@ class OneResult:
         for words in (self._uncounted, self._vain, self._counted):
             words[:] = 0
 
-    def judge(self, number: int, store: Any, *, resting: bool) -> None:
-        if store[stores.COVERS] == 0:
-            if store[stores.ARRIVALS] < self._uncounted[number]:
+    def judge(self, number: int, store: Any, *, paused: bool) -> None:
+        if store["one_result"] == UNCOUNTED:
+            if store["arrivals"] < self._uncounted[number]:
                 return
-            store[stores.COVERS] = stores.WATCHED
-            self._counted[number] = store[stores.ARRIVALS]
-        first, again = int(store[stores.FIRST]), int(store[stores.AGAIN])
+            store["one_result"] = COUNTED
+            self._counted[number] = store["arrivals"]
+        first, again = int(store["first_results"]), int(store["further_results"])
         enough = _JUDGED[self._mode]
         if self._vain[number]:
             # Rows whose results were not counted for a while seem to have had none, and what has
             # come since may take its time to be in a second one.
-            enough = max(enough, 4 * isqrt(store[stores.COUNT]))
-            if store[stores.ARRIVALS] - self._counted[number] < 2 * store[stores.COUNT]:
+            enough = max(enough, 4 * isqrt(store["count"]))
+            if store["arrivals"] - self._counted[number] < 2 * store["count"]:
                 return
-        if first + again < enough or resting:
+        if first + again < enough or paused:
             return
-        if self._mode is ConstraintMode.MONITORED and store[stores.COVERS] != stores.DONE_WITH:
+        if self._mode is ConstraintMode.MONITORED and store["one_result"] != CONFIRMED:
             # A second result may come at the end of a window: it is to be seen that none does.
-            long = min(2 * int(store[stores.COUNT]), _LONG)
-            if store[stores.ARRIVALS] - self._counted[number] < long:
+            long = min(2 * int(store["count"]), _LONG)
+            if store["arrivals"] - self._counted[number] < long:
                 return
         often = _OFTEN if self._mode is ConstraintMode.EXACT else 0
         if 100 * again <= often * first:
-            store[stores.COVERS] = stores.DONE_WITH
-            store[stores.FIRST], store[stores.AGAIN] = first // 2, again // 2
+            store["one_result"] = CONFIRMED
+            store["first_results"], store["further_results"] = first // 2, again // 2
         else:
             wait = _UNCOUNTED << min(int(self._vain[number]), _LONGEST_UNCOUNTED)
             self._vain[number] += 1
-            self._uncounted[number] = store[stores.ARRIVALS] + wait
-            store[[stores.COVERS, stores.FIRST, stores.AGAIN]] = 0
+            self._uncounted[number] = store["arrivals"] + wait
+            store["one_result"] = UNCOUNTED
+            store["first_results"] = store["further_results"] = 0

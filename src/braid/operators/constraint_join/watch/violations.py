@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from braid.algebra.constraints import Constraint, ConstraintKind
-from braid.operators.constraint_join.kernels import store as stores
-from braid.operators.constraint_join.kernels import watch as kernel
+from braid.operators.constraint_join.fields import Records
+from braid.operators.constraint_join.kernels.records import (
+    ASCENDS,
+    BROKEN,
+    CLUSTERS,
+    DECLARED,
+    DESCENDS,
+    WAITS,
+)
+from braid.operators.constraint_join.kernels.watch import ENDLESS
 from braid.operators.constraint_join.probes import ProbedStores
 from braid.operators.constraint_join.spec import ConstraintJoinSpec
 from braid.operators.constraint_join.watch.report import Broken, Found, shown_value
@@ -16,14 +25,14 @@ from braid.operators.core.values import Values, Words
 from braid.operators.join.probe_orders import Key
 
 _KINDS = {
-    ConstraintKind.ASCENDING: kernel.ASCENDS,
-    ConstraintKind.DESCENDING: kernel.DESCENDS,
-    ConstraintKind.CLUSTERED: kernel.CLUSTERS,
+    ConstraintKind.ASCENDING: ASCENDS,
+    ConstraintKind.DESCENDING: DESCENDS,
+    ConstraintKind.CLUSTERED: CLUSTERS,
 }
 
 
 class Breaks:
-    """What has been broken of what was declared, and what of that has been told.
+    """The declared constraints that are broken, and which of these were reported.
 
     `what`: of each watch its kind, its input, and the column or the input that waits.
     """
@@ -31,9 +40,9 @@ class Breaks:
     def __init__(
         self,
         spec: ConstraintJoinSpec,
-        held: ProbedStores,
+        held: ProbedStores[Any],
         keys: Sequence[Key],
-        watches: Words,
+        watches: Records,
         found: Sequence[Found],
     ) -> None:
         self._spec, self._held, self._keys = spec, held, keys
@@ -41,7 +50,7 @@ class Breaks:
         self.keyed = [c for c in spec.declared if c.kind is ConstraintKind.KEY]
         #: Declared keys that are broken: the index that found it.
         self.keys: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def names_of(self, index: int) -> tuple[str | None, set[str | None]]:
         """The stream that is looked up by an index, and the attributes of its key."""
@@ -67,7 +76,7 @@ class Breaks:
         """Whether a declared constraint is about what a watch looks at: its kind, its input, and the
         column or the input that waits."""
         names = self._spec.names
-        if kind == kernel.WAITS:
+        if kind == WAITS:
             if constraint.kind is not ConstraintKind.REFERENCES:
                 return False
             if (constraint.stream, constraint.target) != (names[other][0], names[input_][0]):
@@ -88,12 +97,12 @@ class Breaks:
         return constraint.attributes == (self.attribute(input_, other),)
 
     def note_keys(self) -> bool:
-        """Take note of keys of which two rows have been seen; whether there is a new one."""
+        """Note the declared keys that two rows have; whether there is a new one."""
         new = False
         for constraint in self.keyed:
             for index in self._indexes_of(constraint):
                 known = constraint.name in self.keys
-                if not known and self._held.indexes[index, stores.EQUALS]:
+                if not known and self._held.indexes["duplicates"][index]:
                     self.keys[constraint.name] = index
                     new = True
         return new
@@ -115,14 +124,14 @@ class Breaks:
     def give_up(self, broken: Broken) -> bool:
         """Do not use a constraint that was seen to be broken at its streams; whether a key is none
         because of it."""
-        self._told.add(broken.constraint)
+        self._reported.add(broken.constraint)
         for number, found in enumerate(self._found):
             watch = self._watches[number]
-            if found.name == broken.constraint and watch[kernel.DECLARED] == 1:
-                watch[[kernel.DECLARED, kernel.COUNTED]] = 2, 0
-                watch[kernel.K] = kernel.ENDLESS
-                watch[kernel.BROKEN] = max(watch[kernel.BROKEN], 1)
-                watch[[kernel.BREAKER, kernel.BROKEN_AT]] = broken.event, broken.at
+            if found.name == broken.constraint and watch["declared"] == DECLARED:
+                watch["declared"], watch["counted"] = BROKEN, 0
+                watch["k"] = ENDLESS
+                watch["breaks"] = max(watch["breaks"], 1)
+                watch["breaker"], watch["broken_at"] = broken.event, broken.at
         for constraint in self.keyed:
             indexes = self._indexes_of(constraint)
             if (
@@ -131,38 +140,31 @@ class Breaks:
                 and constraint.name not in self.keys
             ):
                 self.keys[constraint.name] = indexes[0]
-                if not self._held.indexes[indexes[0], stores.EQUALS]:
-                    self._held.indexes[indexes[0], stores.EQUAL_AT] = broken.at
+                if not self._held.indexes["duplicates"][indexes[0]]:
+                    self._held.indexes["duplicate_time"][indexes[0]] = broken.at
                 return True
         return False
 
     def news(self, values: Values) -> list[Broken]:
-        """What is broken and has not been told yet."""
+        """The broken constraints that were not reported yet."""
         found = [
             self._of_watch(number, values)
-            for number in np.flatnonzero(self._watches[:, kernel.DECLARED] == 2).tolist()
-            if self._found[number].name not in self._told
-            # How long rows wait is overestimated by events of their own instant: that is told by
-            # whoever watches the streams.
-            if self._watches[number, kernel.KIND] != kernel.WAITS
+            for number in np.flatnonzero(self._watches["declared"] == BROKEN).tolist()
+            if self._found[number].name not in self._reported
+            # How long rows wait is overestimated by events of their own instant: the watch at the streams
+            # (`declared_logic.py`) reports that.
+            if self._watches["kind"][number] != WAITS
         ]
         for constraint in self.keyed:
-            if constraint.name in self.keys and constraint.name not in self._told:
+            if constraint.name in self.keys and constraint.name not in self._reported:
                 found.append(self._of_key(constraint, values))
-        self._told |= {broken.constraint for broken in found}
+        self._reported |= {broken.constraint for broken in found}
         return found
 
     def _of_watch(self, number: int, values: Values) -> Broken:
         watch, found = self._watches[number], self._found[number]
         event, at, value, distance, column, input_ = watch[
-            [
-                kernel.BREAKER,
-                kernel.BROKEN_AT,
-                kernel.BROKEN_VALUE,
-                kernel.BROKEN_BY,
-                kernel.EXAMPLE,
-                kernel.INPUT,
-            ]
+            ["breaker", "broken_at", "broken_value", "broken_by", "example", "input"]
         ].tolist()
         stream, name = str(self._spec.names[input_][0]), str(self.attribute(input_, column))
         shown = {name: self._shown(input_, column, value, values)}
@@ -177,8 +179,8 @@ class Breaks:
         assert lookup is not None
         number, keys = lookup
         column = self._keys[keys[0]].columns[number][0]
-        words = [stores.EQUAL_NUMBER, stores.EQUAL_AT, stores.EQUAL_VALUE]
-        event, at, value = self._held.indexes[index, words].tolist()
+        words = ["duplicate_number", "duplicate_time", "duplicate_value"]
+        event, at, value = self._held.indexes[index][words].tolist()
         shown = {str(self.attribute(number, column)): self._shown(number, column, value, values)}
         return Broken.of(constraint, constraint.stream, (event, at), shown, None)
 
@@ -191,10 +193,10 @@ class Breaks:
         return np.array([self.keys.get(c.name, -1) for c in self.keyed], np.int64)
 
     def take(self, saved: Words) -> None:
-        """What was broken has been told; what has been declared since then is not in it."""
+        """Broken constraints were reported. Constraints that were declared since then aren't in it."""
         for constraint, index in zip(self.keyed, saved.tolist(), strict=False):
             if index >= 0:
                 self.keys[constraint.name] = index
-        watched = self._watches[:, kernel.DECLARED] == 2
-        told = {str(self._found[number].name) for number in np.flatnonzero(watched).tolist()}
-        self._told = told | set(self.keys)
+        watched = self._watches["declared"] == BROKEN
+        reported = {str(self._found[number].name) for number in np.flatnonzero(watched).tolist()}
+        self._reported = reported | set(self.keys)

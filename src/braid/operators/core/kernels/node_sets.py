@@ -21,10 +21,7 @@ from numba.extending import intrinsic
 
 from braid.jit.memory import release, resized
 from braid.jit.records import Record, Words, i64, record
-from braid.jit.runtime import COMPILED, kernel, load_int, load_narrow, store_int
-
-#: Nodes are words of 32 bits.
-load_half = load_narrow
+from braid.jit.runtime import COMPILED, kernel
 
 BITS, ALL = -1, -2
 
@@ -60,13 +57,9 @@ class Pool(Record):
     used: i64
 
 
-#: The words of cells and pools, for those that know them by their addresses.
-WEIGHT, KIND, SET, NEXT = map(Cell.word, Cell.fields)
-HELD, USED, POOL = Pool.word("held"), Pool.word("used"), Pool.stride // 8
-
 OF_BITS = 6
 _OF_CELL = 2
-_SET_OFFSET = 8 * SET
+_SET_WORD = Cell.word("set")
 _LEAST_CHUNK = 1024
 
 
@@ -104,110 +97,112 @@ def _class_of(count: int) -> int:
 
 
 @kernel()
-def take_block(pool: int, class_: int, words: int) -> int:
+def take_block(pool: Pool, class_: int, words: int) -> Words:
     """A block; `words` is how long bits are."""
     size = words if class_ == OF_BITS else np.int64(1) << np.int64(class_)
-    Pool(pool).used += size
-    free = Pool(pool).free[class_]
-    if free != 0:
-        Pool(pool).free[class_] = load_int(free, 0)
-        return free
-    if Pool(pool).left < size:
-        room = max(_LEAST_CHUNK, Pool(pool).held // 4, size) + 1
-        chunk = resized(0, room)
-        store_int(chunk, 0, Pool(pool).chunk.address)
-        Pool(pool).chunk = Words(chunk)
-        Pool(pool).next_word = Words(chunk + 8)
-        Pool(pool).left = room - 1
-        Pool(pool).held += room
-    block = Pool(pool).next_word.address
-    Pool(pool).next_word = Words(block + 8 * size)
-    Pool(pool).left -= size
+    pool.used += size
+    block = Words(pool.free[class_])
+    if block.address != 0:
+        pool.free[class_] = block[0]
+        return block
+    if pool.left < size:
+        room = max(_LEAST_CHUNK, pool.held // 4, size) + 1
+        chunk = Words(resized(0, room))
+        chunk[0] = pool.chunk.address
+        pool.chunk = chunk
+        pool.next_word = chunk.after(1)
+        pool.left = room - 1
+        pool.held += room
+    block = pool.next_word
+    pool.next_word = block.after(size)
+    pool.left -= size
     return block
 
 
 @kernel()
-def give_block(pool: int, block: int, class_: int, words: int) -> None:
+def give_block(pool: Pool, block: Words, class_: int, words: int) -> None:
     size = words if class_ == OF_BITS else np.int64(1) << np.int64(class_)
-    Pool(pool).used -= size
-    store_int(block, 0, Pool(pool).free[class_])
-    Pool(pool).free[class_] = block
+    pool.used -= size
+    block[0] = pool.free[class_]
+    pool.free[class_] = block.address
 
 
 @kernel()
-def empty_pool(pool: int) -> None:
+def empty_pool(pool: Pool) -> None:
     """Give all chunks back."""
-    chunk = Pool(pool).chunk.address
-    while chunk != 0:
-        before = load_int(chunk, 0)
+    chunk = pool.chunk
+    while chunk.address != 0:
+        before = Words(chunk[0])
         release(chunk)
         chunk = before
-    for word in range(POOL):
-        store_int(pool, word, 0)
+    pool.chunk, pool.next_word = Words(0), Words(0)
+    pool.left, pool.held, pool.used = 0, 0, 0
+    for class_ in range(OF_BITS + 1):
+        pool.free[class_] = 0
 
 
 # ---- sets anywhere ----
 
 
 @kernel()
-def clear_bits(at: int, words: int) -> None:
+def clear_bits(at: Words, words: int) -> None:
     for word in range(words):
-        store_int(at, word, 0)
+        at[word] = 0
 
 
 @kernel()
-def set_bit(at: int, node: int) -> None:
-    store_int(at, node >> 6, load_int(at, node >> 6) | (np.int64(1) << np.int64(node & 63)))
+def set_bit(at: Words, node: int) -> None:
+    at[node >> 6] |= np.int64(1) << np.int64(node & 63)
 
 
 @kernel()
-def has_bit(at: int, node: int) -> bool:
-    return ((load_int(at, node >> 6) >> np.int64(node & 63)) & 1) != 0
+def has_bit(at: Words, node: int) -> bool:
+    return ((at[node >> 6] >> np.int64(node & 63)) & 1) != 0
 
 
 @kernel()
-def sort_list(at: int, count: int) -> None:
+def sort_list(at: Words, count: int) -> None:
     """Put a short list in order."""
     for k in range(1, count):
-        node = load_int(at, k)
+        node = at[k]
         j = k - 1
-        while j >= 0 and load_int(at, j) > node:
-            store_int(at, j + 1, load_int(at, j))
+        while j >= 0 and at[j] > node:
+            at[j + 1] = at[j]
             j -= 1
-        store_int(at, j + 1, node)
+        at[j + 1] = node
 
 
 @kernel()
-def meet(kind: int, at: int, other_kind: int, other: int, out: int, words: int) -> int:
+def meet(kind: int, at: Words, other_kind: int, other: Words, out: Words, words: int) -> int:
     """The nodes that are in both sets, neither of which is ALL, written to `out`: the kind of it,
     0 if there is none."""
     if kind == BITS and other_kind == BITS:
         some = np.int64(0)
         for word in range(words):
-            both = load_int(at, word) & load_int(other, word)
-            store_int(out, word, both)
+            both = at[word] & other[word]
+            out[word] = both
             some |= both
         return np.int64(BITS) if some != 0 else np.int64(0)
     count = np.int64(0)
     if kind == BITS:
         for k in range(other_kind):
-            node = load_int(other, k)
+            node = other[k]
             if has_bit(at, node):
-                store_int(out, count, node)
+                out[count] = node
                 count += 1
         return count
     if other_kind == BITS:
         for k in range(kind):
-            node = load_int(at, k)
+            node = at[k]
             if has_bit(other, node):
-                store_int(out, count, node)
+                out[count] = node
                 count += 1
         return count
     a, b = np.int64(0), np.int64(0)
     while a < kind and b < other_kind:
-        x, y = load_int(at, a), load_int(other, b)
+        x, y = at[a], other[b]
         if x == y:
-            store_int(out, count, x)
+            out[count] = x
             count += 1
         if x <= y:
             a += 1
@@ -217,30 +212,30 @@ def meet(kind: int, at: int, other_kind: int, other: int, out: int, words: int) 
 
 
 @kernel()
-def take_out(kind: int, at: int, other_kind: int, other: int, words: int) -> int:
+def take_out(kind: int, at: Words, other_kind: int, other: Words, words: int) -> int:
     """Remove from a set some of its nodes, found by `meet`: what kind it is then, 0 if empty."""
     if kind == ALL:
         return np.int64(0)
     if kind == BITS:
         if other_kind == BITS:
             for word in range(words):
-                store_int(at, word, load_int(at, word) & ~load_int(other, word))
+                at[word] &= ~other[word]
         else:
             for k in range(other_kind):
-                node = load_int(other, k)
+                node = other[k]
                 bit = np.int64(1) << np.int64(node & 63)
-                store_int(at, node >> 6, load_int(at, node >> 6) & ~bit)
+                at[node >> 6] &= ~bit
         for word in range(words):
-            if load_int(at, word) != 0:
+            if at[word] != 0:
                 return np.int64(BITS)
         return np.int64(0)
     kept, b = np.int64(0), np.int64(0)
     for a in range(kind):
-        node = load_int(at, a)
-        if b < other_kind and load_int(other, b) == node:
+        node = at[a]
+        if b < other_kind and other[b] == node:
             b += 1
         else:
-            store_int(at, kept, node)
+            at[kept] = node
             kept += 1
     return kept
 
@@ -249,137 +244,139 @@ def take_out(kind: int, at: int, other_kind: int, other: int, words: int) -> int
 
 
 @kernel()
-def set_of(cell: int, words: int) -> int:
+def set_of(cell: Cell, words: int) -> Words:
     """Where the set of a cell is."""
-    return cell + _SET_OFFSET if words == 1 else Cell(cell).set.address
+    return Words(cell).after(_SET_WORD) if words == 1 else cell.set
 
 
 @kernel()
-def new_cell(pool: int, words: int) -> int:
-    cell = take_block(pool, _OF_CELL, words)
-    Cell(cell).kind = 0
-    Cell(cell).next = Cell(0)
+def new_cell(pool: Pool, words: int) -> Cell:
+    cell = Cell(take_block(pool, _OF_CELL, words).address)
+    cell.kind = 0
+    cell.next = Cell(0)
     return cell
 
 
 @kernel()
-def give_cell(pool: int, cell: int, words: int) -> None:
-    give_block(pool, cell, _OF_CELL, words)
+def give_cell(pool: Pool, cell: Cell, words: int) -> None:
+    give_block(pool, Words(cell), _OF_CELL, words)
 
 
 @kernel()
-def give_set(pool: int, cell: int, kind: int, words: int) -> None:
+def give_set(pool: Pool, cell: Cell, kind: int, words: int) -> None:
     """Free the block of a cell's set, which was of this kind; the cell is empty then."""
     if words > 1 and kind != ALL and kind != 0:
         class_ = OF_BITS if kind == BITS else _class_of(kind)
-        give_block(pool, Cell(cell).set.address, class_, words)
-    Cell(cell).kind = 0
+        give_block(pool, cell.set, class_, words)
+    cell.kind = 0
 
 
 @kernel()
-def shrink_cell(pool: int, cell: int, other_kind: int, other: int, words: int) -> None:
+def shrink_cell(pool: Pool, cell: Cell, other_kind: int, other: Words, words: int) -> None:
     """Take nodes of a cell out of it."""
-    kind = Cell(cell).kind
+    kind = cell.kind
     left = take_out(kind, set_of(cell, words), other_kind, other, words)
     if left == 0:
         give_set(pool, cell, kind, words)
         return
     if left > 0 and words > 1 and _class_of(left) != _class_of(kind):
-        old = Cell(cell).set.address
+        old = cell.set
         new = take_block(pool, _class_of(left), words)
         for k in range(left):
-            store_int(new, k, load_int(old, k))
+            new[k] = old[k]
         give_block(pool, old, _class_of(kind), words)
-        Cell(cell).set = Words(new)
-    Cell(cell).kind = left
+        cell.set = new
+    cell.kind = left
 
 
 @kernel()
-def _as_bits(pool: int, cell: int, words: int) -> int:
+def _as_bits(pool: Pool, cell: Cell, words: int) -> Words:
     """Let the set of a cell be bits, which may have none set; where they are."""
-    kind = Cell(cell).kind
+    kind = cell.kind
     if kind == BITS:
         return set_of(cell, words)
-    Cell(cell).kind = BITS
+    cell.kind = BITS
     if words == 1:
-        Cell(cell).set = Words(0)
-        return cell + _SET_OFFSET
+        cell.set = Words(0)
+        return Words(cell).after(_SET_WORD)
     bits = take_block(pool, OF_BITS, words)
     clear_bits(bits, words)
     if kind > 0:
-        old = Cell(cell).set.address
+        old = cell.set
         for k in range(kind):
-            set_bit(bits, load_int(old, k))
+            set_bit(bits, old[k])
         give_block(pool, old, _class_of(kind), words)
-    Cell(cell).set = Words(bits)
+    cell.set = bits
     return bits
 
 
 @kernel()
-def extend_cell(pool: int, cell: int, other_kind: int, other: int, words: int, most: int) -> None:
+def extend_cell(
+    pool: Pool, cell: Cell, other_kind: int, other: Words, words: int, most: int
+) -> None:
     """Put more nodes into a cell, which has none of them; lists are no longer than `most`."""
-    kind = Cell(cell).kind
+    kind = cell.kind
     if other_kind == ALL:
-        Cell(cell).kind = ALL
+        cell.kind = ALL
         return
     if other_kind == BITS:
         bits = _as_bits(pool, cell, words)
         for word in range(words):
-            store_int(bits, word, load_int(bits, word) | load_int(other, word))
+            bits[word] |= other[word]
         return
     if kind == BITS or kind + other_kind > most:
         bits = _as_bits(pool, cell, words)
         for k in range(other_kind):
-            set_bit(bits, load_int(other, k))
+            set_bit(bits, other[k])
         return
     count = kind + other_kind
     new = take_block(pool, _class_of(count), words)
     a, b = np.int64(0), np.int64(0)
-    old = Cell(cell).set.address
+    old = cell.set
     for k in range(count):
-        if a < kind and (b == other_kind or load_int(old, a) < load_int(other, b)):
-            store_int(new, k, load_int(old, a))
+        if a < kind and (b == other_kind or old[a] < other[b]):
+            new[k] = old[a]
             a += 1
         else:
-            store_int(new, k, load_int(other, b))
+            new[k] = other[b]
             b += 1
     if kind > 0:
         give_block(pool, old, _class_of(kind), words)
-    Cell(cell).kind = count
-    Cell(cell).set = Words(new)
+    cell.kind = count
+    cell.set = new
 
 
 @kernel()
-def give_cells(pool: int, first: int, words: int) -> None:
+def give_cells(pool: Pool, first: Cell, words: int) -> None:
     """Free all sets and cells of a row but the first cell, which lies in the row."""
     cell = first
-    while cell != 0:
-        following = Cell(cell).next.address
-        give_set(pool, cell, Cell(cell).kind, words)
+    while cell.address != 0:
+        following = cell.next
+        give_set(pool, cell, cell.kind, words)
         if cell != first:
             give_cell(pool, cell, words)
         cell = following
-    Cell(first).next = Cell(0)
+    first.next = Cell(0)
 
 
 @kernel()
-def tidy_cells(pool: int, first: int, words: int) -> bool:
+def tidy_cells(pool: Pool, first: Cell, words: int) -> bool:
     """Drop the empty cells of a row; whether any is left."""
-    before, cell = first, Cell(first).next.address
-    while cell != 0:
-        following = Cell(cell).next.address
-        if Cell(cell).kind == 0:
-            Cell(before).next = Cell(following)
+    before, cell = first, first.next
+    while cell.address != 0:
+        following = cell.next
+        if cell.kind == 0:
+            before.next = following
             give_cell(pool, cell, words)
         else:
             before = cell
         cell = following
-    if Cell(first).kind != 0:
+    if first.kind != 0:
         return True
-    second = Cell(first).next.address
-    if second == 0:
+    second = first.next
+    if second.address == 0:
         return False
-    for word in range(4):
-        store_int(first, word, load_int(second, word))
+    first.weight, first.kind, first.set = second.weight, second.kind, second.set
+    first.next = second.next
     give_cell(pool, second, words)
     return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from braid.jit.expiry_heap import push_expiry
-from braid.jit.records import Words
 from braid.jit.ring import event_at, first_from
 from braid.jit.runtime import kernel
 from braid.operators.core.kernels.node_sets import (
@@ -44,7 +43,7 @@ def leaving_at(frame: WindowFrame, cover: Cover, cell: Cell, size: int) -> int:
     """Write the nodes that see an event through windows of this size to where deltas have their
     sets; the kind of the set."""
     words, out, kind = frame.set_words, frame.sets, cell.kind
-    nodes = Words(set_of(cell, words))
+    nodes = set_of(cell, words)
     if kind >= 0:
         sizes, count = cover.size_of, np.int64(0)
         for k in range(kind):
@@ -69,7 +68,7 @@ def leaving_at(frame: WindowFrame, cover: Cover, cell: Cell, size: int) -> int:
 def _next_size(frame: WindowFrame, cover: Cover, cell: Cell, size: int) -> int:
     """The smallest size above this one of the windows through which nodes see an event, or -1."""
     kind, least = cell.kind, np.int64(-1)
-    nodes = Words(set_of(cell, frame.set_words))
+    nodes = set_of(cell, frame.set_words)
     if kind >= 0:
         for k in range(kind):
             own = cover.size_of[nodes[k]]

@@ -119,7 +119,7 @@ def _carry(frame: Frame, depth: int, level: Level, cell: Cell) -> bool:
     words = frame.set_words
     kind, nodes, own = level.kind, level.nodes, cell.kind
     if own != ALL:
-        others = Words(set_of(cell, words))
+        others = set_of(cell, words)
         if kind == ALL:
             kind, nodes = own, others
         else:

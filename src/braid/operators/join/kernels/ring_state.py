@@ -119,7 +119,7 @@ def copy_ring(
         cells[slot, 0] = kind
         if kind == ALL or kind == 0:
             continue
-        count = copy_set(kind, Words(set_of(cell, size)), size, local, spare)
+        count = copy_set(kind, set_of(cell, size), size, local, spare)
         begin = slot * width if fixed else used
         if fixed or count > width:
             pack(spare, count, width)
@@ -195,7 +195,7 @@ def count_events(frame: WindowFrame, input_: int, counts: Words) -> None:
     for number in range(ring.oldest, ring.next):
         row = event_at(ring, number)
         cell, age = cell_of(ring, row), frame.now - row[1]
-        kind, nodes, first = cell.kind, Words(set_of(cell, size)), first_of(cover, age)
+        kind, nodes, first = cell.kind, set_of(cell, size), first_of(cover, age)
         if kind == 0 or first == cover.nodes:
             continue
         if first > 0:

@@ -204,7 +204,7 @@ def copy_cells(
             count, begin = np.int64(ALL), used
             if cell.kind != ALL:
                 own = sets.after(used)
-                count = copy_set(cell.kind, Words(set_of(cell, size)), size, local, own)
+                count = copy_set(cell.kind, set_of(cell, size), size, local, own)
                 if count > width:
                     pack(own, count, width)
                     count = np.int64(BITS)
@@ -294,5 +294,5 @@ def count_rows(frame: Frame, input_: int, counts: Words) -> None:
             continue
         cell = first_cell(store, row)
         while cell.address != 0:
-            count_set(frame, cell.kind, Words(set_of(cell, size)), counts)
+            count_set(frame, cell.kind, set_of(cell, size), counts)
             cell = cell.next

@@ -378,7 +378,7 @@ def _cell_of(pool: Pool, first: Cell, weight: int, words: int) -> Cell:
             return cell
         cell = cell.next
     if empty.address == 0:
-        empty = Cell(new_cell(pool, words))
+        empty = new_cell(pool, words)
         empty.next = first.next
         first.next = empty
     empty.weight = weight

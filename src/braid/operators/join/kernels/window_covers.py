@@ -124,7 +124,7 @@ def carry(frame: WindowFrame, depth: int, level: Level, cell: Cell, cover: Cover
     kind, nodes, own = level.kind, level.nodes, cell.kind
     out = frame.sets.after((depth + 2) * words)
     if own != ALL:
-        others = Words(set_of(cell, words))
+        others = set_of(cell, words)
         if kind == ALL:
             kind, nodes = own, others
         else:

@@ -205,7 +205,7 @@ def _leave_suspects(
             continue
         cell = cell_of(ring, row)
         kind, some = cell.kind, False
-        nodes = Words(set_of(cell, words))
+        nodes = set_of(cell, words)
         clear_bits(out, words)
         for place in range(first, last):
             node = cover.order[place]

@@ -30,7 +30,7 @@ import numpy as np
 
 from braid.jit.hashing import mix
 from braid.jit.records import Record, Words, i64, record
-from braid.jit.runtime import address, kernel, load_int, store_int
+from braid.jit.runtime import address, kernel
 from braid.operators.core.kernels.clauses import NULL_KEY
 
 #: Bits of a code that say what a bucket is of; without them it is a class.
@@ -80,9 +80,23 @@ class Atom(Record):
 HEADER = Bucket.word("values")
 FURTHER = Bucket.word("what")
 
-#: Indexes into `Store.numbers`: words of the pool in use, buckets, dead records, clauses,
-#: records, classes' probes and candidates and rows since they were last looked at.
-USED, BUCKETS, GARBAGE, LIVE, RECORDS, PROBES, CANDIDATES, ROWS = range(8)
+
+@record
+class Counts(Record):
+    """What the store counts."""
+
+    #: Words of the pool in use, and buckets.
+    used: i64
+    buckets: i64
+    #: Dead records, clauses, and records.
+    garbage: i64
+    live: i64
+    records: i64
+    #: Probes and candidates of classes, and rows, since the plan was last checked.
+    probes: i64
+    candidates: i64
+    rows: i64
+
 
 LOW = np.int64(0xFFFFFFFF)
 TAG = np.int64(0xFFFFFF)
@@ -96,29 +110,34 @@ class Store(NamedTuple):
     bits: np.ndarray
     position: np.ndarray
     sets: np.ndarray
-    numbers: np.ndarray
+    counts: np.ndarray
 
 
 class Places(NamedTuple):
-    """Where the words of a store are. Arrays handed to a function are counted, addresses not."""
+    """Where the words of a store are. Arrays handed to a function are counted, pointers not."""
 
-    pool: int
-    slots: int
+    pool: Words
+    slots: Words
     mask: int
-    bits: int
+    bits: Words
     bits_mask: int
-    numbers: int
+    counts: Counts
+
+
+@kernel()
+def bucket_at(pool: Words, offset: int) -> Bucket:
+    return Bucket(pool.after(offset).address)
 
 
 @kernel()
 def places_of(store: Store) -> Places:
     return Places(
-        address(store.pool),
-        address(store.slots),
+        Words(address(store.pool)),
+        Words(address(store.slots)),
         np.int64(store.slots.shape[0] - 1),
-        address(store.bits),
+        Words(address(store.bits)),
         np.int64(64 * store.bits.shape[0] - 1),
-        address(store.numbers),
+        Counts(address(store.counts)),
     )
 
 
@@ -166,29 +185,29 @@ def slot_word(offset: int, words: int, hash_: int) -> int:
 
 
 @kernel()
-def find_slot(places: Places, hash_: int, what: int, values: int) -> int:
+def find_slot(places: Places, hash_: int, what: int, values: Words) -> int:
     """The slot of a bucket, or -1 - the free slot where it belongs; `what` is code << 8 | width."""
     at = hash_ & places.mask
     tag = tag_of(hash_)
     width = what & 255
-    word = load_int(places.slots, at)
+    word = places.slots[at]
     while word != 0:
         if (word & TAG) == tag:
-            bucket = places.pool + 8 * (word >> 30)
-            same = load_int(bucket, 2) == what
+            bucket = bucket_at(places.pool, word >> 30)
+            same = bucket.what == what
             for k in range(width):
-                same = same and load_int(bucket, HEADER + k) == load_int(values, k)
+                same = same and bucket.values[k] == values[k]
             if same:
                 return at
         at = (at + 1) & places.mask
-        word = load_int(places.slots, at)
+        word = places.slots[at]
     return -1 - at
 
 
 @kernel()
-def set_bit(bits: int, mask: int, hash_: int) -> None:
+def set_bit(bits: Words, mask: int, hash_: int) -> None:
     bit = (hash_ >> 8) & mask
-    store_int(bits, bit >> 6, load_int(bits, bit >> 6) | (np.int64(1) << (bit & 63)))
+    bits[bit >> 6] |= np.int64(1) << (bit & 63)
 
 
 @kernel()
@@ -202,83 +221,89 @@ def _aligned(offset: int, words: int) -> int:
 
 @kernel()
 def room_in_bucket(
-    places: Places, hash_: int, what: int, values: int, words: int, wish: int, most: int, ahead: int
+    places: Places,
+    hash_: int,
+    what: int,
+    values: Words,
+    words: int,
+    wish: int,
+    most: int,
+    ahead: int,
 ) -> int:
     """Where records may be written; a new segment gets room for `wish` words, or for `most`, and
     `ahead` words of a new bucket are asked for when it is met."""
-    pool, numbers = places.pool, places.numbers
+    pool, counts = places.pool, places.counts
     slot = find_slot(places, hash_, what, values)
-    new = load_int(numbers, USED)
+    new = counts.used
     wish = max(min(wish, most), words)
     if slot < 0:
         start = HEADER + (what & 255)
         new = _aligned(new, start + wish)
-        store_int(pool, new, 0)
-        store_int(pool, new + 1, words | (wish << 32))
-        store_int(pool, new + 2, what)
+        bucket = bucket_at(pool, new)
+        bucket.next, bucket.extent, bucket.what = 0, words | (wish << 32), what
         for k in range(what & 255):
-            store_int(pool, new + HEADER + k, load_int(values, k))
-        store_int(places.slots, -1 - slot, slot_word(new, start + min(ahead, wish), hash_))
+            bucket.values[k] = values[k]
+        places.slots[-1 - slot] = slot_word(new, start + min(ahead, wish), hash_)
         set_bit(places.bits, places.bits_mask, hash_)
-        store_int(numbers, BUCKETS, load_int(numbers, BUCKETS) + 1)
-        store_int(numbers, USED, new + start + wish)
+        counts.buckets += 1
+        counts.used = new + start + wish
         return new + start
-    first = load_int(places.slots, slot) >> 30
-    segment, start = first, first + HEADER + (what & 255)
-    last = load_int(pool, first)
-    if last != 0:
-        segment, start = last, last + FURTHER
-    used, room = load_int(pool, segment + 1) & LOW, load_int(pool, segment + 1) >> 32
+    offset = places.slots[slot] >> 30
+    first = bucket_at(pool, offset)
+    segment, start = first, offset + HEADER + (what & 255)
+    if first.next != 0:
+        segment, start = bucket_at(pool, first.next), first.next + FURTHER
+    used, room = segment.extent & LOW, segment.extent >> 32
     if used + words <= room:
-        store_int(pool, segment + 1, load_int(pool, segment + 1) + words)
+        segment.extent += words
         return start + used
     # The newest further segment comes right after the first, so that it is the one to have room.
     wish = max(min(max(wish, room), np.int64(4096), most), wish)
-    store_int(pool, new, load_int(pool, first))
-    store_int(pool, new + 1, words | (wish << 32))
-    store_int(pool, first, new)
-    store_int(numbers, USED, new + FURTHER + wish)
+    further = bucket_at(pool, new)
+    further.next, further.extent = first.next, words | (wish << 32)
+    first.next = new
+    counts.used = new + FURTHER + wish
     return new + FURTHER
 
 
 @kernel()
 def refill_slots(old: np.ndarray, store: Store, columns: np.ndarray) -> None:
     """Enter all buckets of one table into a larger one; `columns` are those of the classes."""
-    places, pool = places_of(store), store.pool
+    places = places_of(store)
     for k in range(old.shape[0]):
         if old[k] == 0:
             continue
-        offset = old[k] >> 30
-        code, width = pool[offset + 2] >> 8, pool[offset + 2] & 255
+        bucket = bucket_at(places.pool, old[k] >> 30)
+        code, width = bucket.what >> 8, bucket.what & 255
         hash_ = np.int64(0)
         if code >= TREE:
-            hash_ = hash_of(code, pool[offset + HEADER])
+            hash_ = hash_of(code, bucket.values[0])
         else:
             for i in range(width):
-                hash_ += hash_of(columns[code, i], pool[offset + HEADER + i])
+                hash_ += hash_of(columns[code, i], bucket.values[i])
         at = hash_ & places.mask
-        while load_int(places.slots, at) != 0:
+        while places.slots[at] != 0:
             at = (at + 1) & places.mask
-        store_int(places.slots, at, old[k])
+        places.slots[at] = old[k]
         set_bit(places.bits, places.bits_mask, hash_)
 
 
 @kernel()
 def remove_clauses(store: Store, ids: np.ndarray) -> int:
     """Mark all records of clauses as dead; the index of an id that is not there, or -1."""
-    pool, position, numbers = store.pool, store.position, store.numbers
+    pool, position, counts = store.pool, store.position, Counts(address(store.counts))
     for k in range(ids.shape[0]):
         number = np.int64(ids[k])
         if number < 0 or number >= position.shape[0] or position[number] == 0:
             return k
         at = position[number]
         position[number] = 0
-        numbers[LIVE] -= 1
+        counts.live -= 1
         while at != 0:
             head = pool[at]
             words = record_words(head)
             pool[at] = head | DEAD
-            numbers[GARBAGE] += 1
-            numbers[RECORDS] -= 1
+            counts.garbage += 1
+            counts.records -= 1
             at = pool[at + words - 1] if head & LINKED else np.int64(0)
     return -1

@@ -13,8 +13,8 @@ import numpy as np
 
 from braid.jit.hashing import mix
 from braid.jit.memory import release, resized
-from braid.jit.records import Words
-from braid.jit.runtime import address, kernel, load_float, load_int, store_int
+from braid.jit.records import Floats, Record, Words, i64, record
+from braid.jit.runtime import address, kernel
 from braid.operators.core.kernels.clauses import (
     HIGHEST,
     IN,
@@ -44,25 +44,25 @@ COVER = 4
 
 
 class Atoms(NamedTuple):
-    """Where the arrays of clauses are. Arrays handed to a function are counted, addresses not."""
+    """Where the arrays of clauses are. Arrays handed to a function are counted, pointers not."""
 
-    start: int
-    column: int
-    kind: int
-    lo: int
-    hi: int
-    sets: int
+    start: Words
+    column: Words
+    kind: Words
+    lo: Words
+    hi: Words
+    sets: Words
 
 
 @kernel()
 def atoms_of(clauses: Clauses) -> Atoms:
     return Atoms(
-        address(clauses.start),
-        address(clauses.column),
-        address(clauses.kind),
-        address(clauses.lo),
-        address(clauses.hi),
-        address(clauses.sets),
+        Words(address(clauses.start)),
+        Words(address(clauses.column)),
+        Words(address(clauses.kind)),
+        Words(address(clauses.lo)),
+        Words(address(clauses.hi)),
+        Words(address(clauses.sets)),
     )
 
 
@@ -91,23 +91,23 @@ class Beliefs(NamedTuple):
 class Views(NamedTuple):
     """Where beliefs are; the last word of `bounds` and of `mass` of a column is not counted."""
 
-    sample: int
+    sample: Words
     sample_n: int
-    distinct: int
-    bounds: int
+    distinct: Floats
+    bounds: Words
     cells: int
-    mass: int
+    mass: Floats
 
 
 @kernel()
 def views_of(beliefs: Beliefs) -> Views:
     return Views(
-        address(beliefs.sample),
+        Words(address(beliefs.sample)),
         np.int64(beliefs.sample.shape[1]),
-        address(beliefs.distinct),
-        address(beliefs.bounds),
+        Floats(address(beliefs.distinct)),
+        Words(address(beliefs.bounds)),
         np.int64(beliefs.bounds.shape[1]),
-        address(beliefs.mass),
+        Floats(address(beliefs.mass)),
     )
 
 
@@ -136,63 +136,69 @@ class Access(NamedTuple):
 
 @kernel()
 def is_equality(atoms: Atoms, atom: int) -> bool:
-    kind = load_int(atoms.kind, atom)
-    return kind == IS_NULL or (
-        kind == INTERVAL and load_int(atoms.lo, atom) == load_int(atoms.hi, atom)
-    )
+    kind = atoms.kind[atom]
+    return kind == IS_NULL or (kind == INTERVAL and atoms.lo[atom] == atoms.hi[atom])
 
 
 @kernel()
 def equal_to(atoms: Atoms, atom: int) -> int:
     """The key that an equality asks for."""
-    if load_int(atoms.kind, atom) == IS_NULL:
+    if atoms.kind[atom] == IS_NULL:
         return NULL_KEY
-    return load_int(atoms.lo, atom)
+    return atoms.lo[atom]
 
 
 @kernel()
 def _is_short_list(atoms: Atoms, atom: int) -> bool:
-    lo, hi = load_int(atoms.lo, atom), load_int(atoms.hi, atom)
-    if load_int(atoms.kind, atom) != IN or not 0 < hi - lo <= SHORT:
+    lo, hi = atoms.lo[atom], atoms.hi[atom]
+    if atoms.kind[atom] != IN or not 0 < hi - lo <= SHORT:
         return False
-    return load_int(atoms.sets, hi - 1) != NULL_KEY
+    return atoms.sets[hi - 1] != NULL_KEY
 
 
 @kernel()
-def symbols_of(atoms: Atoms, clause: int, out: int) -> int:
+def symbols_of(atoms: Atoms, clause: int, out: Words) -> int:
     """The symbols of a clause in order, one for each column, equality rather than list."""
     count = np.int64(0)
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-        symbol = 2 * load_int(atoms.column, atom)
+    for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+        symbol = 2 * atoms.column[atom]
         if not is_equality(atoms, atom):
             if not _is_short_list(atoms, atom):
                 continue
             symbol += 1
         at = count
-        while at > 0 and load_int(out, at - 1) > symbol:
+        while at > 0 and out[at - 1] > symbol:
             at -= 1
-        if at > 0 and load_int(out, at - 1) >> 1 == symbol >> 1:
+        if at > 0 and out[at - 1] >> 1 == symbol >> 1:
             continue
-        if at < count and load_int(out, at) >> 1 == symbol >> 1:
-            store_int(out, at, symbol)
+        if at < count and out[at] >> 1 == symbol >> 1:
+            out[at] = symbol
             continue
         if count == SYMBOLS:
             continue
         for k in range(count, at, -1):
-            store_int(out, k, load_int(out, k - 1))
-        store_int(out, at, symbol)
+            out[k] = out[k - 1]
+        out[at] = symbol
         count += 1
     return count
 
 
+@record
+class Child(Record):
+    """A place in the tree of symbols: node << 32 | symbol + 1, or 0, and the child."""
+
+    key: i64
+    node: i64
+
+
 @kernel()
-def _child(table: int, mask: int, node: int, symbol: int) -> int:
+def _child(table: Child, mask: int, node: int, symbol: int) -> int:
     """The child of a node for a symbol, or -1 - the place in the table where it belongs."""
     key = (node << 32) | (symbol + 1)
     at = mix(key) & mask
-    while load_int(table, 2 * at) != 0:
-        if load_int(table, 2 * at) == key:
-            return load_int(table, 2 * at + 1)
+    while table[at].key != 0:
+        if table[at].key == key:
+            return table[at].node
         at = (at + 1) & mask
     return -1 - at
 
@@ -201,21 +207,20 @@ def _child(table: int, mask: int, node: int, symbol: int) -> int:
 def shapes_of(clauses: Clauses, shapes: Shapes, begin: int, out: np.ndarray) -> int:
     """The shapes of clauses from `begin` on; where it stopped because the tree has no more room."""
     atoms = atoms_of(clauses)
-    table, mask = address(shapes.table), np.int64(shapes.table.shape[0] - 1)
+    table, mask = Child(address(shapes.table)), np.int64(shapes.table.shape[0] - 1)
     room, n = np.int64(shapes.parent.shape[0]), np.int64(out.shape[0])
-    symbols = resized(0, SYMBOLS)
+    symbols = Words(resized(0, SYMBOLS))
     clause = np.int64(begin)
     while clause < n and shapes.count[0] + SYMBOLS <= room:
         node = np.int64(0)
         for k in range(symbols_of(atoms, clause, symbols)):
-            symbol = load_int(symbols, k)
+            symbol = symbols[k]
             child = _child(table, mask, node, symbol)
             if child < 0:
                 place = -1 - child
                 child = shapes.count[0]
                 shapes.count[0] = child + 1
-                store_int(table, 2 * place, (node << 32) | (symbol + 1))
-                store_int(table, 2 * place + 1, child)
+                table[place].key, table[place].node = (node << 32) | (symbol + 1), child
                 shapes.parent[child] = node
                 shapes.symbol[child] = symbol
             node = child
@@ -238,12 +243,12 @@ def refill_shapes(old: np.ndarray, table: np.ndarray) -> None:
 
 
 @kernel()
-def _count_below(values: int, count: int, key: int) -> int:
+def _count_below(values: Words, count: int, key: int) -> int:
     """How many of so many sorted words are < key."""
     lo, hi = np.int64(0), count
     while lo < hi:
         middle = (lo + hi) >> 1
-        if load_int(values, middle) < key:
+        if values[middle] < key:
             lo = middle + 1
         else:
             hi = middle
@@ -254,10 +259,10 @@ def _count_below(values: int, count: int, key: int) -> int:
 def _likely_equal(views: Views, column: int, key: int) -> float:
     """How likely a key has this value; what was not seen counts as half a row, or less."""
     n = views.sample_n
-    distinct = load_float(views.distinct, column)
+    distinct = views.distinct[column]
     if n == 0:
         return 1.0 / max(16.0, distinct)
-    values = views.sample + 8 * n * column
+    values = views.sample.after(n * column)
     below = _count_below(values, n, key)
     above = n
     if key != HIGHEST:
@@ -270,31 +275,31 @@ def _likely_equal(views: Views, column: int, key: int) -> float:
 @kernel()
 def _likely_listed(views: Views, atoms: Atoms, atom: int) -> float:
     total = 0.0
-    for k in range(load_int(atoms.lo, atom), load_int(atoms.hi, atom)):
-        total += _likely_equal(views, load_int(atoms.column, atom), load_int(atoms.sets, k))
+    for k in range(atoms.lo[atom], atoms.hi[atom]):
+        total += _likely_equal(views, atoms.column[atom], atoms.sets[k])
     return total
 
 
 @kernel()
-def cell_in(bounds: int, cells: int, column: int, key: int) -> int:
-    return cell_of(Words(bounds + 8 * cells * column), cells, key)
+def cell_in(bounds: Words, cells: int, column: int, key: int) -> int:
+    return cell_of(bounds.after(cells * column), cells, key)
 
 
 @kernel()
 def _likely_within(views: Views, atoms: Atoms, atom: int) -> float:
-    column = load_int(atoms.column, atom)
-    first = cell_in(views.bounds, views.cells, column, load_int(atoms.lo, atom))
-    last = cell_in(views.bounds, views.cells, column, load_int(atoms.hi, atom))
-    mass = views.mass + 8 * (views.cells + 2) * column
-    return load_float(mass, max(first, last) + 1) - load_float(mass, first)
+    column = atoms.column[atom]
+    first = cell_in(views.bounds, views.cells, column, atoms.lo[atom])
+    last = cell_in(views.bounds, views.cells, column, atoms.hi[atom])
+    mass = views.mass.after((views.cells + 2) * column)
+    return mass[max(first, last) + 1] - mass[first]
 
 
 @kernel()
 def _likely_symbol(views: Views, atoms: Atoms, clause: int, symbol: int) -> float:
     """How likely the atom is that gives a clause a symbol."""
     column = symbol >> 1
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-        if load_int(atoms.column, atom) != column:
+    for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+        if atoms.column[atom] != column:
             continue
         if symbol & 1:
             if _is_short_list(atoms, atom):
@@ -310,12 +315,12 @@ def shape_statistics(
 ) -> None:
     """For each shape how many clauses it has, and the sum of how likely each symbol of it is."""
     atoms, views = atoms_of(clauses), views_of(beliefs)
-    symbols = resized(0, SYMBOLS)
+    symbols = Words(resized(0, SYMBOLS))
     for clause in range(shapes.shape[0]):
         shape = shapes[clause]
         counts[shape] += 1
         for k in range(symbols_of(atoms, clause, symbols)):
-            sums[shape, k] += _likely_symbol(views, atoms, clause, load_int(symbols, k))
+            sums[shape, k] += _likely_symbol(views, atoms, clause, symbols[k])
     release(symbols)
 
 
@@ -331,16 +336,16 @@ def constant_statistics(
     size = np.int64(marks.shape[1] - 1)
     room = np.int64(ends.shape[1])
     for atom in range(clauses.column.shape[0]):
-        column = load_int(atoms.column, atom)
-        if load_int(atoms.kind, atom) == INTERVAL:
-            if load_int(atoms.lo, atom) == load_int(atoms.hi, atom):
-                marks[column, mix(load_int(atoms.lo, atom)) & size] = 1
+        column = atoms.column[atom]
+        if atoms.kind[atom] == INTERVAL:
+            if atoms.lo[atom] == atoms.hi[atom]:
+                marks[column, mix(atoms.lo[atom]) & size] = 1
                 continue
             for end in range(2):
                 # The cell after an interval begins where the interval has ended.
-                key = load_int(atoms.lo, atom)
+                key = atoms.lo[atom]
                 if end == 1:
-                    key = load_int(atoms.hi, atom)
+                    key = atoms.hi[atom]
                 if key in (LOWEST, HIGHEST):
                     continue
                 place = seen[column]
@@ -350,8 +355,8 @@ def constant_statistics(
                     ends[column, place] = key + end
                 seen[column] += 1
         elif _is_short_list(atoms, atom):
-            for k in range(load_int(atoms.lo, atom), load_int(atoms.hi, atom)):
-                marks[column, mix(load_int(atoms.sets, k)) & size] = 1
+            for k in range(atoms.lo[atom], atoms.hi[atom]):
+                marks[column, mix(atoms.sets[k]) & size] = 1
 
 
 @kernel()
@@ -368,15 +373,13 @@ def benefits(
     for clause in range(shapes.shape[0]):
         base = likely[shapes[clause]]
         best_tree, tree, best_text, text = base, -1, base, -1
-        for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-            column = load_int(atoms.column, atom)
-            if load_int(atoms.kind, atom) == INTERVAL and load_int(atoms.lo, atom) != load_int(
-                atoms.hi, atom
-            ):
+        for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+            column = atoms.column[atom]
+            if atoms.kind[atom] == INTERVAL and atoms.lo[atom] != atoms.hi[atom]:
                 p = _likely_within(views, atoms, atom)
                 if p < best_tree:
                     best_tree, tree = p, column
-            elif load_int(atoms.kind, atom) == PATTERN and beliefs.texts[column] < best_text:
+            elif atoms.kind[atom] == PATTERN and beliefs.texts[column] < best_text:
                 best_text, text = beliefs.texts[column], column
         if tree >= 0:
             trees[tree] += base - best_tree
@@ -423,9 +426,9 @@ def _list_size(atoms: Atoms, atom: int) -> int:
     """Distinct values of a sorted list that are not NULL."""
     count = np.int64(0)
     previous = NULL_KEY
-    for k in range(load_int(atoms.lo, atom), load_int(atoms.hi, atom)):
-        if load_int(atoms.sets, k) != previous:
-            previous = load_int(atoms.sets, k)
+    for k in range(atoms.lo[atom], atoms.hi[atom]):
+        if atoms.sets[k] != previous:
+            previous = atoms.sets[k]
             count += 1
     return count
 
@@ -436,8 +439,8 @@ def _are_paired(atoms: Atoms, clause: int, chosen: int, code: int) -> bool:
     and none is of a list or a pattern."""
     if chosen >= 0 and not TREE <= code < TEXTS:
         return False
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-        if load_int(atoms.kind, atom) != INTERVAL or load_int(atoms.column, atom) > COUNT_MASK:
+    for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+        if atoms.kind[atom] != INTERVAL or atoms.column[atom] > COUNT_MASK:
             return False
     return True
 
@@ -460,10 +463,10 @@ def choose(
         code = decisions.class_[shape]
         listed = decisions.listed[shape]
         chosen = np.int64(-1)
-        for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-            column, kind = load_int(atoms.column, atom), load_int(atoms.kind, atom)
+        for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+            column, kind = atoms.column[atom], atoms.kind[atom]
             if kind == INTERVAL and decisions.trees[column] != 0:
-                if load_int(atoms.lo, atom) != load_int(atoms.hi, atom):
+                if atoms.lo[atom] != atoms.hi[atom]:
                     p = _likely_within(views, atoms, atom)
                     if p < 0.9 * best:
                         best, code, chosen = p, TREE | (column << COLUMN_SHIFT), atom
@@ -474,7 +477,7 @@ def choose(
             elif chosen < 0 and column == listed and _is_short_list(atoms, atom):
                 chosen = atom
         total += best
-        left = load_int(atoms.start, clause + 1) - load_int(atoms.start, clause)
+        left = atoms.start[clause + 1] - atoms.start[clause]
         copies = np.int64(1)
         if code < TREE:
             if chosen >= 0:
@@ -482,11 +485,11 @@ def choose(
                 left += 1
             left -= widths[code]
         elif code < TEXTS:
-            column = load_int(atoms.column, chosen)
-            first = cell_in(views.bounds, views.cells, column, load_int(atoms.lo, chosen))
+            column = atoms.column[chosen]
+            first = cell_in(views.bounds, views.cells, column, atoms.lo[chosen])
             copies = _cover_size(
                 first,
-                max(first, cell_in(views.bounds, views.cells, column, load_int(atoms.hi, chosen))),
+                max(first, cell_in(views.bounds, views.cells, column, atoms.hi[chosen])),
             )
         access.code[clause] = code
         access.atom[clause] = chosen

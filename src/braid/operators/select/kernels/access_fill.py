@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.jit.memory import release, resized
-from braid.jit.runtime import address, kernel, load_int, store_int
+from braid.jit.records import Words
+from braid.jit.runtime import address, kernel
 from braid.operators.core.kernels.clauses import IN, INTERVAL, IS_NULL, NOT_IN, NULL_KEY, Clauses
 from braid.operators.select.kernels.access import (
-    BUCKETS,
     COLUMN_SHIFT,
     COUNT_BITS,
     COUNT_MASK,
@@ -20,13 +20,13 @@ from braid.operators.select.kernels.access import (
     LOW,
     PAIR_WORDS,
     PAIRED,
-    RECORDS,
     SECOND,
     SPARE,
     TEXTS,
     TREE,
-    USED,
+    Atom,
     Store,
+    bucket_at,
     hash_of,
     places_of,
     record_words,
@@ -95,12 +95,12 @@ def fill_entries(
 ) -> None:
     """All records of all clauses: one for each value of a list, or node of a cover."""
     atoms = atoms_of(clauses)
-    cells, bounds_at = np.int64(bounds.shape[1]), address(bounds)
+    cells, bounds_at = np.int64(bounds.shape[1]), Words(address(bounds))
     at = np.int64(0)
     for clause in range(access.code.shape[0]):
         code, atom = access.code[clause], access.atom[clause]
         if code < TREE:
-            listed = load_int(atoms.column, atom) if atom >= 0 else np.int64(-1)
+            listed = atoms.column[atom] if atom >= 0 else np.int64(-1)
             hash_ = np.int64(0)
             for k in range(widths[code]):
                 column = classes[code, k]
@@ -111,16 +111,16 @@ def fill_entries(
                 at = _enter(entries, at, hash_, clause, code, 0)
                 continue
             previous = NULL_KEY
-            for k in range(load_int(atoms.lo, atom), load_int(atoms.hi, atom)):
-                value = load_int(atoms.sets, k)
+            for k in range(atoms.lo[atom], atoms.hi[atom]):
+                value = atoms.sets[k]
                 if value != previous:
                     previous = value
                     share = hash_of(listed, value)
                     at = _enter(entries, at, hash_ + share, clause, code, value)
         elif code < TEXTS:
-            column = load_int(atoms.column, atom)
-            first = cell_in(bounds_at, cells, column, load_int(atoms.lo, atom))
-            last = cell_in(bounds_at, cells, column, load_int(atoms.hi, atom))
+            column = atoms.column[atom]
+            first = cell_in(bounds_at, cells, column, atoms.lo[atom])
+            last = cell_in(bounds_at, cells, column, atoms.hi[atom])
             last = max(first, last)
             height = cover_start(first, last)
             first, last = first >> height, last >> height
@@ -129,7 +129,7 @@ def fill_entries(
                 hash_ = hash_of(code | at_height, node)
                 at = _enter(entries, at, hash_, clause, code | at_height, node)
         else:
-            number = load_int(atoms.lo, atom)
+            number = atoms.lo[atom]
             at = _enter(entries, at, hash_of(code, number), clause, code, number)
 
 
@@ -146,52 +146,51 @@ def claim_ids(position: np.ndarray, ids: np.ndarray) -> int:
 
 
 @kernel()
-def _write_atom(out: int, atoms: Atoms, atom: int) -> None:
-    store_int(out, 0, (load_int(atoms.kind, atom) << 32) | load_int(atoms.column, atom))
-    store_int(out, 1, load_int(atoms.lo, atom))
-    store_int(out, 2, load_int(atoms.hi, atom))
+def _write_atom(out: Atom, atoms: Atoms, atom: int) -> None:
+    out.what = (atoms.kind[atom] << 32) | atoms.column[atom]
+    out.lo, out.hi = atoms.lo[atom], atoms.hi[atom]
 
 
 @kernel()
-def _is_implied(implied: int, atom: int) -> bool:
+def _is_implied(implied: Words, atom: int) -> bool:
     """Whether an atom is in a list that ends with -1."""
     k = 0
-    while load_int(implied, k) >= 0 and load_int(implied, k) != atom:
+    while implied[k] >= 0 and implied[k] != atom:
         k += 1
-    return load_int(implied, k) == atom
+    return implied[k] == atom
 
 
 @kernel()
-def _write_pair(out: int, atoms: Atoms, clause: int, implied: int) -> int:
+def _write_pair(out: Words, atoms: Atoms, clause: int, implied: Words) -> int:
     """Write the two intervals that are not implied; what the head says."""
     head, written = PAIRED, np.int64(0)
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
+    for atom in range(atoms.start[clause], atoms.start[clause + 1]):
         if not _is_implied(implied, atom):
-            head |= load_int(atoms.column, atom) << (32 + COUNT_BITS * written)
-            store_int(out, 1 + 2 * written, load_int(atoms.lo, atom))
-            store_int(out, 2 + 2 * written, load_int(atoms.hi, atom))
+            head |= atoms.column[atom] << (32 + COUNT_BITS * written)
+            out[1 + 2 * written] = atoms.lo[atom]
+            out[2 + 2 * written] = atoms.hi[atom]
             written += 1
     return head
 
 
 @kernel()
-def _write_record(out: int, atoms: Atoms, clause: int, implied: int, spare: int) -> int:
+def _write_record(out: Words, atoms: Atoms, clause: int, implied: Words, spare: int) -> int:
     """Write the atoms of a clause but those at `implied`; what its head says."""
-    intervals, others = np.int64(0), np.int64(0)
+    written, intervals, others = Atom(out.after(1).address), np.int64(0), np.int64(0)
     for turn in range(2):
-        for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-            if (load_int(atoms.kind, atom) == INTERVAL) != (turn == 0) or atom == spare:
+        for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+            if (atoms.kind[atom] == INTERVAL) != (turn == 0) or atom == spare:
                 continue
             if _is_implied(implied, atom):
                 continue
-            _write_atom(out + 8 * (1 + 3 * (intervals + others)), atoms, atom)
+            _write_atom(written[intervals + others], atoms, atom)
             if turn == 0:
                 intervals += 1
             else:
                 others += 1
     head = (intervals << 32) | (others << 44)
     if spare >= 0:
-        _write_atom(out + 8 * (1 + 3 * (intervals + others)), atoms, spare)
+        _write_atom(written[intervals + others], atoms, spare)
         head |= SPARE
     return head
 
@@ -216,10 +215,10 @@ def insert_entries(
     The caller saw to room in the pool for all of them with `OVERHEAD`. If slots become scarce it
     stops, and says before which entry.
     """
-    position, numbers = store.position, store.numbers
-    atoms, places = atoms_of(clauses), places_of(store)
+    atoms, places, position = atoms_of(clauses), places_of(store), store.position
+    counts = places.counts
     size = np.int64(store.pool.shape[0])
-    values, implied = resized(0, WIDEST), resized(0, WIDEST + 1)
+    values, implied = Words(resized(0, WIDEST)), Words(resized(0, WIDEST + 1))
     n = order.shape[0]
     rest = np.int64(0)
     for e in range(begin, n):
@@ -229,7 +228,7 @@ def insert_entries(
     fullest = places.mask - (places.mask >> 2)
     end = n
     for e in range(begin, n):
-        if in_run == 0 and numbers[BUCKETS] > fullest:
+        if in_run == 0 and counts.buckets > fullest:
             end = e
             break
         entry = order[e]
@@ -247,18 +246,18 @@ def insert_entries(
             width = widths[code]
             for k in range(width):
                 column = classes[code, k]
-                if spare >= 0 and load_int(atoms.column, spare) == column:
-                    store_int(values, k, entries.value[entry])
+                if spare >= 0 and atoms.column[spare] == column:
+                    values[k] = entries.value[entry]
                     continue
                 atom = equality(atoms, clause, column)
-                store_int(values, k, equal_to(atoms, atom))
-                store_int(implied, skipped, atom)
+                values[k] = equal_to(atoms, atom)
+                implied[skipped] = atom
                 skipped += 1
         else:
-            store_int(values, 0, entries.value[entry])
+            values[0] = entries.value[entry]
             if code < TEXTS:  # the cover may be wider than the interval
                 spare = np.int64(-1)
-        store_int(implied, skipped, -1)
+        implied[skipped] = -1
         if in_run == 0:
             in_run = max(runs[e] & LOW, np.int64(1))
             taken, ahead = words, wish
@@ -266,15 +265,15 @@ def insert_entries(
                 # Few rows get far: more than the first lines would be asked for in vain.
                 taken, ahead = 1 + in_run * words, np.int64(1 + 2 * SINGLE)
                 wish += 1
-            most = size - numbers[USED] - OVERHEAD - (rest - (in_run - 1) * words)
+            most = size - counts.used - OVERHEAD - (rest - (in_run - 1) * words)
             what = (code << 8) | width
             at = room_in_bucket(places, hash_, what, values, taken, wish, most, ahead)
             wish -= taken
             if runs[e] != 0:
-                store_int(places.pool, at, run_head(taken - 1, runs[e]))
+                places.pool[at] = run_head(taken - 1, runs[e])
                 at += 1
         in_run -= 1
-        record = places.pool + 8 * at
+        record = places.pool.after(at)
         number = np.int64(ids[clause])
         if words == PAIR_WORDS and copies == 1:
             head = _write_pair(record, atoms, clause, implied) | number
@@ -284,11 +283,11 @@ def insert_entries(
             head |= LINKED
             if position[number] > 0:
                 head |= SECOND
-            store_int(record, words - 1, max(position[number], np.int64(0)))
-        store_int(record, 0, head)
+            record[words - 1] = max(position[number], np.int64(0))
+        record[0] = head
         position[number] = at
         at += words
-        numbers[RECORDS] += 1
+        counts.records += 1
     release(values)
     release(implied)
     return end
@@ -297,16 +296,17 @@ def insert_entries(
 @kernel()
 def count_atoms(store: Store) -> tuple[int, int]:
     """How many clauses there are in all buckets, and how many atoms they have."""
-    pool, slots = store.pool, store.slots
+    pool, slots = Words(address(store.pool)), store.slots
     clauses, atoms = np.int64(0), np.int64(0)
     for k in range(slots.shape[0]):
         segment = slots[k] >> 30
         if segment == 0:
             continue
-        code, width = pool[segment + 2] >> 8, pool[segment + 2] & 255
+        what = bucket_at(pool, segment).what
+        code, width = what >> 8, what & 255
         at = segment + HEADER + width
         while segment != 0:
-            end = at + (pool[segment + 1] & LOW)
+            end = at + (bucket_at(pool, segment).extent & LOW)
             while at < end:
                 head = pool[at]
                 if head >= 0 and not head & SECOND:
@@ -315,7 +315,7 @@ def count_atoms(store: Store) -> tuple[int, int]:
                     if code < TREE:
                         atoms += width - (1 if head & SPARE else 0)
                 at += record_words(head)
-            segment = pool[segment]
+            segment = bucket_at(pool, segment).next
             at = segment + FURTHER
     return clauses, atoms
 
@@ -323,17 +323,18 @@ def count_atoms(store: Store) -> tuple[int, int]:
 @kernel()
 def extract(store: Store, classes: np.ndarray, out: Clauses, ids: np.ndarray) -> None:
     """All clauses as they were given, but for the order of atoms."""
-    pool, slots = store.pool, store.slots
+    pool, slots = Words(address(store.pool)), store.slots
     n, atoms = np.int64(0), np.int64(0)
     for k in range(slots.shape[0]):
         first = slots[k] >> 30
         if first == 0:
             continue
         segment = first
-        code, width = pool[first + 2] >> 8, pool[first + 2] & 255
+        bucket = bucket_at(pool, first)
+        code, width = bucket.what >> 8, bucket.what & 255
         at = first + HEADER + width
         while segment != 0:
-            end = at + (pool[segment + 1] & LOW)
+            end = at + (bucket_at(pool, segment).extent & LOW)
             while at < end:
                 head = pool[at]
                 words = record_words(head)
@@ -350,15 +351,14 @@ def extract(store: Store, classes: np.ndarray, out: Clauses, ids: np.ndarray) ->
                             out.hi[atoms] = pool[at + 2 + 2 * a]
                             atoms += 1
                     for a in range(0 if head & PAIRED else (words - 1) // 3):
-                        what = pool[at + 1 + 3 * a]
-                        out.kind[atoms], out.column[atoms] = what >> 32, what & LOW
-                        out.lo[atoms] = pool[at + 2 + 3 * a]
-                        out.hi[atoms] = pool[at + 3 + 3 * a]
+                        atom = Atom(pool.after(at + 1).address)[a]
+                        out.kind[atoms], out.column[atoms] = atom.what >> 32, atom.what & LOW
+                        out.lo[atoms], out.hi[atoms] = atom.lo, atom.hi
                         atoms += 1
                     if head & SPARE:
                         listed = out.column[atoms - 1]
                     for i in range(width if code < TREE else 0):
-                        column, value = classes[code, i], pool[first + HEADER + i]
+                        column, value = classes[code, i], bucket.values[i]
                         if column == listed:
                             continue
                         out.column[atoms] = column
@@ -367,7 +367,7 @@ def extract(store: Store, classes: np.ndarray, out: Clauses, ids: np.ndarray) ->
                         out.hi[atoms] = value
                         atoms += 1
                 at += words
-            segment = pool[segment]
+            segment = bucket_at(pool, segment).next
             at = segment + FURTHER
     out.start[n] = atoms
 

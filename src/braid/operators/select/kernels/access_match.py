@@ -18,7 +18,6 @@ from braid.jit.records import Record, Words, i64, record
 from braid.jit.runtime import address, kernel, prefetch
 from braid.operators.core.kernels.clauses import NULL_KEY, PATTERN, atom_holds
 from braid.operators.select.kernels.access import (
-    CANDIDATES,
     COLUMN_SHIFT,
     COUNT_BITS,
     COUNT_MASK,
@@ -26,8 +25,6 @@ from braid.operators.select.kernels.access import (
     LINKED,
     LOW,
     PAIRED,
-    PROBES,
-    ROWS,
     RUN,
     SPARE,
     TAG,
@@ -35,6 +32,7 @@ from braid.operators.select.kernels.access import (
     TREE,
     Atom,
     Bucket,
+    Counts,
     Places,
     Store,
     cell_of,
@@ -358,7 +356,7 @@ def _want(
 ) -> tuple[int, int]:
     """Write which buckets a row looks for, if they may exist; how many, and extra probes so far."""
     _hash_row(row, sources.hashed, sources.hashed_n, mixed)
-    bits, stride = Words(places.bits), sources.stride
+    bits, stride = places.bits, sources.stride
     count = np.int64(0)
     for c in range(sources.class_n):
         hash_ = np.int64(0)
@@ -374,7 +372,7 @@ def _want(
             wanted[count].hash, wanted[count].which = hash_, -1 - k
             count += may_exist(bits, places.bits_mask, hash_)
     for k in range(count):
-        prefetch(places.slots + 8 * (wanted[k].hash & places.mask))
+        prefetch(places.slots.after(wanted[k].hash & places.mask))
     return count, made
 
 
@@ -382,7 +380,7 @@ def _want(
 def match_rows(keys: np.ndarray, probing: Probing, store: Store, most: int) -> Found:
     """All pairs of rows and clauses; `most` is what `most_extra_probes` said."""
     places, sources = places_of(store), sources_of(probing)
-    slots, pool, mask = Words(places.slots), Words(places.pool), places.mask
+    slots, pool, mask = places.slots, places.pool, places.mask
     sets, widths, class_n = (
         Words(address(store.sets)),
         Words(address(probing.widths)),
@@ -454,10 +452,10 @@ def match_rows(keys: np.ndarray, probing: Probing, store: Store, most: int) -> F
     release(extra)
     release(wanted)
     release(hits)
-    numbers = store.numbers
-    numbers[PROBES] += probes
-    numbers[CANDIDATES] += candidates
-    numbers[ROWS] += n
+    counts = Counts(address(store.counts))
+    counts.probes += probes
+    counts.candidates += candidates
+    counts.rows += n
     return Found(out.address, count)
 
 

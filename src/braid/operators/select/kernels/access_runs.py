@@ -16,7 +16,7 @@ import numpy as np
 
 from braid.jit.memory import release, resized
 from braid.jit.records import Record, Words, i64, record
-from braid.jit.runtime import kernel, load_int
+from braid.jit.runtime import kernel
 from braid.operators.core.kernels.clauses import INTERVAL, Clauses
 from braid.operators.select.kernels.access import DEAD, LOW, NESTED, RUN, TREE
 from braid.operators.select.kernels.access_build import (
@@ -36,8 +36,8 @@ FEWEST = 8
 @kernel()
 def equality(atoms: Atoms, clause: int, column: int) -> int:
     """The first atom of a clause that compares a column for equality, or -1."""
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
-        if load_int(atoms.column, atom) == column and is_equality(atoms, atom):
+    for atom in range(atoms.start[clause], atoms.start[clause + 1]):
+        if atoms.column[atom] == column and is_equality(atoms, atom):
             return atom
     return -1
 
@@ -45,12 +45,12 @@ def equality(atoms: Atoms, clause: int, column: int) -> int:
 @kernel()
 def _left_over(atoms: Atoms, clause: int, code: int, classes: np.ndarray, width: int) -> int:
     """The one atom of a clause that its bucket does not imply, if it is an interval, or -1."""
-    for atom in range(load_int(atoms.start, clause), load_int(atoms.start, clause + 1)):
+    for atom in range(atoms.start[clause], atoms.start[clause + 1]):
         implied = False
         for k in range(width):
             implied |= equality(atoms, clause, classes[code, k]) == atom
         if not implied:
-            return atom if load_int(atoms.kind, atom) == INTERVAL else -1
+            return atom if atoms.kind[atom] == INTERVAL else -1
     return -1
 
 

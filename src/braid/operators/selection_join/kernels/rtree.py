@@ -13,19 +13,17 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from braid.jit.runtime import WORDS, address, kernel, load_half, load_int, store_half, store_int
+from braid.jit.records import Halves
+from braid.jit.runtime import WORDS, address, kernel
 from braid.operators.selection_join.kernels.box_tree import (
     APART,
     CODE_ROWS,
     CODES,
-    COUNT,
-    DIMENSIONS,
     FAN,
-    IS_LEAF,
-    MEMBERS,
-    PARENT,
-    ROOT,
     TOGETHER,
+    Page,
+    Range,
+    Tree,
     belongs,
     box_of,
     copy_box,
@@ -34,7 +32,6 @@ from braid.operators.selection_join.kernels.box_tree import (
     page_at,
     place_in,
     put_entry,
-    target_of,
 )
 
 #: Members of a page that is laid out: there is room for more.
@@ -42,9 +39,9 @@ LAID = 208
 
 
 @kernel()
-def _unit(scales: int, dimension: int, value: int) -> float:
+def _unit(scales: Range, dimension: int, value: int) -> float:
     """Where a value lies between the least and the greatest end of its dimension."""
-    least, greatest = load_int(scales, 2 * dimension), load_int(scales, 2 * dimension + 1)
+    least, greatest = scales[dimension].least, scales[dimension].greatest
     if value <= least:
         return 0.0
     if value >= greatest:
@@ -53,12 +50,12 @@ def _unit(scales: int, dimension: int, value: int) -> float:
 
 
 @kernel()
-def _growth(box: int, new: int, dimensions: int, scales: int) -> float:
+def _growth(box: Halves, new: Halves, dimensions: int, scales: Range) -> float:
     """By how much the sides of the box of an entry would grow if it had to have a new one inside."""
     grown = 0.0
     for d in range(dimensions):
-        low, high = load_half(box, APART * 2 * d), load_half(box, APART * (2 * d + 1))
-        least, greatest = load_half(new, TOGETHER * 2 * d), load_half(new, TOGETHER * (2 * d + 1))
+        low, high = box[APART * 2 * d], box[APART * (2 * d + 1)]
+        least, greatest = new[TOGETHER * 2 * d], new[TOGETHER * (2 * d + 1)]
         if least < low:
             grown += _unit(scales, d, low) - _unit(scales, d, least)
         if greatest > high:
@@ -67,19 +64,19 @@ def _growth(box: int, new: int, dimensions: int, scales: int) -> float:
 
 
 @kernel()
-def _widen(box: int, apart: int, other: int, distant: int, dimensions: int) -> None:
+def _widen(box: Halves, apart: int, other: Halves, distant: int, dimensions: int) -> None:
     """Let a box have another one inside; from one end to the next there are so many halves."""
     for d in range(dimensions):
         low, high = apart * 2 * d, apart * (2 * d + 1)
-        store_half(box, low, min(load_half(box, low), load_half(other, distant * 2 * d)))
-        store_half(box, high, max(load_half(box, high), load_half(other, distant * (2 * d + 1))))
+        box[low] = min(box[low], other[distant * 2 * d])
+        box[high] = max(box[high], other[distant * (2 * d + 1)])
 
 
 @kernel()
-def _surround(tree: int, page: int, box: int, apart: int) -> None:
+def _surround(tree: Tree, page: int, box: Halves, apart: int) -> None:
     """The box around all entries of a page."""
-    at, dimensions = page_at(tree, page), load_int(tree, DIMENSIONS)
-    for e in range(load_int(at, COUNT)):
+    at, dimensions = page_at(tree, page), tree.dimensions
+    for e in range(at.count):
         if e == 0:
             copy_box(box_of(at, e), APART, box, apart, dimensions)
         else:
@@ -87,19 +84,19 @@ def _surround(tree: int, page: int, box: int, apart: int) -> None:
 
 
 @kernel()
-def _middle(at: int, entry: int, dimension: int, scales: int) -> float:
+def _middle(at: Page, entry: int, dimension: int, scales: Range) -> float:
     box = box_of(at, entry)
-    low, high = load_half(box, APART * 2 * dimension), load_half(box, APART * (2 * dimension + 1))
+    low, high = box[APART * 2 * dimension], box[APART * (2 * dimension + 1)]
     return _unit(scales, dimension, low) + _unit(scales, dimension, high)
 
 
 @kernel()
-def _longest(tree: int, at: int, scales: int) -> int:
+def _longest(tree: Tree, at: Page, scales: Range) -> int:
     """The dimension in which the middles of a page's entries lie furthest apart."""
     best, widest = np.int64(0), -1.0
-    for d in range(load_int(tree, DIMENSIONS)):
+    for d in range(tree.dimensions):
         least, greatest = 3.0, -1.0
-        for e in range(load_int(at, COUNT)):
+        for e in range(at.count):
             middle = _middle(at, e, d, scales)
             least, greatest = min(least, middle), max(greatest, middle)
         if greatest - least > widest:
@@ -108,11 +105,11 @@ def _longest(tree: int, at: int, scales: int) -> int:
 
 
 @kernel()
-def _divide(tree: int, page: int, scales: int) -> int:
+def _divide(tree: Tree, page: int, scales: Range) -> int:
     """Move half of the entries of a full page to a new one; its number."""
-    other = new_page(tree, load_int(page_at(tree, page), IS_LEAF), -1)
+    other = new_page(tree, page_at(tree, page).is_leaf, -1)
     at, beside = page_at(tree, page), page_at(tree, other)
-    dimension, count = _longest(tree, at, scales), load_int(at, COUNT)
+    dimension, count = _longest(tree, at, scales), at.count
     for k in range(1, count):
         # In order of middles, by insertion: a page has few entries. The last place of the other
         # page is free.
@@ -126,30 +123,30 @@ def _divide(tree: int, page: int, scales: int) -> int:
     half = count // 2
     for k in range(half, count):
         copy_entry(tree, at, k, beside, k - half)
-        belongs(tree, other, target_of(at, k))
-    store_int(at, COUNT, half)
-    store_int(beside, COUNT, count - half)
+        belongs(tree, other, at.targets[k])
+    at.count = half
+    beside.count = count - half
     return other
 
 
 @kernel()
-def _raise(tree: int, scales: int, box: int) -> int:
+def _raise(tree: Tree, scales: Range, box: Halves) -> int:
     """A new topmost page with the present one in it; its number."""
-    below = load_int(tree, ROOT)
+    below = tree.root
     top = new_page(tree, 0, -1)
     _surround(tree, below, box, TOGETHER)
     put_entry(tree, top, below, box, TOGETHER)
-    store_int(tree, ROOT, top)
+    tree.root = top
     return top
 
 
 @kernel()
-def _overflow(tree: int, page: int, scales: int, box: int) -> None:
+def _overflow(tree: Tree, page: int, scales: Range, box: Halves) -> None:
     """Divide pages that have one entry too many, from one upwards."""
-    while load_int(page_at(tree, page), COUNT) > FAN:
-        if page == load_int(tree, ROOT):
+    while page_at(tree, page).count > FAN:
+        if page == tree.root:
             _raise(tree, scales, box)
-        above = load_int(page_at(tree, page), PARENT)
+        above = page_at(tree, page).parent
         other = _divide(tree, page, scales)
         own = box_of(page_at(tree, above), place_in(tree, above, page))
         _surround(tree, page, own, APART)
@@ -159,32 +156,30 @@ def _overflow(tree: int, page: int, scales: int, box: int) -> None:
 
 
 @kernel()
-def _insert(tree: int, member: int, new: int, scales: int, box: int) -> None:
-    dimensions, page = load_int(tree, DIMENSIONS), load_int(tree, ROOT)
-    while load_int(page_at(tree, page), IS_LEAF) == 0:
+def _insert(tree: Tree, member: int, new: Halves, scales: Range, box: Halves) -> None:
+    dimensions, page = tree.dimensions, tree.root
+    while page_at(tree, page).is_leaf == 0:
         at = page_at(tree, page)
         best, least = np.int64(0), np.inf
-        for e in range(load_int(at, COUNT)):
+        for e in range(at.count):
             growth = _growth(box_of(at, e), new, dimensions, scales)
             if growth < least:
                 best, least = np.int64(e), growth
         _widen(box_of(at, best), APART, new, TOGETHER, dimensions)
-        page = target_of(at, best)
+        page = at.targets[best]
     put_entry(tree, page, member, new, TOGETHER)
-    store_int(tree, MEMBERS, load_int(tree, MEMBERS) + 1)
+    tree.members += 1
     _overflow(tree, page, scales, box)
 
 
-@kernel((WORDS, WORDS, CODE_ROWS, WORDS, CODES))
+@kernel((Tree.type, WORDS, CODE_ROWS, Range.type, CODES))
 def insert_members(
-    words: np.ndarray, members: np.ndarray, boxes: np.ndarray, scales: np.ndarray, box: np.ndarray
+    tree: Tree, members: np.ndarray, boxes: np.ndarray, scales: Range, box: np.ndarray
 ) -> None:
     """One member after the other. `boxes`: of each of them; `box`: room for one."""
-    tree = address(words)
+    room, first = Halves(address(box)), Halves(address(boxes))
     for k in range(members.shape[0]):
-        member = members[k]
-        new = address(boxes) + 4 * k * boxes.shape[1]
-        _insert(tree, member, new, address(scales), address(box))
+        _insert(tree, members[k], first.after(k * boxes.shape[1]), scales, room)
 
 
 # ---- many at once ----
@@ -250,15 +245,15 @@ def lay_out(order: np.ndarray, middles: np.ndarray, size: int) -> None:
         depth += 2
 
 
-@kernel((WORDS, WORDS, CODE_ROWS, CODES))
-def fill_pages(words: np.ndarray, members: np.ndarray, boxes: np.ndarray, box: np.ndarray) -> None:
+@kernel((Tree.type, WORDS, CODE_ROWS, CODES))
+def fill_pages(tree: Tree, members: np.ndarray, boxes: np.ndarray, box: np.ndarray) -> None:
     """Build a tree of members in an order, page by page and level by level."""
-    tree, room = address(words), address(box)
+    room, own = Halves(address(box)), Halves(address(boxes))
     first, last = np.int64(0), np.int64(0)
     for k in range(members.shape[0]):
         if k % LAID == 0:
             last = new_page(tree, 1, -1)
-        put_entry(tree, last, members[k], address(boxes) + 4 * k * boxes.shape[1], TOGETHER)
+        put_entry(tree, last, members[k], own.after(k * boxes.shape[1]), TOGETHER)
     if members.shape[0] == 0:
         last = new_page(tree, 1, -1)
     while last > first:
@@ -269,5 +264,5 @@ def fill_pages(words: np.ndarray, members: np.ndarray, boxes: np.ndarray, box: n
             _surround(tree, page, room, TOGETHER)
             put_entry(tree, above, page, room, TOGETHER)
         first, last = begin, above
-    store_int(tree, ROOT, last)
-    store_int(tree, MEMBERS, members.shape[0])
+    tree.root = last
+    tree.members = members.shape[0]

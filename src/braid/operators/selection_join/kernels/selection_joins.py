@@ -12,8 +12,8 @@ from numba import types
 from braid.jit.expiry_heap import pop_expiry, push_expiry
 from braid.jit.records import Words
 from braid.jit.ring import event_at, first_from
-from braid.jit.runtime import PREDICATE_TYPE, kernel, load_half, load_int, predicate_at, store_int
-from braid.operators.core.kernels.node_sets import ALL, SET, WEIGHT, has_bit
+from braid.jit.runtime import PREDICATE_TYPE, kernel, predicate_at
+from braid.operators.core.kernels.node_sets import ALL, has_bit
 from braid.operators.join.kernels.expiry import instant_of
 from braid.operators.join.kernels.frame import (
     Level,
@@ -26,7 +26,7 @@ from braid.operators.join.kernels.frame import (
 )
 from braid.operators.join.kernels.probe import begin, found, next_chain
 from braid.operators.join.kernels.rings import add_event, cell_of, links_of, ring_of
-from braid.operators.join.kernels.window_covers import WindowFrame, drop_expired, first_of
+from braid.operators.join.kernels.window_covers import drop_expired, first_of
 from braid.operators.join.kernels.window_joins import (
     age_of,
     forget_suspects,
@@ -39,33 +39,20 @@ from braid.operators.join.kernels.window_joins import (
 )
 from braid.operators.join.kernels.window_joins_output import emit
 from braid.operators.selection_join.kernels.boxes import (
-    AGES_AT,
-    ARRIVALS,
-    CANDIDATES,
-    CHANGES,
-    FIRST_COUNT,
-    FIRST_LIST_AT,
-    FIRST_NUMBER,
-    FORM,
-    LISTED_AT,
-    LISTED_ROOM,
     OWN,
-    PARTNERED,
-    SEEN_AT,
-    TAIL,
-    WRITTEN,
-    keys_at,
+    SelectionFrame,
     read_keys,
-    side_of,
     wanted_by,
 )
 from braid.operators.selection_join.kernels.members import (
     changes_of,
     find_first,
     keep_list,
+    list_of,
     mark,
     narrow,
-    note_changes,
+    note_first,
+    note_list,
     see_all,
     sees,
     unmark,
@@ -79,7 +66,7 @@ _MOST = np.int64(9223372036854775807)
 
 
 @kernel()
-def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early: Any) -> bool:
+def _next_event(frame: SelectionFrame, depth: int, step: Step, level: Level, early: Any) -> bool:
     """Bind the next event that a probe finds and carry its nodes on; whether there is one."""
     input_ = step.input
     ring, index, cover = ring_of(frame, input_), frame.indexes[step.index], frame.covers[input_]
@@ -113,7 +100,7 @@ def _next_event(frame: WindowFrame, depth: int, step: Step, level: Level, early:
 
 
 @kernel()
-def _search(frame: WindowFrame, early: Any, late: Any) -> None:
+def _search(frame: SelectionFrame, early: Any, late: Any) -> None:
     """Find all combinations of the event that is bound with those that the other inputs hold."""
     last = frame.inputs - 2
     steps, levels = steps_of(frame, frame.driver), frame.levels
@@ -129,15 +116,15 @@ def _search(frame: WindowFrame, early: Any, late: Any) -> None:
         else:
             count = see_all(frame, depth + 1, level[1].kind, level[1].nodes)
             if count > 0:
-                emit(frame, count, Words(load_int(frame, SEEN_AT)), late)
+                emit(frame, count, frame.seeing, late)
 
 
 @kernel()
 def _drive(
-    frame: WindowFrame, input_: int, row: Words, kind: int, nodes: Words, early: Any, late: Any
+    frame: SelectionFrame, input_: int, row: Words, kind: int, nodes: Words, early: Any, late: Any
 ) -> None:
     """Search with an event that the nodes of a list want, or ALL: who is not known yet."""
-    store_int(load_int(frame, AGES_AT), input_, -1)
+    frame.ages[input_] = -1
     start(frame, input_, row, kind, nodes)
     _search(frame, early, late)
 
@@ -147,20 +134,19 @@ def _drive(
 
 @kernel()
 def _leave_suspects(
-    frame: WindowFrame, input_: int, first: int, last: int, early: Any, late: Any
+    frame: SelectionFrame, input_: int, first: int, last: int, early: Any, late: Any
 ) -> None:
     """Emit what leaves now because an event of an input leaves the windows, all of one size, of the
     nodes from one place to another, as far as they are suspects."""
-    ring, cover, side = ring_of(frame, input_), frame.covers[input_], side_of(frame, input_)
-    size, out = cover.sizes[first], Words(load_int(frame, FIRST_LIST_AT))
+    ring, cover, side = ring_of(frame, input_), frame.covers[input_], frame.sides[input_]
+    size, out = cover.sizes[first], frame.first_list
     time = frame.now - 1 - size
     number = first_from(ring, time)
     while number < ring.next:
         row = event_at(ring, number)
         if row[1] != time:
             return
-        read_keys(frame, input_, row)
-        keys, count = keys_at(frame, input_), np.int64(0)
+        keys, count = read_keys(frame, input_, row), np.int64(0)
         changes = changes_of(cell_of(ring, row))
         for place in range(first, last):
             node = cover.order[place]
@@ -172,8 +158,7 @@ def _leave_suspects(
                 out[count] = node
                 count += 1
         if count > 0:
-            store_int(frame, FIRST_COUNT, count)
-            store_int(frame, FIRST_NUMBER, load_int(frame, FIRST_NUMBER) + 1)
+            note_first(frame, count)
             mark(frame)
             _drive(frame, input_, row, count, out, early, late)
             unmark(frame)
@@ -181,7 +166,7 @@ def _leave_suspects(
 
 
 @kernel()
-def _leave_all_suspects(frame: WindowFrame, early: Any, late: Any) -> None:
+def _leave_all_suspects(frame: SelectionFrame, early: Any, late: Any) -> None:
     """Emit what leaves for suspects at this instant."""
     frame.leaving = 1
     for i in range(frame.inputs):
@@ -198,24 +183,21 @@ def _leave_all_suspects(frame: WindowFrame, early: Any, late: Any) -> None:
 
 
 @kernel()
-def _listed(frame: WindowFrame, input_: int, row: Words) -> int:
+def _listed(frame: SelectionFrame, input_: int, row: Words) -> int:
     """The nodes that want a held event, listed as those of the event that drives; how many."""
-    cell, side = cell_of(ring_of(frame, input_), row), side_of(frame, input_)
+    cell, side = cell_of(ring_of(frame, input_), row), frame.sides[input_]
     count = cell.weight
     if count < 0:
-        read_keys(frame, input_, row)
-        return find_first(frame, input_)
-    out = load_int(frame, FIRST_LIST_AT)
-    listed = load_int(side, LISTED_AT)
-    listed += 4 * (load_int(cell, SET) % load_int(side, LISTED_ROOM))
+        return find_first(frame, input_, row)
+    out, listed = frame.first_list, list_of(side, cell)
     for k in range(count):
-        store_int(out, k, load_half(listed, k))
-    store_int(frame, FIRST_NUMBER, load_int(frame, FIRST_NUMBER) + 1)
+        out[k] = listed[k]
+    note_first(frame, count)
     return count
 
 
 @kernel()
-def _await_next(frame: WindowFrame, input_: int, number: int, size: int) -> None:
+def _await_next(frame: SelectionFrame, input_: int, number: int, size: int) -> None:
     """Add the expiry of an event from the next larger windows of anybody."""
     cover = frame.covers[input_]
     place = first_of(cover, size + 1)
@@ -226,24 +208,26 @@ def _await_next(frame: WindowFrame, input_: int, number: int, size: int) -> None
 
 
 @kernel()
-def _await_first(frame: WindowFrame, input_: int, number: int, found_: bool) -> None:
+def _await_first(frame: SelectionFrame, input_: int, number: int, found_: bool) -> None:
     """Add the first expiry of an event that has come; `found_`: the nodes that want it are listed."""
     if not found_:
         _await_next(frame, input_, number, np.int64(-1))
         return
-    out, sizes, least = load_int(frame, FIRST_LIST_AT), frame.covers[input_].size_of, _MOST
-    for k in range(load_int(frame, FIRST_COUNT)):
-        least = min(least, sizes[load_int(out, k)])
+    out, sizes, least = frame.first_list, frame.covers[input_].size_of, _MOST
+    for k in range(frame.first_count):
+        least = min(least, sizes[out[k]])
     instant = instant_of(event_at(ring_of(frame, input_), number)[1], least)
     push_expiry(frame.expiries, instant, input_, number, least)
 
 
 @kernel()
-def _leave(frame: WindowFrame, input_: int, number: int, size: int, early: Any, late: Any) -> None:
+def _leave(
+    frame: SelectionFrame, input_: int, number: int, size: int, early: Any, late: Any
+) -> None:
     """An event leaves windows of this size: emit the combinations that leave with it, and add its
     expiry from the next larger windows of the nodes that want it."""
     ring, sizes = ring_of(frame, input_), frame.covers[input_].size_of
-    row, out = event_at(ring, number), Words(load_int(frame, FIRST_LIST_AT))
+    row, out = event_at(ring, number), frame.first_list
     changes = changes_of(cell_of(ring, row))
     count, following = np.int64(0), _MOST
     for k in range(_listed(frame, input_, row)):
@@ -256,7 +240,7 @@ def _leave(frame: WindowFrame, input_: int, number: int, size: int, early: Any, 
             count += 1
     if following < _MOST:
         push_expiry(frame.expiries, instant_of(row[1], following), input_, number, following)
-    store_int(frame, FIRST_COUNT, count)
+    frame.first_count = count
     if count > 0 and all_hold(frame, input_):
         mark(frame)
         _drive(frame, input_, row, count, out, early, late)
@@ -264,7 +248,7 @@ def _leave(frame: WindowFrame, input_: int, number: int, size: int, early: Any, 
 
 
 @kernel()
-def _leave_until(frame: WindowFrame, last: int, early: Any, late: Any) -> None:
+def _leave_until(frame: SelectionFrame, last: int, early: Any, late: Any) -> None:
     """Emit all that leaves up to an instant, in order of time."""
     frame.leaving = 1
     while pop_expiry(frame.expiries, last):
@@ -277,38 +261,35 @@ def _leave_until(frame: WindowFrame, last: int, early: Any, late: Any) -> None:
 
 
 @kernel()
-def _arrive(frame: WindowFrame, driver: int, row: Words, early: Any, late: Any) -> None:
+def _arrive(frame: SelectionFrame, driver: int, row: Words, early: Any, late: Any) -> None:
     """An event comes: who wants it, what it combines with; then it is held, if anybody wants it."""
-    ring, own = ring_of(frame, driver), load_int(frame, FORM) == OWN
-    before = load_int(frame, CANDIDATES)
-    store_int(frame, ARRIVALS, load_int(frame, ARRIVALS) + 1)
-    kind = np.int64(ALL)
-    store_int(frame, FIRST_COUNT, -1)
+    ring, own, counts = ring_of(frame, driver), frame.form == OWN, frame.counts
+    before, kind = counts.candidates, np.int64(ALL)
+    counts.arrivals += 1
+    frame.first_count = -1
     if own:
-        read_keys(frame, driver, row)
-        kind = find_first(frame, driver)
+        kind = find_first(frame, driver, row)
         if kind == 0:
             return
     if all_hold(frame, driver):
         note_hash(frame, driver, row)
         if own:
             mark(frame)
-        _drive(frame, driver, row, kind, Words(load_int(frame, FIRST_LIST_AT)), early, late)
+        _drive(frame, driver, row, kind, frame.first_list, early, late)
         if own:
             unmark(frame)
-        if load_int(frame, CANDIDATES) > before:
-            store_int(frame, PARTNERED, load_int(frame, PARTNERED) + 1)
+        counts.partnered += counts.candidates > before
     number = ring.next
     add_event(frame, driver, row, np.int64(ALL))
     cell = cell_of(ring, event_at(ring, number))
-    keep_list(frame, driver, cell, own, load_int(frame, CHANGES))
+    keep_list(frame, driver, cell, own)
     frame.allowed -= 1
     if frame.complete != 0:
         _await_first(frame, driver, number, own)
 
 
-@kernel((WindowFrame.type, PREDICATE_TYPE, PREDICATE_TYPE))
-def run(frame: WindowFrame, early: Any, late: Any) -> None:
+@kernel((SelectionFrame.type, PREDICATE_TYPE, PREDICATE_TYPE))
+def run(frame: SelectionFrame, early: Any, late: Any) -> None:
     """Take all events of the feeds; the output is in memory that the frame then names.
 
     `early`: the part of the residual without constants; `late`: the part with them. It stops when
@@ -336,14 +317,14 @@ def run(frame: WindowFrame, early: Any, late: Any) -> None:
         _leave_all_suspects(frame, early, late)
 
 
-@kernel((WindowFrame.type, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
-def let_leave(frame: WindowFrame, bound: int, early: Any, late: Any) -> None:
+@kernel((SelectionFrame.type, types.int64, PREDICATE_TYPE, PREDICATE_TYPE))
+def let_leave(frame: SelectionFrame, bound: int, early: Any, late: Any) -> None:
     """Emit all that leaves before an instant: nothing arrives any more before it."""
     _leave_until(frame, bound - 1, predicate_at(early), predicate_at(late))
 
 
-@kernel((WindowFrame.type, types.int64))
-def expire_from(frame: WindowFrame, bound: int) -> None:
+@kernel((SelectionFrame.type, types.int64))
+def expire_from(frame: SelectionFrame, bound: int) -> None:
     """What is held was taken up again: build the heap of expiries anew, of each event from the next
     windows of anybody, at an instant or after it."""
     frame.expiries.count = 0
@@ -353,43 +334,39 @@ def expire_from(frame: WindowFrame, bound: int) -> None:
             _await_next(frame, i, number, bound - 2 - event_at(ring, number)[1])
 
 
-@kernel((WindowFrame.type,))
-def forget_lists(frame: WindowFrame) -> None:
+@kernel((SelectionFrame.type,))
+def forget_lists(frame: SelectionFrame) -> None:
     """What is held was taken up again: nobody knows who wants it, and it came in all lives."""
     for i in range(frame.inputs):
         ring = ring_of(frame, i)
         for number in range(ring.oldest, ring.next):
             cell = cell_of(ring, event_at(ring, number))
-            store_int(cell, WEIGHT, -1)
-            store_int(cell, SET, -1)
-            note_changes(cell, load_int(frame, CHANGES))
+            note_list(cell, -1, -1, frame.changes)
 
 
-@kernel((WindowFrame.type, types.int64, Words.type))
-def count_members(frame: WindowFrame, input_: int, counts: Words) -> None:
+@kernel((SelectionFrame.type, types.int64, Words.type))
+def count_members(frame: SelectionFrame, input_: int, counts: Words) -> None:
     """Add to each node's count the events of an input that it wants and that are in its window."""
-    ring, out = ring_of(frame, input_), load_int(frame, FIRST_LIST_AT)
+    ring, out = ring_of(frame, input_), frame.first_list
     for number in range(ring.oldest, ring.next):
         row = event_at(ring, number)
         age, changes = frame.now - row[1], changes_of(cell_of(ring, row))
-        read_keys(frame, input_, row)
-        for k in range(find_first(frame, input_)):
-            node = load_int(out, k)
+        for k in range(find_first(frame, input_, row)):
+            node = out[k]
             if sees(frame, input_, node, row, changes, age):
                 counts[node] += 1
 
 
-@kernel((WindowFrame.type, types.int64, _HALVES, _HALVES))
-def move_lists(frame: WindowFrame, input_: int, before: np.ndarray, after: np.ndarray) -> None:
+@kernel((SelectionFrame.type, types.int64, _HALVES, _HALVES))
+def move_lists(frame: SelectionFrame, input_: int, before: np.ndarray, after: np.ndarray) -> None:
     """Lay the lists of the held events of an input anew, in more room."""
-    ring, side, used = ring_of(frame, input_), side_of(frame, input_), np.int64(0)
+    ring, side, used = ring_of(frame, input_), frame.sides[input_], np.int64(0)
     for number in range(ring.oldest, ring.next):
         cell = cell_of(ring, event_at(ring, number))
-        count, place = cell.weight, load_int(cell, SET) % before.shape[0]
+        count, place = cell.weight, cell.set.address % before.shape[0]
         if count >= 0:
             for k in range(count):
                 after[used + k] = before[place + k]
-            store_int(cell, SET, used)
+            cell.set = Words(used)
             used += count
-    store_int(side, WRITTEN, used)
-    store_int(side, TAIL, 0)
+    side.written, side.tail = used, 0

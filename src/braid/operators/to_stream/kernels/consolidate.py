@@ -14,7 +14,7 @@ from braid.jit.memory import release, resized
 from braid.jit.records import Record, Words, i64, record
 from braid.jit.rows import is_null
 from braid.jit.runtime import address, kernel
-from braid.operators.window.kernels.windows import free_slot, kept_row
+from braid.operators.window.kernels.row_slots import RowSlots, free_slot, keep_row, row_at
 
 #: Up to so many rows of one instant are compared one by one.
 FEW = 8
@@ -249,11 +249,7 @@ class Entry(Record):
 class Bags(Record):
     """Multisets of rows, one bag for each node. A row is stored once for all bags."""
 
-    #: Rows, references to them and their slots (see `operators/window/kernels/windows.py`).
-    rows: Words
-    refs: Words
-    slots: Words
-    width: i64
+    slots: RowSlots
     #: The hashes of rows, and a hash table of slots by content: its size is `mask` + 1.
     hashes: Words
     table: Words
@@ -269,11 +265,6 @@ class Bags(Record):
     entry_free: i64
     entry_live: i64
     columns: Columns
-
-
-@kernel()
-def _row(slot: int, bags: Bags) -> Words:
-    return bags.rows.after(bags.width * slot)
 
 
 @kernel()
@@ -320,10 +311,10 @@ def _slot_of(row: Words, bags: Bags) -> int:
     at = hash_ & mask
     while table[at] >= 0:
         slot = table[at]
-        if bags.hashes[slot] == hash_ and same_rows(row, _row(slot, bags), bags.columns):
+        if bags.hashes[slot] == hash_ and same_rows(row, row_at(bags.slots, slot), bags.columns):
             return slot
         at = (at + 1) & mask
-    slot = kept_row(row, bags.rows, bags.refs, bags.slots, bags.width)
+    slot = keep_row(bags.slots, row)
     bags.hashes[slot] = hash_
     table[at] = slot
     return slot
@@ -335,7 +326,7 @@ def _drop_slot(slot: int, bags: Bags) -> None:
     while bags.table[at] != slot:
         at = (at + 1) & bags.mask
     _close_gap(bags.table, bags.mask, at, bags, False)
-    free_slot(slot, bags.refs, bags.slots)
+    free_slot(bags.slots, slot)
 
 
 @kernel()
@@ -375,7 +366,7 @@ def _link(number: int, bags: Bags) -> None:
     if first >= 0:
         bags.entries[first].previous = number
     bags.heads[entry.bag] = number
-    bags.refs[entry.slot] += 1
+    bags.slots.refs[entry.slot] += 1
 
 
 @kernel()
@@ -388,7 +379,7 @@ def _drop_entry(number: int, bags: Bags) -> None:
         bags.heads[entry.bag] = entry.next
     if entry.next >= 0:
         bags.entries[entry.next].previous = entry.previous
-    bags.refs[entry.slot] -= 1
+    bags.slots.refs[entry.slot] -= 1
     entry.next = bags.entry_free
     bags.entry_free = number
     bags.entry_live -= 1
@@ -400,9 +391,9 @@ def index_bags(bags: Bags, high: int, anew: bool) -> None:
     for place in range(bags.mask + 1):
         bags.table[place] = -1
     for slot in range(high):
-        if bags.refs[slot] > 0:
+        if bags.slots.refs[slot] > 0:
             if anew:
-                bags.hashes[slot] = row_hash(_row(slot, bags), bags.columns)
+                bags.hashes[slot] = row_hash(row_at(bags.slots, slot), bags.columns)
             _enter(slot, bags.table, bags.mask, bags, False)
     for place in range(bags.entry_mask + 1):
         bags.entry_table[place] = -1
@@ -428,7 +419,7 @@ def empty_bags(gone: Words, count: int, bags: Bags) -> None:
             entry = bags.entries[bags.heads[gone[k]]]
             slot = entry.slot
             _count(slot, gone[k], -entry.count, bags)
-            if bags.refs[slot] == 0:
+            if bags.slots.refs[slot] == 0:
                 _drop_slot(slot, bags)
 
 
@@ -491,7 +482,7 @@ def follow_bags(
                         slot = np.int64(_slot_of(source.after(row * (last_word + 1)), bags))
                     _count(slot, bag_of[members[k]], rows[row, last_word], bags)
                 k += 1
-            if slot >= 0 and bags.refs[slot] == 0:
+            if slot >= 0 and bags.slots.refs[slot] == 0:
                 _drop_slot(slot, bags)
         if s == times.shape[0]:
             break
@@ -531,7 +522,9 @@ def follow_bags(
                 if n == room:
                     room *= 2
                     out = Words(resized(out, words * room))
-                _write_event(_row(slot, bags), out.after(words * n), time, out_base, bags.columns)
+                _write_event(
+                    row_at(bags.slots, slot), out.after(words * n), time, out_base, bags.columns
+                )
                 more = False
                 for j in range(first, last):
                     if by_row[j].count >= copy:

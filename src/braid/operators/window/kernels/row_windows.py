@@ -1,343 +1,347 @@
-"""Windows of rows: the last ones of each input node and partition.
+"""Windows by number of rows: the last rows of each input node and partition.
 
-Each input node and partition has a *record* and a list of *cells*, one for each of its last rows:
-[slot, next cell]. Rows lie in slots (see `windows.py`), one copy for all lists. For each output
-node the record has the oldest cell of its window and how many there are; a row that comes moves
-each of these by one, however many rows the window has.
+A *partition* is an input node with the values of some columns. It has a list of *cells*, one for each
+of its last rows. For each output node, it has the oldest cell of the window and the number of its
+rows. A row that comes moves each window by one row, however many rows the window has.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
+from braid.jit.hash_table import HashTable, Link, chains_for, first, insert, make_chains
+from braid.jit.hashing import mix
 from braid.jit.memory import resized
-from braid.jit.runtime import address, kernel, load_int, store_int
-from braid.operators.core.kernels.instances import canonical_float, is_null, mix
-from braid.operators.window.kernels.windows import kept_row
-
-#: Records of windows of rows: a hash table of where they are in the pool; cells, free ones.
-(
-    TABLE_AT,
-    TABLE_SIZE,
-    POOL_AT,
-    POOL_ROOM,
-    POOL_USED,
-    CELLS_AT,
-    CELLS_ROOM,
-    CELLS_HIGH,
-    CELLS_FREE,
-    RECORDS,
-    RECORD_NUMBERS,
-) = range(11)
-
-#: A record: hash, input node, oldest and newest cell, number of cells; then cursor and count of
-#: each output node.
-R_HASH, R_INPUT, R_HEAD, R_TAIL, R_LENGTH, R_OUTS = range(6)
+from braid.jit.records import Record, Words, i64, record
+from braid.jit.row_keys import KeyColumn, hash_key, same_key
+from braid.jit.rows import FREE
+from braid.jit.runtime import WORDS, kernel
+from braid.jit.vector import Vector, free_vector, push, reserve
+from braid.operators.window.kernels.deltas import Arrivals, Leaving, event_at, write_visit
+from braid.operators.window.kernels.row_slots import RowSlots, free_slot, keep_row, row_at
 
 
-@kernel()
-def _key_hash(row: int, base: int, keys: int, count: int) -> int:
-    """The hash of a partition; NULL is a value like others. Keys are pairs of a column and
-    whether it has floats."""
-    value = np.int64(0)
-    for k in range(count):
-        word, column = np.int64(0x5BD1E995), load_int(keys, 2 * k)
-        if not is_null(row, column):
-            word = np.int64(load_int(row, base + column))
-            if load_int(keys, 2 * k + 1) != 0:
-                word = canonical_float(word)
-        value = mix(value + word + np.int64(0x9E3779B97F4A7C))
-    return value
+@record
+class Cell(Record):
+    """A row of a partition, and the cell of the next row, or -1; also the next free cell."""
+
+    slot: i64
+    next: i64
 
 
-@kernel()
-def _same_partition(a: int, b: int, base: int, keys: int, count: int) -> bool:
-    for k in range(count):
-        column = load_int(keys, 2 * k)
-        null = is_null(a, column)
-        if null != is_null(b, column):
-            return False
-        x, y = np.int64(load_int(a, base + column)), np.int64(load_int(b, base + column))
-        if null or x == y:
-            continue
-        if load_int(keys, 2 * k + 1) == 0 or canonical_float(x) != canonical_float(y):
-            return False
-    return True
+@record
+class Window(Record):
+    """The rows of an output node: the oldest cell, and how many there are."""
+
+    oldest: i64
+    count: i64
 
 
-@kernel()
-def _enter(hash_: int, offset: int, numbers: int) -> None:
-    """Put a record that is not there into the table, which has room."""
-    table, mask = load_int(numbers, TABLE_AT), load_int(numbers, TABLE_SIZE) - 1
-    at = hash_ & mask
-    while load_int(table, at) >= 0:
-        at = (at + 1) & mask
-    store_int(table, at, offset)
+@record
+class Partition(Link):
+    """The last rows of an input node, with one window for each of its output nodes."""
+
+    input: i64
+    #: The oldest and the newest cell, or -1, and the number of cells.
+    oldest: i64
+    newest: i64
+    length: i64
+    windows: Annotated[Window, 1]
 
 
-@kernel()
-def _fill_table(numbers: int, counts: int) -> None:
-    """Enter all records into the table anew."""
-    for at in range(load_int(numbers, TABLE_SIZE)):
-        store_int(load_int(numbers, TABLE_AT), at, -1)
-    pool, offset = load_int(numbers, POOL_AT), np.int64(0)
-    while offset < load_int(numbers, POOL_USED):
-        _enter(load_int(pool, offset + R_HASH), offset, numbers)
-        offset += R_OUTS + 2 * load_int(counts, load_int(pool, offset + R_INPUT))
+_HEADER = Partition.word("windows")
+_WINDOW_WORDS = Window.stride // 8
 
 
-@kernel()
-def _grow_table(numbers: int, counts: int) -> None:
-    """At most half full after one more record."""
-    needed = load_int(numbers, RECORDS) + 1
-    if 2 * needed <= load_int(numbers, TABLE_SIZE):
-        return
-    size = np.int64(16)
-    while size < 4 * needed:
-        size *= 2
-    store_int(numbers, TABLE_AT, resized(load_int(numbers, TABLE_AT), size))
-    store_int(numbers, TABLE_SIZE, size)
-    _fill_table(numbers, counts)
+@record
+class Input(Record):
+    """The output nodes of an input node: where they begin, and how many there are."""
+
+    first: i64
+    count: i64
+
+
+@record
+class Frame(Record):
+    """All partitions. A partition is known by its first word in the pool."""
+
+    slots: RowSlots
+    leaving: Leaving
+    #: Slots that nothing refers to once what leaves has been written.
+    unused: Annotated[Vector, 1]
+    table: Annotated[HashTable, 1]
+    pool: Annotated[Vector, 1]
+    partitions: i64
+    cells: Cell
+    cell_room: i64
+    #: Cells ever used, and the first free one, or -1.
+    cell_high: i64
+    cell_free: i64
+    #: The columns that a partition is of, and the first word of a row's columns.
+    keys: KeyColumn
+    keys_length: i64
+    base: i64
+    inputs: Input
+    inputs_length: i64
+    #: Output nodes, and the sizes of their windows.
+    outs: Words
+    sizes: Words
 
 
 @kernel()
-def rehash(
-    numbers: np.ndarray, counts: np.ndarray, rows: np.ndarray, base: int, keys: np.ndarray
-) -> None:
-    """The words of keys have changed."""
-    place, width, offset = address(rows), np.int64(8 * rows.shape[1]), np.int64(0)
-    pool, cells = numbers[POOL_AT], numbers[CELLS_AT]
-    while offset < numbers[POOL_USED]:
-        record = pool + 8 * offset
-        row = place + width * load_int(cells, 2 * load_int(record, R_TAIL))
-        node = np.int64(load_int(record, R_INPUT))
-        hash_ = _key_hash(row, base, address(keys), keys.shape[0])
-        store_int(record, R_HASH, mix(hash_ + node))
-        offset += R_OUTS + 2 * counts[node]
-    _fill_table(address(numbers), address(counts))
+def _partition_at(frame: Frame, place: int) -> Partition:
+    return Partition(frame.pool.items.after(place).address)
 
 
 @kernel()
-def _new_record(hash_: int, node: int, numbers: int, counts: int) -> int:
-    """An empty record; where it is in the pool."""
-    _grow_table(numbers, counts)
-    offset, room = load_int(numbers, POOL_USED), load_int(numbers, POOL_ROOM)
-    words = R_OUTS + 2 * load_int(counts, node)
-    if offset + words > room:
-        room = max(64, offset + words, room + room // 2)
-        store_int(numbers, POOL_AT, resized(load_int(numbers, POOL_AT), room))
-        store_int(numbers, POOL_ROOM, room)
-    store_int(numbers, POOL_USED, offset + words)
-    store_int(numbers, RECORDS, load_int(numbers, RECORDS) + 1)
-    record = load_int(numbers, POOL_AT) + 8 * offset
+def _words(frame: Frame, input_: int) -> int:
+    """The words of a partition."""
+    return _HEADER + _WINDOW_WORDS * frame.inputs[input_].count
+
+
+@kernel()
+def _rechain(frame: Frame, chains: int) -> None:
+    """Put all partitions into so many new chains."""
+    table, place = frame.table, np.int64(0)
+    make_chains(table, chains)
+    while place < frame.pool.count:
+        partition = _partition_at(frame, place)
+        insert(table, place, partition.hash)
+        place += _words(frame, partition.input)
+
+
+@kernel()
+def _row_hash(frame: Frame, row: Words, input_: int) -> int:
+    return mix(hash_key(row, frame.base, frame.keys, frame.keys_length) + input_) & FREE
+
+
+@kernel()
+def _newest_row(frame: Frame, partition: Partition) -> Words:
+    return row_at(frame.slots, frame.cells[partition.newest].slot)
+
+
+@kernel((Frame.type,))
+def rehash(frame: Frame) -> None:
+    """Compute all hashes again, because the words of keys have changed."""
+    place = np.int64(0)
+    while place < frame.pool.count:
+        partition = _partition_at(frame, place)
+        partition.hash = _row_hash(frame, _newest_row(frame, partition), partition.input)
+        place += _words(frame, partition.input)
+    _rechain(frame, chains_for(frame.partitions))
+
+
+@kernel()
+def _new_partition(frame: Frame, hash_: int, input_: int) -> Partition:
+    """An empty partition; others may have moved."""
+    pool, table, words = frame.pool, frame.table, _words(frame, input_)
+    place = pool.count
+    reserve(pool, words, 64)
+    pool.count = place + words
+    table.links, table.link_size = Link(pool.items.address), 8
     for word in range(words):
-        store_int(record, word, 0)
-    store_int(record, R_HASH, hash_)
-    store_int(record, R_INPUT, node)
-    store_int(record, R_HEAD, -1)
-    store_int(record, R_TAIL, -1)
-    _enter(hash_, offset, numbers)
-    return offset
+        pool.items[place + word] = 0
+    partition = _partition_at(frame, place)
+    partition.hash, partition.input = hash_, input_
+    partition.oldest, partition.newest = -1, -1
+    frame.partitions += 1
+    if frame.partitions > table.mask:
+        _rechain(frame, 2 * chains_for(frame.partitions))
+    else:
+        insert(table, place, hash_)
+    return partition
 
 
 @kernel()
-def _append(record: int, slot: int, numbers: int, refs: int) -> int:
-    """A new cell at the end of a record's list."""
-    cell = load_int(numbers, CELLS_FREE)
+def _partition_of(frame: Frame, row: Words, key_hash: int, input_: int) -> Partition:
+    """The partition of a row; others may have moved."""
+    hash_, base = mix(key_hash + input_) & FREE, frame.base
+    place = first(frame.table, hash_) if frame.partitions > 0 else np.int64(-1)
+    while place >= 0:
+        partition = _partition_at(frame, place)
+        if partition.hash == hash_ and partition.input == input_:
+            newest = _newest_row(frame, partition)
+            if same_key(row, newest, base, frame.keys, frame.keys_length):
+                return partition
+        place = partition.next
+    return _new_partition(frame, hash_, input_)
+
+
+@kernel()
+def _append(frame: Frame, partition: Partition, slot: int) -> int:
+    """A new cell at the end of a partition's list."""
+    cell = frame.cell_free
     if cell >= 0:
-        following = load_int(load_int(numbers, CELLS_AT), 2 * cell + 1)
-        store_int(numbers, CELLS_FREE, following)
+        frame.cell_free = frame.cells[cell].next
     else:
-        cell = load_int(numbers, CELLS_HIGH)
-        if cell == load_int(numbers, CELLS_ROOM):
-            room = max(16, cell + cell // 2)
-            store_int(numbers, CELLS_AT, resized(load_int(numbers, CELLS_AT), 2 * room))
-            store_int(numbers, CELLS_ROOM, room)
-        store_int(numbers, CELLS_HIGH, cell + 1)
-    cells, tail = load_int(numbers, CELLS_AT), load_int(record, R_TAIL)
-    store_int(cells, 2 * cell, slot)
-    store_int(cells, 2 * cell + 1, -1)
-    if tail >= 0:
-        store_int(cells, 2 * tail + 1, cell)
+        cell = frame.cell_high
+        if cell == frame.cell_room:
+            frame.cell_room = max(16, cell + cell // 2)
+            frame.cells = Cell(resized(frame.cells, 2 * frame.cell_room))
+        frame.cell_high = cell + 1
+    own = frame.cells[cell]
+    own.slot, own.next = slot, -1
+    if partition.newest >= 0:
+        frame.cells[partition.newest].next = cell
     else:
-        store_int(record, R_HEAD, cell)
-    store_int(record, R_TAIL, cell)
-    store_int(record, R_LENGTH, load_int(record, R_LENGTH) + 1)
-    store_int(refs, slot, load_int(refs, slot) + 1)
+        partition.oldest = cell
+    partition.newest = cell
+    partition.length += 1
+    frame.slots.refs[slot] += 1
     return cell
 
 
 @kernel()
-def push(
-    events: np.ndarray,
-    index: np.ndarray,
-    members: np.ndarray,
-    base: int,
-    keys: np.ndarray,
-    starts: np.ndarray,
-    counts: np.ndarray,
-    outs: np.ndarray,
-    sizes: np.ndarray,
-    numbers: np.ndarray,
-    rows: np.ndarray,
-    refs: np.ndarray,
-    slots: np.ndarray,
-) -> tuple[int, int, int, int]:
-    """Events in order, each with its nodes, into windows of rows.
-
-    Returns what leaves, as (time, instant << 32 | slot, slot, output node), and the slots that are
-    not needed after it is written: each as an address and a count.
-    """
-    source, place, width = address(events), address(rows), np.int64(rows.shape[1])
-    refs_at, slots_at, counts_at = address(refs), address(slots), address(counts)
-    keys_at, key_count, numbers_at = address(keys), np.int64(keys.shape[0]), address(numbers)
-    visits_room, gone_room = np.int64(64), np.int64(64)
-    visits, gone = resized(0, 4 * visits_room), resized(0, gone_room)
-    visited, dropped = np.int64(0), np.int64(0)
-    kept, slot, hash_, instant = np.int64(-1), np.int64(-1), np.int64(0), np.int64(0)
-    for k in range(index.shape[0]):
-        node = np.int64(members[k])
-        if node >= counts.shape[0] or counts[node] == 0:
-            continue
-        event = np.int64(index[k])
-        row = source + 8 * event * width
-        if event != kept:
-            if kept >= 0 and events[kept, 1] != events[event, 1]:
-                instant += 1
-            slot = kept_row(row, place, refs_at, slots_at, width)
-            hash_ = _key_hash(row, base, keys_at, key_count)
-            kept = event
-        own = mix(hash_ + node)
-        offset, at = np.int64(-1), own & (numbers[TABLE_SIZE] - 1)
-        while numbers[TABLE_SIZE] > 0:
-            offset = np.int64(load_int(numbers[TABLE_AT], at))
-            if offset < 0:
-                break
-            record = numbers[POOL_AT] + 8 * offset
-            if load_int(record, R_HASH) == own and load_int(record, R_INPUT) == node:
-                newest = load_int(numbers[CELLS_AT], 2 * load_int(record, R_TAIL))
-                if _same_partition(row, place + 8 * newest * width, base, keys_at, key_count):
-                    break
-            at = (at + 1) & (numbers[TABLE_SIZE] - 1)
-        if offset < 0:
-            offset = _new_record(own, node, numbers_at, counts_at)
-        record = numbers[POOL_AT] + 8 * offset
-        cell = _append(record, slot, numbers_at, refs_at)
-        cells, needed = numbers[CELLS_AT], np.int64(0)
-        for j in range(counts[node]):
-            word = R_OUTS + 2 * j
-            held = np.int64(load_int(record, word + 1))
-            if held == 0:
-                store_int(record, word, cell)
-            if held < sizes[starts[node] + j]:
-                held += 1
-                store_int(record, word + 1, held)
-            else:
-                oldest = load_int(record, word)
-                left = load_int(cells, 2 * oldest)
-                store_int(record, word, load_int(cells, 2 * oldest + 1))
-                if visited == visits_room:
-                    visits_room *= 2
-                    visits = resized(visits, 4 * visits_room)
-                visit = visits + 32 * visited
-                store_int(visit, 0, events[event, 1])
-                store_int(visit, 1, (instant << 32) | left)
-                store_int(visit, 2, left)
-                store_int(visit, 3, outs[starts[node] + j])
-                visited += 1
-            needed = max(needed, held)
-        if load_int(record, R_LENGTH) > needed:
-            head = load_int(record, R_HEAD)
-            left = load_int(cells, 2 * head)
-            store_int(record, R_HEAD, load_int(cells, 2 * head + 1))
-            store_int(record, R_LENGTH, load_int(record, R_LENGTH) - 1)
-            store_int(cells, 2 * head + 1, numbers[CELLS_FREE])
-            numbers[CELLS_FREE] = head
-            refs[left] -= 1
-            if refs[left] == 0:
-                if dropped == gone_room:
-                    gone_room *= 2
-                    gone = resized(gone, gone_room)
-                store_int(gone, dropped, left)
-                dropped += 1
-    return visits, visited, gone, dropped
+def _drop_oldest(frame: Frame, partition: Partition) -> None:
+    """No window has the oldest row of a partition any more."""
+    refs, oldest = frame.slots.refs, partition.oldest
+    cell = frame.cells[oldest]
+    slot = cell.slot
+    partition.oldest = cell.next
+    partition.length -= 1
+    cell.next, frame.cell_free = frame.cell_free, oldest
+    refs[slot] -= 1
+    if refs[slot] == 0:
+        push(frame.unused, slot)
 
 
 @kernel()
-def listed(numbers: np.ndarray, counts: np.ndarray) -> int:
-    """How many cells all records have."""
-    total, offset = np.int64(0), np.int64(0)
-    while offset < numbers[POOL_USED]:
-        record = numbers[POOL_AT] + 8 * offset
-        total += load_int(record, R_LENGTH)
-        offset += R_OUTS + 2 * counts[load_int(record, R_INPUT)]
+def _move_windows(frame: Frame, partition: Partition, cell: int, time: int, instant: int) -> int:
+    """Let a new cell enter the windows of its partition; the most rows that a window has."""
+    node, leaving, cells, needed = (
+        frame.inputs[partition.input],
+        frame.leaving,
+        frame.cells,
+        np.int64(0),
+    )
+    for j in range(node.count):
+        window = partition.windows[j]
+        if window.count == 0:
+            window.oldest = cell
+        if window.count < frame.sizes[node.first + j]:
+            window.count += 1
+        else:
+            left = cells[window.oldest]
+            window.oldest = left.next
+            push(leaving.nodes, frame.outs[node.first + j])
+            order = (instant << 32) | left.slot
+            write_visit(leaving, time, order, left.slot, leaving.nodes.count - 1)
+        needed = max(needed, window.count)
+    return needed
+
+
+@kernel((Frame.type, Arrivals.type))
+def arrive(frame: Frame, arrivals: Arrivals) -> None:
+    """Let events enter the windows, and write visits of the rows that leave."""
+    kept, slot, hash_, instant = np.int64(-1), np.int64(-1), np.int64(0), np.int64(0)
+    for k in range(arrivals.members_length):
+        node, event = arrivals.members[k], arrivals.index[k]
+        if node >= frame.inputs_length or frame.inputs[node].count == 0:
+            continue
+        row = event_at(arrivals, event)
+        if event != kept:
+            if kept >= 0 and event_at(arrivals, kept)[1] != row[1]:
+                instant += 1
+            slot = keep_row(frame.slots, row)
+            hash_ = hash_key(row, frame.base, frame.keys, frame.keys_length)
+            kept = event
+        partition = _partition_of(frame, row, hash_, node)
+        cell = _append(frame, partition, slot)
+        if partition.length > _move_windows(frame, partition, cell, row[1], instant):
+            _drop_oldest(frame, partition)
+
+
+@kernel((Frame.type,))
+def free_unused_rows(frame: Frame) -> None:
+    """Free the slots that nothing refers to, after what leaves has been written."""
+    unused = frame.unused
+    for k in range(unused.count):
+        free_slot(frame.slots, unused.items[k])
+    free_vector(unused)
+
+
+@kernel((Frame.type,))
+def count_cells(frame: Frame) -> int:
+    """How many cells all partitions have."""
+    total, place = np.int64(0), np.int64(0)
+    while place < frame.pool.count:
+        partition = _partition_at(frame, place)
+        total += partition.length
+        place += _words(frame, partition.input)
     return total
 
 
-@kernel()
-def unrolled(
-    numbers: np.ndarray, counts: np.ndarray, records: np.ndarray, cells: np.ndarray
-) -> np.ndarray:
-    """Records as (input node, number of cells), the slots of the cells; how many rows of its
-    list each output node of a record has, side by side."""
-    held = np.empty((numbers[POOL_USED] - R_OUTS * numbers[RECORDS]) // 2, np.int64)
-    offset, r, c, h = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    while offset < numbers[POOL_USED]:
-        record = numbers[POOL_AT] + 8 * offset
-        node, length = load_int(record, R_INPUT), load_int(record, R_LENGTH)
-        records[r, 0], records[r, 1] = node, length
-        cell = load_int(record, R_HEAD)
-        for _ in range(length):
-            cells[c] = load_int(numbers[CELLS_AT], 2 * cell)
-            cell = load_int(numbers[CELLS_AT], 2 * cell + 1)
+@kernel((Frame.type,))
+def count_windows(frame: Frame) -> int:
+    """How many windows all partitions have."""
+    return (frame.pool.count - _HEADER * frame.partitions) // _WINDOW_WORDS
+
+
+@record
+class SavedPartition(Record):
+    """A partition outside: the input node, and the number of rows."""
+
+    input: i64
+    length: i64
+
+
+@record
+class Saved(Record):
+    """Partitions outside: the slots of the rows of each, oldest first, side by side; and of each
+    output node of each partition, how many rows its window has."""
+
+    partitions: SavedPartition
+    partitions_length: i64
+    slots: Words
+    held: Words
+
+
+@kernel((Frame.type, Saved.type))
+def save(frame: Frame, saved: Saved) -> None:
+    """Copy all partitions out."""
+    place, p, c, h = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while place < frame.pool.count:
+        partition = _partition_at(frame, place)
+        own = saved.partitions[p]
+        own.input, own.length = partition.input, partition.length
+        cell = partition.oldest
+        for _ in range(partition.length):
+            saved.slots[c] = frame.cells[cell].slot
+            cell = frame.cells[cell].next
             c += 1
-        for j in range(counts[node]):
-            held[h] = load_int(record, R_OUTS + 2 * j + 1)
+        for j in range(frame.inputs[partition.input].count):
+            saved.held[h] = partition.windows[j].count
             h += 1
-        offset += R_OUTS + 2 * counts[node]
-        r += 1
-    return held
+        place += _words(frame, partition.input)
+        p += 1
 
 
-@kernel()
-def roll_up(
-    records: np.ndarray,
-    cells: np.ndarray,
-    held: np.ndarray,
-    old_starts: np.ndarray,
-    old_counts: np.ndarray,
-    places: np.ndarray,
-    nodes: np.ndarray,
-    base: int,
-    keys: np.ndarray,
-    counts: np.ndarray,
-    numbers: np.ndarray,
-    rows: np.ndarray,
-    refs: np.ndarray,
-) -> None:
-    """The inverse of `unrolled`, after members have come and gone: what was output node j of an
-    old input node is now at `places[j]` of input node `nodes[j]`; -1: nobody's."""
-    address_, width = address(rows), np.int64(8 * rows.shape[1])
-    numbers_at, refs_at = address(numbers), address(refs)
+@kernel((Frame.type, Saved.type, Input.type, WORDS, WORDS))
+def load(frame: Frame, saved: Saved, inputs: Input, places: np.ndarray, nodes: np.ndarray) -> None:
+    """Take saved partitions in, after members have come and gone.
+
+    `inputs`: the input nodes as they were. Their output node j is now at `places[j]` of input node
+    `nodes[j]`; -1: nobody's.
+    """
     c, h = np.int64(0), np.int64(0)
-    for r in range(records.shape[0]):
-        old, length = records[r, 0], records[r, 1]
+    for p in range(saved.partitions_length):
+        old, length = inputs[saved.partitions[p].input], saved.partitions[p].length
         node, longest = np.int64(-1), np.int64(0)
-        for j in range(old_counts[old]):
-            if places[old_starts[old] + j] >= 0:
-                node = nodes[old_starts[old] + j]
-                longest = max(longest, held[h + j])
+        for j in range(old.count):
+            if places[old.first + j] >= 0:
+                node = nodes[old.first + j]
+                longest = max(longest, saved.held[h + j])
         if longest > 0:
-            row = address_ + width * cells[c + length - 1]
-            hash_ = mix(_key_hash(row, base, address(keys), keys.shape[0]) + node)
-            offset = _new_record(hash_, node, numbers_at, address(counts))
-            record = numbers[POOL_AT] + 8 * offset
+            newest = row_at(frame.slots, saved.slots[c + length - 1])
+            partition = _new_partition(frame, _row_hash(frame, newest, node), node)
             for k in range(longest):
-                cell = _append(record, cells[c + length - longest + k], numbers_at, refs_at)
-                for j in range(old_counts[old]):
-                    place = places[old_starts[old] + j]
-                    if place >= 0 and held[h + j] == longest - k:
-                        store_int(record, R_OUTS + 2 * place, cell)
-                        store_int(record, R_OUTS + 2 * place + 1, held[h + j])
+                cell = _append(frame, partition, saved.slots[c + length - longest + k])
+                for j in range(old.count):
+                    place = places[old.first + j]
+                    if place >= 0 and saved.held[h + j] == longest - k:
+                        window = partition.windows[place]
+                        window.oldest, window.count = cell, saved.held[h + j]
         c += length
-        h += old_counts[old]
+        h += old.count
