@@ -27,7 +27,7 @@ from tests.properties.expressions import (
     predicates,
     references,
 )
-from tests.properties.relations import to_stream, window_join
+from tests.properties.relations import attribute_join, to_stream, window_join
 from tests.properties.values import LAW_TYPES, nullable, present
 
 SCHEMAS = {
@@ -265,6 +265,28 @@ def _same_time(draw: Draw, child: Child) -> Node:
     return SameTime(node, tuple(found))
 
 
+def _shared_same_time(draw: Draw, child: Child) -> Node:
+    """One of few lists of aggregates over events that a comparison with a constant chooses: queries
+    that are drawn together have the same m-op and see the same events, some of them, or others."""
+    node = child()
+    name = draw(st.sampled_from(node.schema.names[:2]))
+    of = node.schema.type_of(name)
+    if draw(st.integers(0, 3)):
+        test = call("eq", Ref(Source.INPUT, name, of), Literal(draw(present(of)), of))
+        node = Select(node, test)
+    count = Aggregate("events", "count", (), False, BIGINT)
+    column = Ref(Source.INPUT, name, of)
+    extreme = Aggregate(
+        "of", "max_by", (Ref(Source.INPUT, *_last(node)), column), False, _last(node)[1]
+    )
+    return SameTime(node, draw(st.sampled_from([(count,), (count, extreme)])))
+
+
+def _last(node: Node) -> tuple[str, pa.DataType]:
+    attribute = node.schema.attributes[-1]
+    return attribute.name, attribute.type
+
+
 def _aggregate(draw: Draw, inputs: dict[Source, Schema], name: str) -> Aggregate:
     function = draw(st.sampled_from(["count", "sum", "avg", "min", "max", "max_by", "min_by"]))
     distinct = function in ("count", "sum", "avg") and draw(st.booleans())
@@ -297,6 +319,8 @@ _SHAPES: dict[str, Callable[[Draw, Child], Node]] = {
 #: Drawn only where they are asked for. Detections know hashes, which a lane of the tests makes collide.
 _NAMED: dict[str, Callable[[Draw, Child], Node]] = {
     "detection": detection,
+    "shared same time": _shared_same_time,
+    "attribute join": attribute_join,
     "either": lambda draw, child: _sequence(draw, child, _either),
     "either again": lambda draw, child: _iterate(draw, child, _either),
 }
@@ -405,12 +429,19 @@ RELATIONAL = ("relation", "relation too", "sequence", "select")
 #: Joins of windows by time, and patterns over them.
 WINDOW_JOINS = ("window join", "window join", "window join", "sequence", "select")
 
+#: Joins by different attributes of the same streams, and patterns over them.
+ATTRIBUTE_JOINS = ("attribute join", "attribute join", "attribute join", "sequence", "select")
+
 #: Detections, and patterns over them.
 DETECTIONS = ("detection", "detection", "detection", "sequence", "select")
 
 
 #: Patterns that are found by the clauses of a disjunction.
 DISJUNCTIONS = ("either", "either", "either again")
+
+
+#: Aggregations of one instant that share what they can, and patterns over them.
+SAME_TIMES = ("shared same time", "shared same time", "shared same time", "sequence", "relation")
 
 
 def describe(workload: Workload) -> str:

@@ -67,6 +67,34 @@ def window_join(draw: Draw, child: Child) -> Node:
     return ToStream(joined, kind)
 
 
+def attribute_join(draw: Draw, child: Child) -> Node:
+    """Istream of a join of two windows by time on events as they are, by one equality or two of
+    attributes, that shows some columns: such joins of the same streams share one buffer."""
+
+    def side(stream: Node) -> Relation:
+        size = Literal(draw(st.integers(0, 6)), duration_type(stream.unit))
+        return Window(stream, WindowKind.RANGE, size)
+
+    inputs = (side(child()), side(child()))
+    types = Join(inputs, Literal(True, BOOLEAN)).schema
+    pairs = [
+        (column(0, a.name), column(1, b.name), a.type)
+        for a in inputs[0].schema
+        for b in inputs[1].schema
+        if a.type == b.type
+    ]
+    tests: list[Expression] = []
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
+        left, right, of = draw(st.sampled_from(pairs))
+        sides = Ref(Source.INPUT, left, of), Ref(Source.INPUT, right, of)
+        tests.append(call(draw(st.sampled_from(["eq", "eq", "eq_null_safe"])), *sides))
+    shown = draw(st.lists(st.sampled_from(types.names), min_size=1, max_size=3, unique=True))
+    items = tuple(
+        (f"c{k}", Ref(Source.INPUT, name, types.type_of(name))) for k, name in enumerate(shown)
+    )
+    return ToStream(MapRows(Join(inputs, conjunction(tuple(tests))), items), StreamKind.ISTREAM)
+
+
 def _around(draw: Draw, below: Relation) -> Relation:
     if draw(st.booleans()):
         return KeepRows(below, rows_test(draw, below.schema))

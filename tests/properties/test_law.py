@@ -16,7 +16,15 @@ from tests.properties.law import (
     stay,
     unordered_feeds,
 )
-from tests.properties.plans import DISJUNCTIONS, RELATIONAL, WINDOW_JOINS, views, workloads
+from tests.properties.plans import (
+    ATTRIBUTE_JOINS,
+    DISJUNCTIONS,
+    RELATIONAL,
+    SAME_TIMES,
+    WINDOW_JOINS,
+    views,
+    workloads,
+)
 
 
 @given(st.data())
@@ -49,9 +57,23 @@ def test_relations(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_aggregations_of_one_instant(data: st.DataObject) -> None:
+    """Each query has the aggregates of its own events, whatever others aggregate beside it."""
+    workload = data.draw(workloads(max_queries=5, depth=2, shapes=SAME_TIMES))
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
 def test_joins_of_windows(data: st.DataObject) -> None:
     """Windows inside of joins, also where what goes is equal to what comes."""
     workload = data.draw(workloads(max_queries=3, depth=1, shapes=WINDOW_JOINS))
+    check(workload, data.draw(feeds(workload)))
+
+
+@given(st.data())
+def test_joins_by_different_attributes(data: st.DataObject) -> None:
+    """Joins of the same streams share one buffer, whatever they compare and show."""
+    workload = data.draw(workloads(max_queries=5, depth=1, shapes=ATTRIBUTE_JOINS))
     check(workload, data.draw(feeds(workload)))
 
 

@@ -22,9 +22,11 @@ from tests.properties.law import (
     with_user,
 )
 from tests.properties.plans import (
+    ATTRIBUTE_JOINS,
     DETECTIONS,
     DISJUNCTIONS,
     RELATIONAL,
+    SAME_TIMES,
     WINDOW_JOINS,
     Workload,
     describe,
@@ -68,7 +70,15 @@ def clock(query: Query) -> str:
 
 @given(st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
-    kinds = [(), RELATIONAL, WINDOW_JOINS, DETECTIONS, DISJUNCTIONS]
+    kinds = [
+        (),
+        RELATIONAL,
+        WINDOW_JOINS,
+        ATTRIBUTE_JOINS,
+        DETECTIONS,
+        DISJUNCTIONS,
+        SAME_TIMES,
+    ]
     shapes = data.draw(st.sampled_from(kinds))
     come_and_go(data, data.draw(workloads(max_queries=4, shapes=shapes)))
 

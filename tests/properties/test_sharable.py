@@ -44,6 +44,10 @@ SHAPES = (
     "SELECT * FROM {s} FOLD{{$2.k = $1.k AND DUR <= {w}, $2.x > $.x, }} T",
     "SELECT * FROM T NEXT{{$2.k = $1.k AND DUR <= {w}}} {s}",
     "SELECT * FROM (SELECT k, x FROM {s}) UNION T",
+    "SELECT * FROM SAMETIME{{ARG_MAX(x), count(*) AS n}} {s}",
+    "SELECT * FROM SAMETIME{{ARG_MAX(x), count(*) AS n}}(FILTER{{x > {c}}} {s})",
+    "SELECT * FROM SAMETIME{{count(*) AS n, sum(x) AS x}}((SELECT k, x FROM {s}) UNION T) NEXT{{$2.k = {c}}} T",
+    "SELECT * FROM SAMETIME{{sum(x) AS x}}({s} NEXT{{$2.k = $1.k AND DUR <= {w}}} T)",
 )
 
 Batch = list[tuple[tuple[str, ...], int, int, int]]

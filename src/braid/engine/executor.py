@@ -515,11 +515,13 @@ class Executor:
     def _stopped_in(self, signature: str) -> Iterator[tuple[Admitted, int, int, int, int]]:
         """Queries with a node that gave up: how they came, the stage, their number, that node,
         and when."""
-        stopped = self.logics[signature].stopped
-        nodes = np.array(list(stopped), np.int64)
+        logic: Any = self.logics[signature]
         for admitted, rows in self.registry.living():
             for k, stage in enumerate(admitted.route.stages):
                 if stage.mop == signature:
+                    by_port = isinstance(logic, NodesByPort)
+                    stopped = logic.stopped_at(stage.recipe.node_port) if by_port else logic.stopped
+                    nodes = np.array(list(stopped), np.int64)
                     own = admitted.nodes[k][rows]
                     for row in rows[np.isin(own, nodes)].tolist():
                         node = int(admitted.nodes[k][row])

@@ -199,7 +199,8 @@ class Planner:
         #: Queries that don't share their join, and the templates of these.
         self.dedicated_joins = set(dedicated_joins)
         self._dedicated_templates: set[Template] = set()
-        #: How many queries join the same streams: several queries share their joins.
+        #: How many queries join the same streams, or streams that are sharable with these: several
+        #: queries share their joins.
         self._joining: Counter[frozenset[str]] = Counter()
         self._executor = executor
         self._driver = driver
@@ -346,7 +347,15 @@ class Planner:
         for members in groups:
             template = members.template
             if self._driver.may_use_constraints(template.outputs, template.mode):
-                self._joining[frozenset(template.reads)] += len(members)
+                self._joining[self._joined(template)] += len(members)
+
+    def _joined(self, template: Template) -> frozenset[str]:
+        """What tells which queries join the same streams: one stream for all that are sharable.
+
+        A join of each of two sharable streams, by itself, holds what belongs to both twice.
+        """
+        sharable = self._driver.sharable
+        return frozenset(min(sharable.get(name, (name,))) for name in template.reads)
 
     def _admit_dedicated(
         self, members: Members, births: Words | None, birth: int | None
@@ -358,7 +367,7 @@ class Planner:
         """
         template = members.template
         known = template in self._dedicated_templates
-        first = self.fresh and self._joining[frozenset(template.reads)] == 1
+        first = self.fresh and self._joining[self._joined(template)] == 1
         if not template.types or not (first or known or self._saved):
             return members, births
         if not self._driver.may_use_constraints(template.outputs, template.mode):

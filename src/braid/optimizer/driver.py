@@ -54,7 +54,7 @@ from braid.plan.specs import Shape, Spec
 
 def shares_channels(rules: frozenset[str]) -> bool:
     """Whether sharable streams are put together: without these rules nobody gains from it."""
-    return not rules.isdisjoint({"c_seq", "c_mu", "c_sigma", "c_pi"})
+    return not rules.isdisjoint({"c_seq", "c_mu", "c_sigma", "c_pi", "c_beta"})
 
 
 def planned_form(node: Node) -> Node:

@@ -48,8 +48,8 @@ _OF_VALUES = (ConstraintKind.ASCENDING, ConstraintKind.DESCENDING, ConstraintKin
 _WITHOUT_ORDER = (Kind.BOOLEAN, Kind.OPAQUE)
 
 SHARED = (
-    "other queries join the same streams, and queries share one join there, which holds all rows;"
-    " only one that joins them alone when it comes uses constraints"
+    "other queries join the same streams, or streams that are sharable with them; queries share one"
+    " join there, which holds all rows; only one that joins them alone when it comes uses constraints"
 )
 DETECTS = "DETECT holds no rows that could leave; write it as a join to use constraints"
 UNEQUAL = "no equality leads from each input of the join to every other one"

@@ -6,7 +6,7 @@ The executor and the statistics ask a logic for its roles, and know no logic by 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from braid.algebra.constraints import Constraint, ConstraintMode
@@ -48,6 +48,10 @@ class NodesByPort(ABC):
     @abstractmethod
     def leave(self, port: str, numbers: Words) -> None:
         """The members at these nodes of a port leave."""
+
+    def stopped_at(self, port: str) -> Mapping[int, int]:
+        """Output nodes of a port that gave up because of their budget, and the event time of it."""
+        return {}
 
 
 class CountsInstances(ABC):

@@ -19,25 +19,24 @@ import numpy as np
 
 from braid.algebra.expressions import Source, is_true
 from braid.algebra.relations import place
-from braid.algebra.types import Kind, kind_of
 from braid.jit import codegen, memory, records
 from braid.jit.runtime import address
 from braid.operators.core import checks
-from braid.operators.core.base import Context, Held, State
+from braid.operators.core.base import Context, State
 from braid.operators.core.batch import Batch
-from braid.operators.core.columns import Rows
 from braid.operators.core.constants import Constants
 from braid.operators.core.fanout import Fanout
 from braid.operators.core.membership import Origin, nobody, origin_of
 from braid.operators.core.nodes import Nodes, grown, signatures
 from braid.operators.core.values import Words
 from braid.operators.join.bands import band_words, bands_of
+from braid.operators.join.held_rows import HoldsRows
 from braid.operators.join.kernels import joins
 from braid.operators.join.kernels.frame import Source as OutputColumn
 from braid.operators.join.probe_orders import Lookup, Orders, Probe, band_keys, keys_of, residual_of
 from braid.operators.join.spec import JoinRecipe, JoinSpec
 from braid.operators.join.state import Holdings, packed, taken
-from braid.plan.layout import Layout
+from braid.plan.specs import Shape
 
 #: Deltas before which orders are not chosen again.
 _ROUND = 8192
@@ -45,7 +44,7 @@ _ROUND = 8192
 _FIT_ROUND = 256
 
 
-class JoinLogic:
+class JoinLogic(HoldsRows):
     """All joins with one predicate over the same channels."""
 
     takes_sets = False
@@ -78,6 +77,10 @@ class JoinLogic:
         self._compile()
         self._describe_inputs()
         self._choose()
+
+    @property
+    def _shapes(self) -> tuple[Shape, ...]:
+        return self._spec.inputs
 
     def _make_holdings(self) -> Holdings:
         return Holdings(self._spec.inputs, self._keys)
@@ -269,14 +272,17 @@ class JoinLogic:
         counts = self._holdings.held_by(self.nodes.high)[living]
         over = living[counts > budget]
         if len(over):
-            # The row before the next one of each input; the latest of them has just come.
-            feeds = self._holdings.feeds
-            came = feeds[feeds["row"] > 0]
-            ends = came["rows"] + 8 * (came["row"] - 1) * came["row_words"]
-            now = max(int(memory.view(at, 2)[1]) for at in ends.tolist())
-            self._give_up(over, [now] * len(over))
+            self._give_up(over, [self._latest()] * len(over))
         most = int(counts[counts <= budget].max(initial=0))
         self._holdings.frame.allowed = budget - most
+
+    def _latest(self) -> int:
+        """The time of the row that has just come."""
+        # The row before the next one of each input; the latest of them has just come.
+        feeds = self._holdings.feeds
+        came = feeds[feeds["row"] > 0]
+        ends = came["rows"] + 8 * (came["row"] - 1) * came["row_words"]
+        return max(int(memory.view(at, 2)[1]) for at in ends.tolist())
 
     def _give_up(self, nodes: Words, times: Sequence[int]) -> None:
         """Nodes see and hold nothing from now on."""
@@ -406,50 +412,6 @@ class JoinLogic:
                 side.found(known),
             )
         self._restore_stops(state)
-
-    def _carried(self) -> list[tuple[int, int, str]]:
-        """Columns whose words mean something only together with a table: input, column, name."""
-        return [
-            (i, column, f"{i}.{a.name}")
-            for i, shape in enumerate(self._spec.inputs)
-            for column, a in enumerate(shape.schema)
-            if kind_of(a.type) in (Kind.STRING, Kind.OPAQUE)
-        ]
-
-    def held(self) -> Held | None:
-        """The columns of all rows that have codes; those of other inputs are NULL."""
-        carried = self._carried()
-        if not carried:
-            return None
-        layout = Layout(tuple(name for _, _, name in carried))
-        types = tuple(self._spec.inputs[i].schema.attributes[c].type for i, c, _ in carried)
-        parts = []
-        for number, shape in enumerate(self._spec.inputs):
-            rows = self._holdings.rows(number)
-            out = np.zeros((len(rows), layout.width), np.int64)
-            for target, (i, column, _) in enumerate(carried):
-                mask, bit = 2 + target // 64, np.int64(1) << np.int64(target % 64)
-                if i == number:
-                    out[:, layout.base + target] = rows[:, shape.layout.base + column]
-                    null = (rows[:, 2 + column // 64] >> np.int64(column % 64)) & 1
-                    out[:, mask] |= np.where(null != 0, bit, np.int64(0))
-                else:
-                    out[:, mask] |= bit
-            parts.append(out)
-        return Held(np.concatenate(parts), layout, types)
-
-    def replace_held(self, rows: Rows) -> None:
-        carried = self._carried()
-        base = Layout(tuple(name for _, _, name in carried)).base
-        first = 0
-        for number, count in enumerate(self._holdings.counts()):
-            own = [(t, c) for t, (i, c, _) in enumerate(carried) if i == number]
-            if own and count:
-                layout = self._spec.inputs[number].layout
-                words = np.array([layout.base + c for _, c in own], np.int64)
-                values = rows[first : first + count, [base + t for t, _ in own]]
-                self._holdings.rewrite(number, words, values)
-            first += count
 
     def forget_codes(self) -> None:
         """Constants keep their codes, and rows are given back with new ones."""

@@ -17,16 +17,27 @@ from braid.algebra.expressions import (
     Ref,
     conjunction,
     conjuncts,
+    is_true,
     refs,
 )
 from braid.algebra.joins import JoinParts, parts_of
-from braid.algebra.relations import Join, KeepRows, MapRows, Relation, place
+from braid.algebra.nodes import Read
+from braid.algebra.relations import Join, KeepRows, MapRows, Relation, Window, place
+from braid.algebra.schema import Schema
 from braid.operators.join.sides import Sides
-from braid.operators.join.spec import JoinRecipe, JoinSpec, WindowJoinRecipe, WindowJoinSpec
-from braid.plan.planning import Conjuncts, Items, RowPlanning, RowsRequest
+from braid.operators.join.spec import (
+    AttributeJoinRecipe,
+    AttributeJoinSpec,
+    JoinRecipe,
+    JoinSpec,
+    WindowJoinRecipe,
+    WindowJoinSpec,
+)
+from braid.plan.planning import Conjuncts, Items, Planning, RowPlanning, RowsRequest
 from braid.plan.predicates import Clause, Lifter
 from braid.plan.relation_shapes import of_time
-from braid.plan.sharing import JOIN, WINDOW_JOIN, Channel, Operator, signature
+from braid.plan.sharing import ATTRIBUTE_JOIN, JOIN, WINDOW_JOIN, Channel, Operator, signature
+from braid.plan.specs import Shape
 
 
 @dataclass(frozen=True)
@@ -105,6 +116,12 @@ def _plan(rows: RowPlanning, join: Join, request: RowsRequest) -> JoinPlan:
 def _window_join(rows: RowPlanning, plan: JoinPlan) -> Channel:
     """The join with its windows inside."""
     walk, birth = rows.walk, rows.walk.birth
+    if may_share_buffer(walk, plan):
+        channels = tuple(
+            walk.channel(w.input, w.input.schema.names, "", ()) for w in _windows(plan.join)
+        )
+        if not any(channel.membered for channel in channels):
+            return _attribute_join(rows, plan, channels)
     netted = netted_columns(rows, plan)
     definition = (*plan.definition, netted, not plan.by_time, birth)
     channels, sizes = read_inside(rows, plan, WINDOW_JOIN, definition, plan.parts.selections)
@@ -121,6 +138,70 @@ def _window_join(rows: RowPlanning, plan: JoinPlan) -> Channel:
     )
     recipe = WindowJoinRecipe(plan.constants, sizes)
     return walk.add(operator, walk.sharing(operator), spec, recipe, membered=True)
+
+
+def may_share_buffer(walk: Planning, plan: JoinPlan) -> bool:
+    """Whether a join is one of streams as they are, by nothing but equalities of attributes."""
+    inputs = range(len(plan.join.inputs))
+    items = [item for number in inputs for item in plan.sides.items(number)]
+    return (
+        walk.has_rule("s_attribute_join")
+        and plan.by_time
+        and not plan.speaks
+        and len(_windows(plan.join)) == len(plan.join.inputs)
+        and not any(plan.parts.selections)
+        and is_true(plan.residual)
+        and all(isinstance(e, Ref) for _, e in items)
+        and _are_keys_apart(plan)
+    )
+
+
+def _windows(join: Join) -> tuple[Window, ...]:
+    """The inputs of a join that are windows on streams as they are."""
+    return tuple(w for w in join.inputs if isinstance(w, Window) and isinstance(w.input, Read))
+
+
+def _are_keys_apart(plan: JoinPlan) -> bool:
+    """Whether each column is compared with one column of every other input, at least with one: of a
+    single event nothing is asked then but that keys are not NULL."""
+    ends = [((e.first, e.first_column), (e.second, e.second_column)) for e in plan.sides.equalities]
+    known: dict[tuple[tuple[int, str], int], tuple[int, str]] = {}
+    for a, b in (pair for one, other in ends for pair in ((one, other), (other, one))):
+        if known.setdefault((a, b[0]), b) != b:
+            return False
+    return len(plan.join.inputs) == 2 and bool(ends)
+
+
+def _attribute_join(rows: RowPlanning, plan: JoinPlan, channels: tuple[Channel, ...]) -> Channel:
+    """The join as one form of the join of these streams."""
+    walk, sides = rows.walk, plan.sides
+    netted = netted_columns(rows, plan)
+    sizes = tuple(_size(window) for window in _windows(plan.join))
+    shapes = tuple(
+        Shape(Schema.of((name, e.type) for name, e in sides.items(number)))
+        for number in range(len(channels))
+    )
+    form = WindowJoinSpec(
+        shapes,
+        sides.equalities,
+        plan.residual,
+        plan.emit,
+        tuple(False for _ in channels),
+        netted,
+        walk.birth,
+    )
+    definition = (walk.birth, *plan.definition, netted)
+    operator = Operator(ATTRIBUTE_JOIN, channels, definition, sizes)
+    spec = AttributeJoinSpec(tuple(channel.shape for channel in channels), walk.birth)
+    recipe = AttributeJoinRecipe(signature(definition), form, sizes)
+    return walk.add(operator, walk.sharing(operator), spec, recipe, membered=True)
+
+
+def _size(window: Window) -> Literal | Parameter | int:
+    if window.size is None:
+        return 0
+    assert isinstance(window.size, Literal | Parameter)
+    return window.size
 
 
 def netted_columns(rows: RowPlanning, plan: JoinPlan) -> tuple[tuple[str, ...], ...]:

@@ -54,6 +54,7 @@ class Rings(Holdings):
         super().__init__(shapes, keys)
         self._covers["longest"] = -1
         self._covers["netted"] = [len(names) > 0 for names in netted]
+        self._covers["compared"] = [self._numbers[number] for number in range(len(shapes))]
         self.frame.covers = Cover.at(self._covers)
         self.frame.now = int(np.iinfo(np.int64).min)
 

@@ -1,4 +1,4 @@
-"""The rules for joins: `s_join`, `c_join`, `s_window_join`.
+"""The rules for joins: `s_join`, `c_join`, `s_window_join`, `s_attribute_join`.
 
 s_join, c_join: joins with one predicate become one m-op, whatever windows they are over.
 
@@ -28,15 +28,25 @@ and further joins need all that goes: for them the join visits an event again wh
 windows of a size, and tells what goes with it. Windows by rows and unbounded ones stay m-ops, as do
 those of joins of which nothing but the keys is shown: their rows are all alike, and held as one.
 
+s_attribute_join: window joins over other attributes of the same streams share one buffer.
+
+    A, B -> join a = b -> Q1       A, B -> join {a = b, c = d} -> Q1
+    A, B -> join c = d -> Q2   =>                              -> Q2
+
+The idea is that of joins of documents by value (MMQJP), for relations. An event is held once, with an
+index for each way of comparing that some join asks for. It applies to joins of streams as they are
+whose predicates are equalities of attributes, under Istream. Other joins need sets of members at
+each event, or conditions that each join asks for itself.
+
 >>> S_JOIN.name, C_JOIN.name
 ('s_join', 'c_join')
->>> S_WINDOW_JOIN.name
-'s_window_join'
+>>> S_WINDOW_JOIN.name, S_ATTRIBUTE_JOIN.name
+('s_window_join', 's_attribute_join')
 """
 
 from __future__ import annotations
 
-from braid.plan.sharing import JOIN, WINDOW_JOIN, Operator, Rule, Sharing
+from braid.plan.sharing import ATTRIBUTE_JOIN, JOIN, WINDOW_JOIN, Operator, Rule, Sharing
 
 
 def _inputs(operator: Operator) -> tuple[str, ...]:
@@ -62,6 +72,15 @@ def _share_windows(operator: Operator, sharing: Sharing) -> Sharing:
     return sharing.by("s_window_join", (WINDOW_JOIN, _inputs(operator), operator.definition))
 
 
+def _is_attribute_join(operator: Operator) -> bool:
+    return operator.kind == ATTRIBUTE_JOIN
+
+
+def _share_buffer(operator: Operator, sharing: Sharing) -> Sharing:
+    key = (ATTRIBUTE_JOIN, _inputs(operator), operator.definition[:1])
+    return sharing.by("s_attribute_join", key)
+
+
 S_JOIN = _rule("s_join", False, "joins of one predicate over the same relations are one")
 C_JOIN = _rule("c_join", True, "joins over channels share one m-op, and hold a row once")
 S_WINDOW_JOIN = Rule(
@@ -69,4 +88,10 @@ S_WINDOW_JOIN = Rule(
     _is_window_join,
     _share_windows,
     "joins have windows by time inside, of any sizes",
+)
+S_ATTRIBUTE_JOIN = Rule(
+    "s_attribute_join",
+    _is_attribute_join,
+    _share_buffer,
+    "joins over other attributes of the same streams share one buffer",
 )

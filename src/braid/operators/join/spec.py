@@ -10,7 +10,7 @@ from braid.algebra.schema import Schema
 from braid.algebra.text import show
 from braid.plan.deltas import with_weight
 from braid.plan.predicates import Constant
-from braid.plan.routes import Recipe
+from braid.plan.routes import PortRecipe, Recipe
 from braid.plan.specs import Shape, Spec
 
 #: What the names of the state of a plain join that may grow begin with, wherever it is saved.
@@ -117,3 +117,55 @@ class WindowJoinRecipe(JoinRecipe):
     """The constants of the residual, and how long each input's window is."""
 
     sizes: tuple[Constant | int, ...] = ()
+
+
+@dataclass(frozen=True)
+class AttributeJoinSpec(Spec):
+    """For each member: what a window join of its form puts out at its port.
+
+    The inputs are streams as they are. A form says which of their columns are compared and shown. No
+    form asks anything beyond equalities. Only events that start at `birth` or later are seen.
+    """
+
+    inputs: tuple[Shape, ...]
+    birth: int | None = None
+
+    @property
+    def output(self) -> Shape:
+        """Each port has a shape of its own; this one nobody has."""
+        return Shape(Schema(()))
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    @property
+    def acts_on_time(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "window join of any attributes"
+
+
+@dataclass(frozen=True)
+class AttributeJoinRecipe(PortRecipe):
+    """The form of a member, which names the `port`, and how long each input's window is.
+
+    The inputs of `form` have the columns that it asks for.
+    """
+
+    port: str
+    form: WindowJoinSpec
+    sizes: tuple[Constant | int, ...]
+
+    def shape(self, spec: Spec) -> Shape:
+        return self.form.output
+
+    @property
+    def node_port(self) -> str:
+        return self.port
+
+    @property
+    def members(self) -> WindowJoinRecipe:
+        """What its form is given of a member."""
+        return WindowJoinRecipe((), self.sizes)

@@ -51,8 +51,7 @@ class Holdings:
         self.words: Words = np.zeros(self.frame_words, np.int64)
         self.frame = self.frame_type.at(self.words)
         self.feeds = np.zeros(count, Feed.dtype)
-        self._stores = np.zeros(count, slots.Store.dtype)
-        self._pool = np.zeros(1, Pool.dtype)
+        self._stores, self._pool = self._make_stores()
         # Finalizers call this, and may run while the compiler is at work: it must be loaded by then.
         sets.empty_pool(self._pool_at)
         #: Numbers of indexes by what they look up; the first of each input finds equal rows.
@@ -68,16 +67,25 @@ class Holdings:
         #: None: fitted to what is held, of each index by itself.
         self._widths: list[int | None] = [0] * bands
         self._bands: Words = np.zeros((bands, 4), np.int64)
-        for shape, store in zip(shapes, self._stores, strict=True):
-            store["free"] = self._no_slot
-            store["index"] = -1
-            store["width"] = shape.layout.width
-            store["base"] = shape.layout.base
-            store["slot_words"] = shape.layout.width + self.extra
         self.size_sets(1)
         self._point()
         for number, shape in enumerate(shapes):
             self._add_index(number, number, self._compared(number, shape))
+
+    def _make_stores(self) -> tuple[np.ndarray, np.ndarray]:
+        """A store for each input, and the pool of their sets."""
+        stores = np.zeros(len(self._shapes), slots.Store.dtype)
+        stores["free"] = self._no_slot
+        stores["index"] = -1
+        for shape, store in zip(self._shapes, stores, strict=True):
+            self._lay_out(store, shape)
+        return stores, np.zeros(1, Pool.dtype)
+
+    def _lay_out(self, store: np.void, shape: Shape) -> None:
+        """Let a store have rows of this shape."""
+        store["width"] = shape.layout.width
+        store["base"] = shape.layout.base
+        store["slot_words"] = shape.layout.width + self.extra
 
     @property
     def _pool_at(self) -> Pool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from braid.algebra.nodes import SameTime, Union
-from braid.operators.core.family import Family, MopKind
+from braid.operators.core.family import Detail, Family, MopKind
+from braid.operators.core.wording import counted
 from braid.operators.stream.planning import same_time, union
-from braid.operators.stream.rules import S_BETA, S_UNION
+from braid.operators.stream.rules import C_BETA, S_BETA, S_UNION, T_BETA
 from braid.operators.stream.spec import SameTimeSpec, UnionSpec
 from braid.plan.channel_specs import EncodeSpec, PublishSpec
 
@@ -28,6 +29,15 @@ def _same_time(spec: SameTimeSpec, context: Context, inputs: Sequence[str]) -> L
     return SameTimeLogic(spec, context.values)
 
 
+def _lines(spec: SameTimeSpec, found: Detail, unit: str) -> Iterator[str]:
+    if not spec.membered:
+        return
+    births = f", {counted(found['births'], 'birth')}" if found["births"] > 1 else ""
+    yield counted(found["nodes"], "node") + births
+    if spec.shared:
+        yield "computed once for all nodes that see the same events of an instant"
+
+
 def _channel(spec: EncodeSpec, context: Context, inputs: Sequence[str]) -> Logic:
     from braid.operators.stream.encode import EncodeLogic
 
@@ -44,7 +54,7 @@ FAMILY = Family(
     "stream",
     mops=(
         MopKind(UnionSpec, "union", _union),
-        MopKind(SameTimeSpec, "aggregation", _same_time),
+        MopKind(SameTimeSpec, "aggregation", _same_time, _lines),
         MopKind(EncodeSpec, "channel", _channel),
         MopKind(
             PublishSpec,
@@ -54,6 +64,6 @@ FAMILY = Family(
             has_members=False,
         ),
     ),
-    rules=(S_UNION, S_BETA),
+    rules=(S_UNION, S_BETA, T_BETA, C_BETA),
     plans={Union: union, SameTime: same_time},
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from braid.algebra.expressions import Ref, Source
 from braid.algebra.nodes import Node, SameTime, Union
 from braid.operators.project.planning import projected
-from braid.operators.stream.spec import SameTimeSpec, UnionSpec
+from braid.operators.stream.spec import SameTimeRecipe, SameTimeSpec, UnionSpec
 from braid.plan.planning import Planning, Request, input_names
 from braid.plan.routes import Bound, PlainRecipe
-from braid.plan.sharing import SAME_TIME, UNION, Channel, Operator
+from braid.plan.sharing import SAME_TIME, UNION, Channel, Operator, signature
 
 
 def union(walk: Planning, node: Union, request: Request) -> Channel:
@@ -42,10 +42,17 @@ def same_time(walk: Planning, node: SameTime, request: Request) -> Channel:
         needed |= set(order)
     else:
         order = ()
-    walk.refuse_parameters(node)  # it merges events: those of different members must not meet
-    with walk.without_members():
-        source = walk.channel(node.input, needed, "same time", ())
-    operator = Operator(SAME_TIME, (source,), (node.aggregates, order, walk.birth), ())
+    source = walk.channel(node.input, needed, signature((SAME_TIME, node.aggregates)), ())
+    # A result does not show when its events began, so that births are part of what members see.
+    operator = Operator(SAME_TIME, (source,), (node.aggregates, order), (walk.birth,))
     sharing = walk.sharing(operator)
-    spec = SameTimeSpec(source.shape, node.aggregates, order, walk.birth)
-    return walk.add(operator, sharing, spec, PlainRecipe(), membered=False)
+    membered = not walk.frozen
+    spec = SameTimeSpec(
+        source.shape,
+        node.aggregates,
+        order,
+        membered,
+        None if membered else walk.birth,
+        **sharing.flags,
+    )
+    return walk.add(operator, sharing, spec, SameTimeRecipe(walk.birth), membered=membered)

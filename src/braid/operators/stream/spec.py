@@ -8,6 +8,7 @@ from functools import cached_property
 from braid.algebra.nodes import Aggregate
 from braid.algebra.schema import Schema
 from braid.algebra.text import show
+from braid.plan.routes import Recipe
 from braid.plan.specs import Shape, Spec
 
 
@@ -28,17 +29,19 @@ class UnionSpec(Spec):
 
 @dataclass(frozen=True)
 class SameTimeSpec(Spec):
-    """For each member: one event an epoch. Arguments of the aggregates are plain references.
+    """For each member: one event an epoch, of the events that start at its birth or later.
 
-    `order` names the attributes that decide ties of max_by and min_by. `birth`: only events that
-    start then or later are seen; a result does not show when the events that it is of began, so
-    queries that came at different times do not share it.
+    Arguments of the aggregates are plain references. `order` names the attributes that decide ties
+    of max_by and min_by. `membered`: births are data of members; if not, all members have `birth`.
+    `shared`: members that see the same events of an epoch have one result.
     """
 
     input: Shape
     aggregates: tuple[Aggregate, ...]
     order: tuple[str, ...]
+    membered: bool
     birth: int | None = None
+    shared: bool = False
 
     @cached_property
     def output(self) -> Shape:
@@ -50,3 +53,10 @@ class SameTimeSpec(Spec):
             for a in self.aggregates
         )
         return f"same time {{{', '.join(shown)}}}"
+
+
+@dataclass(frozen=True)
+class SameTimeRecipe(Recipe):
+    """A member of SAMETIME. `birth`: since when it sees events; None: always."""
+
+    birth: int | None = None

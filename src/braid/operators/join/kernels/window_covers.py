@@ -36,6 +36,8 @@ class Cover(Record):
     longest: i64
     #: Whether columns of the input are among those that are compared.
     netted: i64
+    #: The index of the columns that are compared.
+    compared: i64
     #: Whether all sizes are the same, and then whether the heap has the expiry of an event.
     one_size: i64
     awaited: i64

@@ -86,7 +86,8 @@ def start(frame: WindowFrame, input_: int, row: Words, kind: int, nodes: Words) 
 def note_hash(frame: WindowFrame, driver: int, row: Words) -> None:
     """Note the hash of the event that drives by the columns that are compared."""
     ring = ring_of(frame, driver)
-    frame.driver_hash = hash_row(row, ring.base, frame.indexes[ring.index])
+    compared = frame.indexes[frame.covers[driver].compared]
+    frame.driver_hash = hash_row(row, ring.base, compared)
 
 
 @kernel()
@@ -189,7 +190,7 @@ def _search(frame: WindowFrame, early: Any, late: Any) -> None:
 
 
 @kernel()
-def _drive(
+def drive(
     frame: WindowFrame, input_: int, row: Words, kind: int, nodes: Words, early: Any, late: Any
 ) -> None:
     """Search with an event that the nodes of a set see."""
@@ -218,6 +219,10 @@ def _leave_suspects(
         row = event_at(ring, number)
         if row[1] != time:
             return
+        if not can_join(frame.feeds[input_], row, ring.base):
+            # Another form holds it.
+            number += 1
+            continue
         cell = cell_of(ring, row)
         kind, some = cell.kind, False
         nodes = set_of(cell, words)
@@ -228,12 +233,12 @@ def _leave_suspects(
                 set_bit(out, node)
                 some = True
         if some:
-            _drive(frame, input_, row, np.int64(BITS), out, early, late)
+            drive(frame, input_, row, np.int64(BITS), out, early, late)
         number += 1
 
 
 @kernel()
-def _leave_all_suspects(frame: WindowFrame, early: Any, late: Any) -> None:
+def leave_all_suspects(frame: WindowFrame, early: Any, late: Any) -> None:
     """Emit what leaves for suspects at this instant."""
     frame.leaving = 1
     for i in range(frame.inputs):
@@ -259,7 +264,7 @@ def _leave(frame: WindowFrame, input_: int, number: int, size: int, early: Any, 
     row = event_at(ring, number)
     kind = leaving_at(frame, frame.covers[input_], cell_of(ring, row), size)
     if kind != 0:
-        _drive(frame, input_, row, kind, frame.sets, early, late)
+        drive(frame, input_, row, kind, frame.sets, early, late)
 
 
 @kernel()
@@ -291,7 +296,7 @@ def run(frame: WindowFrame, early: Any, late: Any) -> None:
         time = row[1]
         if time != frame.now:
             if frame.suspected != 0:
-                _leave_all_suspects(frame, early, late)
+                leave_all_suspects(frame, early, late)
             if complete:
                 _leave_until(frame, time, early, late)
             frame.now = time
@@ -300,7 +305,7 @@ def run(frame: WindowFrame, early: Any, late: Any) -> None:
         if kind != 0 and can_join(feed, row, ring.base):
             if all_hold(frame, driver):
                 note_hash(frame, driver, row)
-                _drive(frame, driver, row, kind, frame.sets, early, late)
+                drive(frame, driver, row, kind, frame.sets, early, late)
             add_event(frame, driver, row, kind)
             if complete:
                 await_after(frame, driver, ring.next - 1, np.int64(-1))
@@ -309,7 +314,7 @@ def run(frame: WindowFrame, early: Any, late: Any) -> None:
                 return
         driver = next_feed(frame)
     if frame.suspected != 0:
-        _leave_all_suspects(frame, early, late)
+        leave_all_suspects(frame, early, late)
 
 
 @kernel((WindowFrame.type, types.int64))

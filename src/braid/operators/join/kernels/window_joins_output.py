@@ -106,7 +106,7 @@ def _suspect(frame: WindowFrame, kind: int, nodes: Words) -> None:
             _suspect_all(frame, kind, nodes)
             return
         ring = ring_of(frame, i)
-        index = frame.indexes[ring.index]
+        index = frame.indexes[cover.compared]
         links = index.links
         if i == driver:
             hash_ = frame.driver_hash
