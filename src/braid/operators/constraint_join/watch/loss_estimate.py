@@ -26,13 +26,17 @@ _SPANS = 10
 
 @dataclass(frozen=True)
 class Lossy:
-    """Constraints of a join that were given up since too much was lost by them: what they are, about
-    how many results were lost, and of how many."""
+    """Constraints that a join has given up because they lost too many results.
+
+    `lost` of `results`: an estimate for the latest results, by which the join decides. `lost_in_all`:
+    an estimate for all of them.
+    """
 
     what: tuple[str, ...]
     lost: int
     results: int
     allowed: float
+    lost_in_all: int
 
     @property
     def part(self) -> float:
@@ -42,10 +46,10 @@ class Lossy:
         """What has happened, in words."""
         which = "; ".join(self.what)
         return (
-            f"results are lost since this does not hold ({which}): about {self.lost:,} of"
-            f" {self.results:,}, {self.part:.1%}, where {self.allowed:.1%} may be; it is not used any"
-            " more. Use CONSTRAINTS EXACT to lose none, or allow more with the setting `loss` of"
-            " `watching`"
+            f"results are lost because this does not hold ({which}): about {self.part:.1%} of the"
+            f" latest {self.results:,} results, and {self.allowed:.1%} may be lost"
+            f" ({self.lost_in_all:,} results in all); the join no longer uses it. Use CONSTRAINTS EXACT"
+            " to lose none, or allow more with the setting `loss` of `watching`"
         )
 
 
@@ -58,6 +62,9 @@ class LossEstimate:
         #: Results of sampled rows by reason, and which reasons are not used any more.
         self.by: Words = np.zeros(reasons, np.int64)
         self.given_up = np.zeros(reasons, np.bool_)
+        #: The latest results, with those that were lost, and how many were lost, when reasons were
+        #: given up.
+        self._judged = (0, 0)
         #: The same at the begin of the span before this one, and of this one; all results then.
         self._since: Words = np.zeros((2, reasons + 1), np.int64)
         frame.lost_by = records.Words.at(self.by)
@@ -66,11 +73,6 @@ class LossEstimate:
         """Results that were lost, of which so many were found by rows that were sampled."""
         found = self._frame.lost if found is None else found
         return found * (1024 - self._sample) // max(self._sample, 1)
-
-    @property
-    def results(self) -> int:
-        """Results that there are, as far as constraints were used, with those that were lost."""
-        return self._frame.results + self.estimate()
 
     def judge(self) -> list[int]:
         """The reasons that are to be given up now."""
@@ -90,6 +92,8 @@ class LossEstimate:
             lost = self.estimate(round(weight * found))
             if found < _ENOUGH or lost <= self._allowed * (results + lost):
                 break
+            if not chosen:
+                self._judged = (results + lost, lost)
             chosen.append(reason)
             lately[reason] = 0
         self.given_up[chosen] = True
@@ -105,7 +109,8 @@ class LossEstimate:
             self._since[1] = [*self.by, results]
 
     def lossy(self, what: list[str]) -> Lossy:
-        return Lossy(tuple(what), self.estimate(), self.results, self._allowed)
+        results, lost = self._judged
+        return Lossy(tuple(what), lost, results, self._allowed, self.estimate())
 
     # ---- state ----
 
