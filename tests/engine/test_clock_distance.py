@@ -138,7 +138,7 @@ def test_run_warns() -> None:
     text = "SELECT S.x FROM S [Range 1 hour], U [Range 1 hour] WHERE S.x = U.x PUBLISH Q"
     (notice,) = braid.run(text, tables, time={"S": "ts"}).notices
     assert notice.code == "W208"
-    assert "no result can have events of S and of U" in notice.message
+    assert "no result can combine events of S and U" in notice.message
     tables["U"] = {"x": [1], "ts": [OLD]}
     out = braid.run(text, tables, time="ts")
     assert out["Q"].num_rows == 1

@@ -133,7 +133,7 @@ def test_after_a_restart_it_is_not_told_again_and_the_history_is_kept() -> None:
     assert again.notices == []
     text = str(again.explain())
     assert "broken first by event 4 of its stream, at 6" in text
-    assert "constraint one: two events of one key, the second at 17" in text
+    assert "constraint one: two events have one key, the second at 17" in text
 
 
 RELATIONS = """
@@ -164,7 +164,7 @@ def test_of_relations_all_is_told_and_a_key_is_used() -> None:
         "event 7 of Orders, id = 7 at 13, misses it by 7 rows; "
         "no join of this query uses it, and no result is lost"
     )
-    assert "constraint one: two events of one key, the second at 17" in str(running.explain())
+    assert "constraint one: two events have one key, the second at 17" in str(running.explain())
     assert ran("monitored", ONE)[0] <= found
 
 

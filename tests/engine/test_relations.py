@@ -163,7 +163,7 @@ def test_of_several_outputs_those_end_that_depend_on_the_sum() -> None:
     }
     assert published == {"Counts": [1, 2, 4, 6, 8], "Sums": [1, 2], None: [2]}
     reason = running.suspended["several"]
-    assert reason.startswith("E307: a sum of the query does not fit its type at 4; of its outputs")
+    assert reason.startswith("E307: a sum of the query does not fit its type at 4; only")
     assert "'Sums' and its own results ended" in reason
 
 

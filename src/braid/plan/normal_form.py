@@ -44,7 +44,7 @@ from braid.algebra.nodes import (
     walk_nodes,
 )
 from braid.algebra.nodes import Sequence as NextNode
-from braid.algebra.relations import ToStream, rebuilt
+from braid.algebra.relations import Detection, ToStream, rebuilt, walk_rows
 from braid.algebra.templates import map_expressions
 from braid.algebra.types import BOOLEAN, Kind, kind_of
 
@@ -440,10 +440,19 @@ def _normal(call: Call) -> Expression:
 
 @lru_cache(1 << 14)
 def normal_node(node: Node) -> Node:
-    """The normal form of a query's operators: of their expressions, and of unions."""
-    changed = map_expressions(node, normal)
+    """The normal form of a query's operators: of their expressions, and of unions.
+
+    The predicate of DETECT stays as it is: it decides the order of the inputs, and so the packing and
+    the bound that results show.
+    """
+    changed = node if _detects(node) else map_expressions(node, normal)
     has_unions = any(isinstance(part, Union) for part in walk_nodes(changed))
     return _unions_in_order(changed) if has_unions else changed
+
+
+def _detects(node: Node) -> bool:
+    streams = (part.relation for part in walk_nodes(node) if isinstance(part, ToStream))
+    return any(isinstance(part, Detection) for rows in streams for part in walk_rows(rows))
 
 
 def _unions_in_order(node: Node) -> Node:

@@ -318,4 +318,4 @@ def test_what_grows_is_named_when_a_join_has_no_window() -> None:
     running = engine({"q": "S//a->x JOIN{, 5} S//b->y JOIN{x = z, unbounded} J$.c->z"})
     (notice,) = running.notices
     assert notice.code == "W202"
-    assert "every result of the join before it and every document of J for ever" in notice.message
+    assert "every result of the join before it and every document of J forever" in notice.message

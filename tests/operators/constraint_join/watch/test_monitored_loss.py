@@ -133,7 +133,8 @@ def test_too_much_lost_is_told_once_and_given_up() -> None:
     run.take(events[:half])
     (message,) = run.told
     assert "a row of Orders has one result" in message
-    assert "where 1.0% may be; it is not used any more" in message
+    assert "and 1.0% may be lost" in message
+    assert "the join no longer uses it" in message
     assert run.detail["lossy"]
     run.engine = braid.Engine.restore(run.engine.snapshot())
     before = run.found
