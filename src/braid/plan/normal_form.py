@@ -351,7 +351,7 @@ def members_to_order(call: Call) -> Expression | None:
 
 def _sorted(call: Call, first: int) -> Expression | None:
     args = (*call.args[:first], *sorted(call.args[first:], key=_full_order_of))
-    return None if args == call.args else Call(call.function, args, call.type)
+    return None if args == call.args else Call(call.function, args, call.type, call.cost)
 
 
 _RANK = {Source.SECOND: "0", Source.INPUT: "0", Source.FIRST: "1", Source.LAST: "2"}
@@ -427,7 +427,7 @@ def normal(expression: Expression) -> Expression:
 def _normal(call: Call) -> Expression:
     args = tuple([normal(arg) for arg in call.args])
     if any(new is not old for new, old in zip(args, call.args, strict=True)):
-        call = Call(call.function, args, call.type)
+        call = Call(call.function, args, call.type, call.cost)
     for rewrite in _BY_FUNCTION.get(call.function, ()):
         found = rewrite(call)
         if found is not None:
