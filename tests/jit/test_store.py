@@ -87,6 +87,26 @@ def test_a_kernel_of_a_pack_is_not_compiled(folder: Path) -> None:
     assert kernels(folder) == 0
 
 
+def test_a_pack_that_is_replaced_is_read_as_it_was(folder: Path) -> None:
+    """By a build or an installation, while a process runs."""
+    path = write_pack(folder, cpu.best_target())
+    pack = store.Pack(path)
+    (key,) = pack._index
+    before = pack.find(key)
+    assert before is not None
+    store.write_pack(path, {"another": before, key: before})
+    assert pack.find(key) == before
+
+
+def test_damaged_code_in_a_pack_is_compiled_anew(folder: Path) -> None:
+    path = write_pack(folder, cpu.best_target())
+    data = bytearray(path.read_bytes())
+    data[-200:] = bytes(200)
+    path.write_bytes(bytes(data))
+    pack = store.Pack(path)
+    assert pack.codes() == {}
+
+
 def test_packs_can_be_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_pack(folder, cpu.best_target())
     monkeypatch.setenv("BRAID_PACKS", "off")

@@ -27,7 +27,7 @@ def fake_java(folder: Path, banner: str) -> None:
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"E401.*there is none\n.*version 17"):
+    with pytest.raises(ConfigError, match=r"E401.*is not installed\n.*version 17"):
         check_java()
 
 

@@ -237,5 +237,5 @@ def test_streams_that_are_not_alike_cannot_have_the_same_events(spark: SparkSess
     session.execute("CREATE STREAM A (k BIGINT, t BIGINT) TIME t; CREATE STREAM B (x BIGINT);")
     with pytest.raises(ConfigError, match="A and B cannot have the same events"):
         session.stream(("A", "B"), frame)
-    with pytest.raises(ConfigError, match="each once"):
+    with pytest.raises(ConfigError, match="several different names"):
         session.stream(("A", "A"), frame)

@@ -35,14 +35,22 @@ _FORMAT = 1
 PACKS = Path(__file__).parent / "packs"
 
 
+#: What is raised by code that is damaged, or was written by something else.
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError, pickle.UnpicklingError)
+
+
 class Pack:
-    """A file of compiled kernels: an index, then the code."""
+    """A file of compiled kernels: an index, then the code.
+
+    The file stays open: if a build or an installation replaces it, this process still reads the code
+    that its index describes. Reads name their place, because processes that are forked share the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            self.versions, index = pickle.loads(file.read(size))
+        self._file = path.open("rb")
+        size = int.from_bytes(self._read(0, 8), "little")
+        self.versions, index = pickle.loads(self._read(8, size))
         self._start = 8 + size
         self._index: dict[str, tuple[int, int]] = index
 
@@ -51,9 +59,14 @@ class Pack:
         place = self._index.get(key)
         if place is None:
             return None
-        with self.path.open("rb") as file:
-            file.seek(self._start + place[0])
-            return Code(*pickle.loads(file.read(place[1])))
+        try:
+            return Code(*pickle.loads(self._read(self._start + place[0], place[1])))
+        except UNREADABLE as error:
+            logger.debug("%s is damaged: %s", self.path, error)
+            return None
+
+    def _read(self, at: int, size: int) -> bytes:
+        return os.pread(self._file.fileno(), size, at)
 
     def codes(self) -> dict[str, Code]:
         """All kernels that are here."""
@@ -104,7 +117,7 @@ def _pack() -> Pack | None:
             continue
         try:
             found = Pack(path)
-        except (OSError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        except UNREADABLE as error:
             logger.debug("%s is not used: %s", path, error)
             continue
         if found.versions == cpu.versions():
@@ -149,7 +162,7 @@ def _cached(key: str) -> Code | None:
         return Code(*pickle.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError, TypeError, pickle.UnpicklingError) as error:
+    except UNREADABLE as error:
         logger.debug("%s is not used: %s", path, error)
         return None
 
