@@ -9,7 +9,7 @@ comes later and needs more of an m-op that runs makes the shard plan again (`Sha
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Detail = TypeVar("Detail", bound=Hashable)
 
@@ -24,7 +24,7 @@ class SharedColumns:
 
     def union(self, mop: str, needed: Mapping[str, Detail]) -> tuple[tuple[str, Detail], ...]:
         """All columns of an m-op, these included, in order of their names."""
-        known: dict[str, Detail] = self._known.setdefault(mop, {})  # type: ignore[assignment]
+        known = cast(dict[str, Detail], self._known.setdefault(mop, {}))
         more = needed.keys() - known.keys()
         if more:
             known.update((name, needed[name]) for name in more)
